@@ -1,0 +1,66 @@
+/** Time as an argument: the only place that reads the machine's clock or sets timers. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. May jump. */
+  now(): number;
+  /** Milliseconds on a clock that never jumps; for durations and time limits. */
+  monotonic(): number;
+  /** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Calls `callback` once after `ms`; the returned function cancels that. The timer keeps no process alive. */
+  after(ms: number, callback: () => void): () => void;
+}
+
+/** Longest delay that a timer takes (2^31-1 ms); longer ones are cut to it. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(signal.reason as Error);
+      return;
+    }
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve();
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+function after(ms: number, callback: () => void): () => void {
+  const timer = setTimeout(callback, Math.min(ms, MAX_TIMER_MS));
+  timer.unref();
+  return () => clearTimeout(timer);
+}
+
+/** The machine's clock. */
+export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep, after };
+
+/** RFC 3339 in UTC with seconds, as metav1.Time is written. */
+export function rfc3339(epochMs: number): string {
+  return `${new Date(epochMs).toISOString().slice(0, 19)}Z`;
+}
+
+/** RFC 3339 in UTC with exactly six fraction digits, as metav1.MicroTime requires. */
+export function rfc3339Micro(epochMs: number): string {
+  return `${new Date(epochMs).toISOString().slice(0, 23)}000Z`;
+}
+
+/** Epoch milliseconds of an RFC 3339 text, or undefined when it is none. */
+export function parseTime(text: string | null | undefined): number | undefined {
+  if (text == null) return undefined;
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** RFC 3339 in UTC with milliseconds, for log lines. */
+export function rfc3339Milli(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}

@@ -1,0 +1,37 @@
+/** Names that programs, chart and people share. The chart's tests hold the templates against these. */
+
+export const GROUP = 'brupop.bottlerocket.aws';
+export const SHADOW_VERSION = 'v2';
+export const SHADOW_KIND = 'BottlerocketShadow';
+export const SHADOW_PLURAL = 'bottlerocketshadows';
+export const CONFIG_VERSION = 'v1alpha1';
+export const CONFIG_KIND = 'BrupopConfig';
+export const CONFIG_PLURAL = 'brupopconfigs';
+/** The one BrupopConfig name that the API server accepts. */
+export const CONFIG_NAME = 'cluster';
+
+/** Nodes with this label and value are managed. */
+export const MANAGED_LABEL = 'bottlerocket.aws/updater-interface-version';
+export const MANAGED_LABEL_VALUE = '2.0.0';
+
+/** On a Node: the cordon is ours; the value is the time it was set (RFC 3339). */
+export const CORDONED_ANNOTATION = `${GROUP}/cordoned`;
+/** On a Node: the load balancer exclusion label is ours; the value is the time it was set (RFC 3339). */
+export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
+/** The well-known label that takes a node out of external load balancers (Kubernetes "Well-Known Labels"). */
+export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
+/** On a shadow: a person asks to try again a version that is not tried by itself any more; the value is that version. */
+export const RETRY_ANNOTATION = `${GROUP}/retry`;
+
+/** Label on the pods of our own workloads; values are the component names below. */
+export const COMPONENT_LABEL = `${GROUP}/component`;
+export const AGENT = 'brupop-agent';
+export const CONTROLLER = 'brupop-controller';
+export const APISERVER = 'brupop-apiserver';
+/** Audience of the projected tokens with which agents call the apiserver. */
+export const TOKEN_AUDIENCE = 'brupop-apiserver';
+
+/** Name of the shadow of a node. */
+export function shadowName(node: string): string {
+  return `brs-${node}`;
+}

@@ -1,0 +1,62 @@
+/** What the controller does after a failed attempt. */
+export type Recovery =
+  /** Try again after a short backoff: the cause passes by itself. */
+  | 'RetrySoon'
+  /** Try again after a backoff that doubles with each failure in a row. */
+  | 'RetryAfterBackoff'
+  /** Do not try this version again on this node until a person asks for it; a newer version is tried. */
+  | 'NeverThisVersion'
+  /** Nothing the operator can do heals it: a person must act on the host. */
+  | 'NeedsPerson';
+
+/**
+ * The closed list of failures of an update (`status.lastOperation.errorCode`) and how each recovers.
+ * `docs/error-codes.md` is checked against this table.
+ */
+export const ERROR_CODES = {
+  HostUnreachable: 'RetrySoon',
+  HostBusy: 'RetrySoon',
+  HostUnsupported: 'NeedsPerson',
+  HostStatusUnreadable: 'NeedsPerson',
+  RefreshFailed: 'RetryAfterBackoff',
+  VersionNotOffered: 'RetryAfterBackoff',
+  PrepareFailed: 'RetryAfterBackoff',
+  WrongVersionStaged: 'RetryAfterBackoff',
+  StagedImageLost: 'RetrySoon',
+  DrainTimedOut: 'RetryAfterBackoff',
+  ActivateFailed: 'RetryAfterBackoff',
+  RebootRefused: 'RetryAfterBackoff',
+  RebootTimedOut: 'RetryAfterBackoff',
+  RolledBack: 'NeverThisVersion',
+  WrongVersionBooted: 'NeedsPerson',
+  StepTimedOut: 'RetryAfterBackoff',
+} as const satisfies Record<string, Recovery>;
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** True when `value` is one of {@link ERROR_CODES}. */
+export function isErrorCode(value: string): value is ErrorCode {
+  return Object.hasOwn(ERROR_CODES, value);
+}
+
+/** A failure of an update step that an agent reports. */
+export class OperationError extends Error {
+  override readonly name = 'OperationError';
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A program's configuration is unusable: it says which setting, what was expected and what was found, and the program ends. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/** The text of anything thrown, with its causes: `outer: inner`. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const text = error.message === '' ? error.name : error.message;
+  return error.cause === undefined ? text : `${text}: ${messageOf(error.cause)}`;
+}

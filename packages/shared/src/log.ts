@@ -1,0 +1,48 @@
+import type { Clock } from './clock.ts';
+import { rfc3339Milli, systemClock } from './clock.ts';
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+/** Writes one JSON object per line: `time`, `level`, `msg`, then the fields. */
+export interface Logger {
+  debug(msg: string, fields?: LogFields): void;
+  info(msg: string, fields?: LogFields): void;
+  warn(msg: string, fields?: LogFields): void;
+  error(msg: string, fields?: LogFields): void;
+  /** A logger that adds `fields` to each line. */
+  with(fields: LogFields): Logger;
+}
+
+export interface LoggerOptions {
+  readonly level?: LogLevel;
+  readonly fields?: LogFields;
+  readonly clock?: Clock;
+  /** Receives each line with its newline; default standard output. */
+  readonly write?: (line: string) => void;
+}
+
+/** Makes a logger. */
+export function createLogger(options: LoggerOptions = {}): Logger {
+  const {
+    level = 'info',
+    fields = {},
+    clock = systemClock,
+    write = (line) => void process.stdout.write(line),
+  } = options;
+  const lowest = LOG_LEVELS.indexOf(level);
+  const at =
+    (severity: LogLevel) =>
+    (msg: string, more: LogFields = {}): void => {
+      if (LOG_LEVELS.indexOf(severity) < lowest) return;
+      write(`${JSON.stringify({ time: rfc3339Milli(clock.now()), level: severity, msg, ...fields, ...more })}\n`);
+    };
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    with: (more) => createLogger({ level, fields: { ...fields, ...more }, clock, write }),
+  };
+}
