@@ -1,0 +1,128 @@
+import { randomInt, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { V1Node, V1PodList, V1PodStatus } from '@kubernetes/client-node';
+
+import type { Connection } from './connection.ts';
+import { kwokNodeAnnotation, ourPodLabel, rebootingAnnotation } from './stages.ts';
+
+export interface NodeOptions {
+  name: string;
+  /** Value of `topology.kubernetes.io/zone`. */
+  zone?: string;
+  labels?: Readonly<Record<string, string>>;
+  annotations?: Readonly<Record<string, string>>;
+  /** Default: a fresh UUID. */
+  bootID?: string;
+  /** Bottlerocket version that the node reports in its osImage; default 1.20.0. */
+  version?: string;
+}
+
+type Cluster = Pick<Connection, 'api'>;
+
+const strategicMerge = 'application/strategic-merge-patch+json';
+
+/** The `status.nodeInfo.osImage` of a Bottlerocket node. */
+export function osImageOf(version: string): string {
+  return `Bottlerocket OS ${version} (aws-k8s-1.36)`;
+}
+
+/** Creates a node that KWOK looks after, waits until it is Ready (at most 20 s) and returns it. */
+export async function createNode(cluster: Cluster, options: NodeOptions): Promise<V1Node> {
+  const { name } = options;
+  const zone = options.zone === undefined ? {} : { 'topology.kubernetes.io/zone': options.zone };
+  const address = `10.${64 + randomInt(64)}.${randomInt(256)}.${1 + randomInt(254)}`;
+  await cluster.api.create('/api/v1/nodes', {
+    metadata: {
+      name,
+      annotations: { [kwokNodeAnnotation]: 'fake', ...options.annotations },
+      labels: {
+        'kubernetes.io/hostname': name,
+        'kubernetes.io/os': 'linux',
+        'kubernetes.io/arch': 'amd64',
+        ...zone,
+        ...options.labels,
+      },
+    },
+    spec: { providerID: `test:///${name}` },
+    status: {
+      addresses: [
+        { type: 'InternalIP', address },
+        { type: 'Hostname', address: name },
+      ],
+      nodeInfo: {
+        architecture: 'amd64',
+        operatingSystem: 'linux',
+        bootID: options.bootID ?? randomUUID(),
+        osImage: osImageOf(options.version ?? '1.20.0'),
+        kubeletVersion: 'v1.36.3',
+        containerRuntimeVersion: 'containerd://2.1.5+bottlerocket',
+        kernelVersion: '6.12.46',
+      },
+    },
+  });
+  return await waitUntilReady(cluster, name);
+}
+
+async function waitUntilReady(cluster: Cluster, name: string): Promise<V1Node> {
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const node = await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
+    if (node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')) return node;
+    if (Date.now() > deadline)
+      throw new Error(`node ${name} is not Ready after 20 s; its status: ${JSON.stringify(node.status)}`);
+    await sleep(20);
+  }
+}
+
+/** What the API server sees of a host that goes down for a reboot: Ready is False from now until `setNodeBooted`. */
+export async function setNodeRebooting(cluster: Cluster, name: string): Promise<void> {
+  await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: 'true' } } });
+  await patchNodeStatus(cluster, name, { conditions: [ready('False', 'KubeletNotReady', 'node is shutting down')] });
+}
+
+/** What the API server sees of a host that came up: Ready is True, the boot ID is new, and its pods have restarted. */
+export async function setNodeBooted(cluster: Cluster, name: string, bootID: string, osImage?: string): Promise<void> {
+  const nodeInfo = osImage === undefined ? { bootID } : { bootID, osImage };
+  await patchNodeStatus(cluster, name, {
+    nodeInfo,
+    conditions: [ready('True', 'KubeletReady', 'kubelet is posting ready status')],
+  });
+  await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: null } } });
+  await restartPods(cluster, name);
+}
+
+async function patchNodeStatus(cluster: Cluster, name: string, status: object): Promise<void> {
+  await cluster.api.request('PATCH', `/api/v1/nodes/${name}/status`, { status }, strategicMerge);
+}
+
+function ready(status: 'True' | 'False', reason: string, message: string): object {
+  const now = new Date().toISOString();
+  return { type: 'Ready', status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now };
+}
+
+/**
+ * A kubelet that comes up starts the containers of its pods anew. A pod whose ContainersReady was not True before the reboot stays
+ * unready; our own pods belong to the stand-in kubelet.
+ */
+async function restartPods(cluster: Cluster, node: string): Promise<void> {
+  const query = new URLSearchParams({
+    fieldSelector: `spec.nodeName=${node},status.phase=Running`,
+    labelSelector: `!${ourPodLabel}`,
+  });
+  const { items } = await cluster.api.get<V1PodList>(`/api/v1/pods?${query.toString()}`);
+  for (const { metadata = {}, status = {} } of items) {
+    if (metadata.deletionTimestamp !== undefined) continue;
+    const path = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/status`;
+    await cluster.api.request('PATCH', path, { status: restarted(status) }, strategicMerge);
+  }
+}
+
+function restarted(status: V1PodStatus): object {
+  const healthy =
+    status.conditions?.some(({ type, status }) => type === 'ContainersReady' && status === 'True') ?? false;
+  return {
+    conditions: healthy ? [{ type: 'Ready', status: 'True', lastTransitionTime: new Date().toISOString() }] : [],
+    containerStatuses:
+      status.containerStatuses?.map(({ name, restartCount }) => ({ name, restartCount: restartCount + 1 })) ?? [],
+  };
+}
