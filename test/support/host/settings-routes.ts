@@ -1,0 +1,112 @@
+import { json, text } from './http-message.ts';
+import type { Answer, RequestHead } from './http-message.ts';
+import type { Route, RouteContext } from './routes.ts';
+import { nest } from './settings.ts';
+import type { Settings } from './settings.ts';
+
+/** Larger request bodies are refused before they are read. */
+export const BODY_LIMIT = 2_097_152;
+
+const NO_CONTENT: Answer = { status: 204 };
+
+function transaction({ query }: RequestHead): string {
+  return query.get('tx') ?? 'default';
+}
+
+function badKey(key: string): Answer | undefined {
+  const character = /[^\w/."-]/.exec(key)?.[0];
+  if (character === undefined) return undefined;
+  const reason = `Key name '${key}' has invalid format: invalid character in key: '${character}'`;
+  return text(400, `Unable to make data key '${key}': ${reason}`);
+}
+
+function getSettings({ live }: Settings, { query }: RequestHead): Answer {
+  const keys = query.get('keys');
+  const prefix = query.get('prefix');
+  if (keys === '') return text(400, "Input 'keys' cannot be empty");
+  if (keys !== null) {
+    const wanted = keys.split(',');
+    const bad = wanted.map(badKey).find((answer) => answer !== undefined);
+    return bad ?? json(nest([...live].filter(([key]) => wanted.includes(key))));
+  }
+  if (prefix === '') return text(400, "Input 'prefix' cannot be empty");
+  if (live.size === 0) return text(404, "Found no 'settings' in datastore");
+  const start = prefix === null || prefix.startsWith('settings') ? (prefix ?? '') : `settings.${prefix}`;
+  return json(nest([...live].filter(([key]) => key.startsWith(start))));
+}
+
+function patch(settings: Settings, head: RequestHead, body: string): Answer {
+  const type = (head.headers.get('content-type') ?? '').split(';')[0] ?? '';
+  if (!/^application\/(?:[\w.-]+\+)?json$/.test(type)) {
+    return { status: 400, contentType: 'text/plain; charset=utf-8', body: 'Content type error' };
+  }
+  const error = settings.patch(transaction(head), body);
+  if (error === undefined) return NO_CONTENT;
+  return { status: error.status, body: error.text, ...(error.contentType && { contentType: error.contentType }) };
+}
+
+function guess(value: string): unknown {
+  return /^(?:true|false|\d+(?:\.\d+)?)$/.test(value) ? (JSON.parse(value) as unknown) : value;
+}
+
+/** `PATCH /settings/keypair`, for keys of two segments and less: `updates.version-lock=1.2.3`, `motd=hi`. */
+function patchKeyPairs(settings: Settings, head: RequestHead, body: string): Answer {
+  const { request_payload: pairs } = JSON.parse(body) as { request_payload: string[] };
+  for (const pair of pairs) {
+    const equals = pair.indexOf('=');
+    if (equals === -1) return text(400, `Failed to split the string: ${pair}`);
+    const [first = '', second] = pair
+      .slice(0, equals)
+      .replace(/^settings\./, '')
+      .split('.', 2);
+    const value = guess(pair.slice(equals + 1));
+    const nested = second === undefined ? { [first]: value } : { [first]: { [second]: value } };
+    const error = settings.patch(transaction(head), JSON.stringify(nested));
+    if (error !== undefined) return text(error.status, error.text);
+  }
+  return NO_CONTENT;
+}
+
+function commit({ settings }: RouteContext, head: RequestHead): Answer {
+  const keys = settings.commit(transaction(head));
+  return keys === undefined ? text(422, 'Tried to commit with no pending changes') : json(keys);
+}
+
+function commitAndApply(context: RouteContext, head: RequestHead): Answer {
+  const answer = commit(context, head);
+  return answer.status === 200 ? (context.applySettings() ?? answer) : answer;
+}
+
+/** `null` after a 204 that announces no body: a fault of the real server that breaks Node's HTTP client. */
+function apply(context: RouteContext): Answer {
+  return context.applySettings() ?? { status: 204, contentType: 'application/json', body: 'null' };
+}
+
+/** The settings routes as far as updates need them: reading, staging, committing and applying. */
+export function settingsRoutes(context: RouteContext): [string, Route][] {
+  const { settings } = context;
+  return [
+    ['GET /settings', (head) => getSettings(settings, head)],
+    ['PATCH /settings', (head, body) => patch(settings, head, body)],
+    ['PATCH /settings/keypair', (head, body) => patchKeyPairs(settings, head, body)],
+    ['GET /tx', (head) => json(nest(settings.pending(transaction(head))))],
+    ['DELETE /tx', (head) => json(settings.drop(transaction(head)))],
+    ['GET /tx/list', () => json(settings.transactions)],
+    ['POST /tx/commit', (head) => commit(context, head)],
+    ['POST /tx/apply', () => apply(context)],
+    ['POST /tx/commit_and_apply', (head) => commitAndApply(context, head)],
+  ];
+}
+
+/** Whether a route reads its request's body. */
+export function readsBody({ method, path }: RequestHead): boolean {
+  return method === 'PATCH' && (path === '/settings' || path === '/settings/keypair');
+}
+
+/** The refusal of a body that announces to be too large, given before it is read. */
+export function refuseLargeBody(head: RequestHead): Answer | undefined {
+  const length = Number(head.headers.get('content-length') ?? 0);
+  if (!readsBody(head) || length <= BODY_LIMIT) return undefined;
+  const body = `JSON payload (${length} bytes) is larger than allowed (limit: ${BODY_LIMIT} bytes).`;
+  return { status: 413, contentType: 'text/plain; charset=utf-8', body };
+}

@@ -1,0 +1,153 @@
+import { isVersion } from './versions.ts';
+import type { UpdateSettings } from './versions.ts';
+
+/** A stored value: everything but an object, which is stored by its leaves. */
+export type SettingValue = string | number | boolean | null | readonly unknown[];
+
+/** A request the settings store refuses. */
+export interface SettingsError {
+  status: number;
+  text: string;
+  contentType?: string;
+}
+
+interface Nested {
+  [key: string]: Nested | SettingValue;
+}
+
+const FIELDS = (
+  'motd kubernetes updates host-containers bootstrap-commands bootstrap-containers ntp network kernel boot aws metrics ' +
+  'pki container-registry oci-defaults oci-hooks cloudformation dns container-runtime autoscaling'
+).split(' ');
+
+const DEFAULTS: Record<string, SettingValue> = {
+  'settings.motd': 'Welcome to Bottlerocket!',
+  'settings.updates.ignore-waves': false,
+  'settings.updates.metadata-base-url': 'http://localhost/metadata/',
+  'settings.updates.seed': 512,
+  'settings.updates.targets-base-url': 'http://localhost/targets/',
+  'settings.updates.version-lock': 'latest',
+};
+
+/** Splits a dotted key into its segments; a quoted segment may hold dots. */
+export function splitKey(key: string): string[] {
+  return [...key.matchAll(/"([^"]*)"|([^.]+)/g)].map((match) => match[1] ?? match[2] ?? '');
+}
+
+function joinKey(segments: readonly string[]): string {
+  return segments.map((segment) => (/^[\w/-]+$/.test(segment) ? segment : `"${segment}"`)).join('.');
+}
+
+function isNested(value: Nested | SettingValue | undefined): value is Nested {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function flatten(value: Nested | SettingValue, path: readonly string[], into: Map<string, SettingValue>): void {
+  if (isNested(value)) {
+    for (const [key, child] of Object.entries(value)) flatten(child, [...path, key], into);
+  } else if (value !== null) {
+    into.set(joinKey(path), value);
+  }
+}
+
+/** Stored keys and values as nested JSON without the outer `settings`, keys in alphabetical order. */
+export function nest(entries: Iterable<readonly [string, SettingValue]>): Nested {
+  const root: Nested = {};
+  for (const [key, value] of [...entries].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const segments = splitKey(key).slice(1);
+    let node = root;
+    for (const segment of segments.slice(0, -1)) {
+      const child = node[segment];
+      const next: Nested = isNested(child) ? child : {};
+      node[segment] = next;
+      node = next;
+    }
+    node[segments.at(-1) ?? ''] = value;
+  }
+  return root;
+}
+
+function jsonError(reason: string, column: number): SettingsError {
+  const text = `Json deserialize error: ${reason} at line 1 column ${column}`;
+  return { status: 400, text, contentType: 'text/plain; charset=utf-8' };
+}
+
+function refused(body: string, settings: Nested): SettingsError | undefined {
+  const unknown = Object.keys(settings).find((key) => !FIELDS.includes(key));
+  if (unknown !== undefined) {
+    const expected = FIELDS.map((field) => `\`${field}\``).join(', ');
+    const token = JSON.stringify(unknown);
+    return jsonError(`unknown field \`${unknown}\`, expected one of ${expected}`, body.indexOf(token) + token.length);
+  }
+  const lock = isNested(settings['updates']) ? settings['updates']['version-lock'] : undefined;
+  if (typeof lock !== 'string' || lock === 'latest' || isVersion(lock)) return undefined;
+  const column = body.indexOf('}', body.indexOf(lock)) + 1;
+  return jsonError(`Unable to deserialize into FriendlyVersion: Invalid version string '${lock}'`, column);
+}
+
+/** The part of the host's settings that the update part needs: a store of live values and pending transactions. */
+export class Settings {
+  readonly live = new Map<string, SettingValue>(Object.entries(DEFAULTS));
+  readonly #pending = new Map<string, Map<string, SettingValue>>();
+
+  /** Names of the transactions with pending settings. */
+  get transactions(): string[] {
+    return [...this.#pending.keys()];
+  }
+
+  /** The pending settings of a transaction. */
+  pending(transaction: string): ReadonlyMap<string, SettingValue> {
+    return this.#pending.get(transaction) ?? new Map();
+  }
+
+  /** `PATCH /settings`: merges the body, leaf by leaf, into the transaction. */
+  patch(transaction: string, body: string): SettingsError | undefined {
+    let settings: Nested;
+    try {
+      settings = JSON.parse(body) as Nested;
+    } catch {
+      return jsonError('EOF while parsing an object', body.length);
+    }
+    const error = refused(body, settings);
+    if (error === undefined) this.#stage(transaction, settings);
+    return error;
+  }
+
+  /** `POST /tx/commit`: the committed keys; undefined when nothing was pending. */
+  commit(transaction: string): string[] | undefined {
+    const pending = this.#pending.get(transaction);
+    if (pending === undefined) return undefined;
+    this.#pending.delete(transaction);
+    for (const [key, value] of pending) this.live.set(key, value);
+    return [...pending.keys()];
+  }
+
+  /** `DELETE /tx`: the keys dropped. */
+  drop(transaction: string): string[] {
+    const keys = [...this.pending(transaction).keys()];
+    this.#pending.delete(transaction);
+    return keys;
+  }
+
+  /** The live settings as the update programs understand them. */
+  updates(): UpdateSettings {
+    const value = (key: string): SettingValue | undefined => this.live.get(`settings.updates.${key}`);
+    const lock = value('version-lock');
+    return {
+      versionLock: typeof lock === 'string' ? lock : 'latest',
+      ignoreWaves: value('ignore-waves') === true,
+      seed: Number(value('seed') ?? 0),
+    };
+  }
+
+  /** Pending transactions do not outlive a boot. */
+  boot(): void {
+    this.#pending.clear();
+  }
+
+  #stage(transaction: string, settings: Nested): void {
+    const pending = this.#pending.get(transaction) ?? new Map<string, SettingValue>();
+    flatten(settings, ['settings'], pending);
+    if (pending.size > 0) this.#pending.set(transaction, pending);
+  }
+}
