@@ -170,9 +170,11 @@ describe('the shared control plane', () => {
 
     await setNodeRebooting(cluster, name);
     expect(readyOf(await node())).toBe('False');
-    expect(await eventually('False', () => podReady('resident'))).toBe('False');
+    expect(await podReady('resident')).toBe('False');
     await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { labels: { touched: 'yes' } } });
     await createNode(cluster, { name: `${name}-later` });
+    const taints = async (): Promise<number> => (await node()).spec?.taints?.length ?? 0;
+    expect(await eventually(2, taints)).toBe(2);
     expect(readyOf(await node())).toBe('False');
 
     await setNodeBooted(cluster, name, 'boot-2', osImageOf('1.21.0'));
@@ -180,8 +182,9 @@ describe('the shared control plane', () => {
     expect(readyOf(booted)).toBe('True');
     expect(booted.status?.nodeInfo).toMatchObject({ bootID: 'boot-2', osImage: osImageOf('1.21.0') });
     const resident = await cluster.api.get<V1Pod>(`${pods()}/resident`);
-    expect(readyOf(resident)).toBe('True');
     expect(resident.status?.containerStatuses?.[0]?.restartCount).toBe(1);
+    expect(await eventually(0, taints)).toBe(0);
+    expect(await eventually('True', () => podReady('resident'))).toBe('True');
   });
 
   test('the audit log tells who did what', () => {

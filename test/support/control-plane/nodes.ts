@@ -74,10 +74,11 @@ async function waitUntilReady(cluster: Cluster, name: string): Promise<V1Node> {
   }
 }
 
-/** What the API server sees of a host that goes down for a reboot: Ready is False from now until `setNodeBooted`. */
+/** What the API server sees of a host that goes down for a reboot: Ready is False, for it and its pods, until `setNodeBooted`. */
 export async function setNodeRebooting(cluster: Cluster, name: string): Promise<void> {
   await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: 'true' } } });
   await patchNodeStatus(cluster, name, { conditions: [ready('False', 'KubeletNotReady', 'node is shutting down')] });
+  await patchPods(cluster, name, () => ({ conditions: [podReady('False')] }));
 }
 
 /** What the API server sees of a host that came up: Ready is True, the boot ID is new, and its pods have restarted. */
@@ -88,7 +89,7 @@ export async function setNodeBooted(cluster: Cluster, name: string, bootID: stri
     conditions: [ready('True', 'KubeletReady', 'kubelet is posting ready status')],
   });
   await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: null } } });
-  await restartPods(cluster, name);
+  await patchPods(cluster, name, restarted);
 }
 
 async function patchNodeStatus(cluster: Cluster, name: string, status: object): Promise<void> {
@@ -100,11 +101,8 @@ function ready(status: 'True' | 'False', reason: string, message: string): objec
   return { type: 'Ready', status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now };
 }
 
-/**
- * A kubelet that comes up starts the containers of its pods anew. A pod whose ContainersReady was not True before the reboot stays
- * unready; our own pods belong to the stand-in kubelet.
- */
-async function restartPods(cluster: Cluster, node: string): Promise<void> {
+/** Patches the status of the node's running pods, except our own, which belong to the stand-in kubelet. */
+async function patchPods(cluster: Cluster, node: string, change: (status: V1PodStatus) => object): Promise<void> {
   const query = new URLSearchParams({
     fieldSelector: `spec.nodeName=${node},status.phase=Running`,
     labelSelector: `!${ourPodLabel}`,
@@ -113,16 +111,23 @@ async function restartPods(cluster: Cluster, node: string): Promise<void> {
   for (const { metadata = {}, status = {} } of items) {
     if (metadata.deletionTimestamp !== undefined) continue;
     const path = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/status`;
-    await cluster.api.request('PATCH', path, { status: restarted(status) }, strategicMerge);
+    await cluster.api.request('PATCH', path, { status: change(status) }, strategicMerge);
   }
 }
 
+/** A kubelet that comes up starts containers anew. A pod whose ContainersReady was not True before stays unready. */
 function restarted(status: V1PodStatus): object {
   const healthy =
     status.conditions?.some(({ type, status }) => type === 'ContainersReady' && status === 'True') ?? false;
+  const containers = status.containerStatuses ?? [];
   return {
-    conditions: healthy ? [{ type: 'Ready', status: 'True', lastTransitionTime: new Date().toISOString() }] : [],
-    containerStatuses:
-      status.containerStatuses?.map(({ name, restartCount }) => ({ name, restartCount: restartCount + 1 })) ?? [],
+    conditions: [podReady(healthy ? 'True' : 'False')],
+    containerStatuses: containers.map(({ name, restartCount }) => ({ name, restartCount: restartCount + 1 })),
   };
+}
+
+/** The reason keeps KWOK from making it Ready again. */
+function podReady(status: 'True' | 'False'): object {
+  const reason = status === 'True' ? null : 'NodeShutdown';
+  return { type: 'Ready', status, reason, lastTransitionTime: new Date().toISOString() };
 }

@@ -24,6 +24,7 @@ interface Expression {
 }
 
 const readyStatus = '.status.conditions.[] | select( .type == "Ready" ) | .status';
+const readyReason = '.status.conditions.[] | select( .type == "Ready" ) | .reason';
 const absent = (key: string): Expression => ({ key, operator: 'DoesNotExist' });
 const present = (key: string): Expression => ({ key, operator: 'Exists' });
 const oneOf = (key: string, ...values: string[]): Expression => ({ key, operator: 'In', values });
@@ -91,6 +92,11 @@ podIPs:
 {{ end }}
 `;
 
+const podReadyAgain = `
+conditions:
+- {type: Ready, status: "True", lastTransitionTime: {{ Now | Quote }}}
+`;
+
 const podComplete = `
 {{ $now := Now | Quote }}
 phase: Succeeded
@@ -121,6 +127,12 @@ const stages = [
   stage('pod-ready', 'Pod', [ownPod, alive, oneOf('.status.phase', 'Pending'), noneOf(readyStatus, 'True')], {
     next: { statusTemplate: podReady },
   }),
+  stage(
+    'pod-ready-again',
+    'Pod',
+    [ownPod, alive, oneOf('.status.phase', 'Running'), oneOf(readyStatus, 'False'), absent(readyReason)],
+    { delay: { durationMilliseconds: 1000 }, next: { statusTemplate: podReadyAgain } },
+  ),
   stage(
     'pod-complete',
     'Pod',
