@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parse } from 'yaml';
+
+import type { Connection } from './control-plane/connection.ts';
+
+export const chartDir = join(import.meta.dirname, '../../charts/bottlerocket-update-operator');
+
+const crdNames = ['bottlerocketshadows', 'brupopconfigs'] as const;
+export type CrdName = (typeof crdNames)[number];
+
+/** A structural schema, as far as tests look at it. */
+export interface Schema {
+  type?: string;
+  description?: string;
+  nullable?: boolean;
+  required?: string[];
+  enum?: string[];
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  'x-kubernetes-int-or-string'?: boolean;
+  'x-kubernetes-validations'?: { rule: string; message: string }[];
+}
+
+export interface Crd {
+  metadata: { name: string; annotations?: Record<string, string> };
+  spec: {
+    group: string;
+    scope: string;
+    names: { kind: string; plural: string; shortNames: string[] };
+    versions: { name: string; schema: { openAPIV3Schema: Schema } }[];
+  };
+  status?: { conditions?: { type: string; status: string }[] };
+}
+
+/** A custom resource definition as the chart has it. */
+export function readCrd(name: CrdName): Crd {
+  return parse(readFileSync(join(chartDir, 'templates/crds', `${name}.yaml`), 'utf8')) as Crd;
+}
+
+/** Applies the chart's definitions and waits until their objects can be created (at most 20 s). Safe to call from several suites at once. */
+export async function installCrds({ api }: Pick<Connection, 'api'>): Promise<void> {
+  for (const name of crdNames) {
+    const crd = readCrd(name);
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
+    await api.request('PATCH', `${path}?fieldManager=test&force=true`, crd, 'application/apply-patch+yaml');
+    await established(async () => await api.get<Crd>(path));
+  }
+}
+
+async function established(read: () => Promise<Crd>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const crd = await read();
+    if (crd.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True')) return;
+    if (Date.now() > deadline) throw new Error(`${crd.metadata.name} is not established after 20 s`);
+    await sleep(50);
+  }
+}
