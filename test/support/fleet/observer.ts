@@ -1,0 +1,171 @@
+import type { V1Deployment, V1Node, V1Pod, V1PodDisruptionBudget, V1StatefulSet } from '@kubernetes/client-node';
+
+import { systemClock } from '../../../packages/shared/src/clock.ts';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  MANAGED_LABEL,
+} from '../../../packages/shared/src/constants.ts';
+import type { KubeClient } from '../../../packages/shared/src/kube.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/kubernetes-types.ts';
+import { Reflector } from '../../../packages/shared/src/reflector.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import { recordingLogger } from '../recording-logger.ts';
+
+type Observed<T> = T & KubernetesObject;
+
+export interface ObserverOptions {
+  readonly client: KubeClient;
+  /** Namespace of the operator. */
+  readonly operatorNamespace: string;
+  /** How many managed nodes may be cordoned or not ready at the same time. May be changed while it watches. */
+  readonly maxUnavailable: () => number;
+}
+
+/**
+ * Watches a fleet all the time and keeps what must never happen: more nodes away than allowed, a disruption budget violated, a reboot with
+ * workload pods still on the node or without a cordon, two reboots for one update. `violations` stays empty in a good run.
+ */
+export class Observer {
+  readonly violations: string[] = [];
+  /** Most managed nodes seen cordoned or not ready at once. */
+  mostUnavailable = 0;
+  /** Smallest number of ready replicas seen, by `namespace/name` of Deployments and StatefulSets. */
+  readonly leastReady = new Map<string, number>();
+  readonly nodes: Reflector<Observed<V1Node>>;
+  readonly shadows: Reflector<BottlerocketShadow>;
+  readonly pods: Reflector<Observed<V1Pod>>;
+  readonly #options: ObserverOptions;
+  readonly #rebooted = new Set<string>();
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>[];
+  readonly #exempt = new Set<string>();
+
+  constructor(options: ObserverOptions) {
+    this.#options = options;
+    this.nodes = this.#reflect('/api/v1/nodes');
+    this.pods = this.#reflect('/api/v1/pods');
+    this.shadows = this.#reflect(
+      `/apis/brupop.bottlerocket.aws/v2/namespaces/${options.operatorNamespace}/bottlerocketshadows`,
+    );
+    const budgets = this.#reflect<Observed<V1PodDisruptionBudget>>('/apis/policy/v1/poddisruptionbudgets');
+    const deployments = this.#reflect<Observed<V1Deployment>>('/apis/apps/v1/deployments');
+    const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
+    this.nodes.subscribe(() => this.#checkUnavailable());
+    budgets.subscribe(({ object, old }) => this.#checkBudget(object, old));
+    for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
+    const all = [this.nodes, this.pods, this.shadows, budgets, deployments, statefulSets];
+    this.#running = all.map(async (reflector) => await reflector.run(this.#stop.signal));
+  }
+
+  /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
+  async hostGoesDown(name: string, bootID: string): Promise<void> {
+    if (this.#exempt.has(name)) return;
+    const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`);
+    const pods = await this.#get<{ items: V1Pod[] }>(
+      `/api/v1/pods?fieldSelector=${encodeURIComponent(`spec.nodeName=${name}`)}`,
+    );
+    if (node?.spec?.unschedulable !== true) this.#violated(`${name} went down without a cordon`);
+    const left = (pods?.items ?? [])
+      .filter(mustBeDrained)
+      .map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
+    if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
+    this.#checkSecondReboot(name, bootID);
+  }
+
+  /** Reboots of this node are a test's own doing: they are not judged. */
+  exempt(name: string): void {
+    this.#exempt.add(name);
+  }
+
+  /** What an update must not leave behind on the nodes: cordons, labels and annotations of ours, and unfinished shadows. */
+  leftovers(): string[] {
+    const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
+      const found = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION].filter(
+        (key) => metadata.annotations?.[key] !== undefined,
+      );
+      if (metadata.labels?.[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
+      if (spec?.unschedulable === true) found.push('cordon');
+      return found.map((what) => `node ${metadata.name} still has ${what}`);
+    });
+    const ofShadows = this.shadows
+      .list()
+      .filter(({ spec, status }) => spec.state !== 'Idle' || status?.current_state !== 'Idle')
+      .map(({ metadata, spec, status }) => `${metadata.name} is ${spec.state}/${status?.current_state}`);
+    return [...ofNodes, ...ofShadows];
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await Promise.all(this.#running);
+  }
+
+  #reflect<T extends KubernetesObject>(path: string): Reflector<T> {
+    const { client } = this.#options;
+    return new Reflector<T>({
+      client,
+      path,
+      clock: systemClock,
+      log: recordingLogger().log,
+      name: path,
+      slim: (raw) => raw as T,
+    });
+  }
+
+  async #get<T>(path: string): Promise<T | undefined> {
+    const [plain = '', search = ''] = path.split('?');
+    const query = Object.fromEntries(new URLSearchParams(search));
+    return await this.#options.client.request<T>({ method: 'GET', path: plain, query }).catch(() => undefined);
+  }
+
+  #checkUnavailable(): void {
+    const away = this.nodes
+      .list()
+      .filter((node) => node.metadata.labels?.[MANAGED_LABEL] !== undefined && isAway(node));
+    this.mostUnavailable = Math.max(this.mostUnavailable, away.length);
+    if (away.length > this.#options.maxUnavailable()) {
+      this.#violated(`${away.length} nodes away at once: ${away.map(({ metadata }) => metadata.name).join(', ')}`);
+    }
+  }
+
+  #checkBudget(budget: Observed<V1PodDisruptionBudget>, old: Observed<V1PodDisruptionBudget> | undefined): void {
+    const [now, before] = [shortfall(budget), old === undefined ? 0 : shortfall(old)];
+    if (now > 0 && before <= 0 && old !== undefined)
+      this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods`);
+  }
+
+  #countReady({ metadata, status }: Observed<V1Deployment | V1StatefulSet>): void {
+    const key = `${metadata.namespace}/${metadata.name}`;
+    const ready = status?.readyReplicas ?? 0;
+    const least = this.leastReady.get(key);
+    if (least === undefined ? ready > 0 : ready < least) this.leastReady.set(key, ready);
+  }
+
+  #checkSecondReboot(name: string, bootID: string): void {
+    const shadow = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace);
+    const update = `${name} ${shadow?.metadata.uid} ${shadow?.spec.version} ${shadow?.spec.state_transition_timestamp}`;
+    if (this.#rebooted.has(update)) this.#violated(`${name} rebooted twice for one update (boot ${bootID})`);
+    this.#rebooted.add(update);
+  }
+
+  #violated(what: string): void {
+    if (!this.violations.includes(what)) this.violations.push(what);
+  }
+}
+
+function isAway({ spec, status }: V1Node): boolean {
+  return spec?.unschedulable === true || status?.conditions?.find(({ type }) => type === 'Ready')?.status !== 'True';
+}
+
+/** Pods that a drain removes: all but DaemonSet pods, mirror pods and those that have ended. */
+function mustBeDrained({ metadata = {}, status }: V1Pod): boolean {
+  const owners = metadata.ownerReferences ?? [];
+  const ofDaemonSet = owners.some(({ kind, controller }) => controller === true && kind === 'DaemonSet');
+  const mirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  return !ofDaemonSet && !mirror && !['Succeeded', 'Failed'].includes(status?.phase ?? '');
+}
+
+function shortfall({ status }: V1PodDisruptionBudget): number {
+  return (status?.desiredHealthy ?? 0) - (status?.currentHealthy ?? 0);
+}
