@@ -106,7 +106,7 @@ export class BottlerocketHost {
       reboot: () => this.#rebootCall(),
     });
     this.#front = new ApiFront(this.faults, now, (head, body) => answerRequest(table, head, body));
-    this.#server = new SocketServer(socketPath, this.#front);
+    this.#server = new SocketServer(socketPath, this.#front, options.patienceMs ?? 5000);
   }
 
   /** A new lower-case UUID after every boot. */
@@ -122,6 +122,11 @@ export class BottlerocketHost {
   /** Whether the host is running (its socket may be missing all the same, by a fault). */
   get up(): boolean {
     return this.#up;
+  }
+
+  /** Whether a reboot is under way, from its call until the host is up again. */
+  get rebooting(): boolean {
+    return this.#cycle !== undefined;
   }
 
   /** How often the host came up again. */

@@ -26,7 +26,6 @@ export interface Answer {
 }
 
 const REQUEST_LINE = /^([A-Z]+) (\S+) HTTP\/1\.([01])$/;
-const REASONS: Record<number, string> = { 413: 'Payload Too Large' };
 
 /** A JSON answer: compact, with its content type. */
 export function json(value: unknown, status = 200): Answer {
@@ -65,7 +64,7 @@ export function wantsClose(head: RequestHead): boolean {
  */
 export function formatAnswer(answer: Answer, options: { close: boolean; httpVersion: '1.0' | '1.1' }): Buffer {
   const body = Buffer.from(answer.body ?? '');
-  const reason = answer.reason ?? REASONS[answer.status] ?? STATUS_CODES[answer.status] ?? '';
+  const reason = answer.reason ?? STATUS_CODES[answer.status] ?? '';
   const lines = [
     `HTTP/${options.httpVersion} ${answer.status} ${reason}`,
     answer.status === 204 ? undefined : `content-length: ${body.length}`,

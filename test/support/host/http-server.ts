@@ -15,13 +15,12 @@ export interface RequestHandler {
   answer(head: RequestHead, body: string): Promise<Answer>;
 }
 
-/** A request head must be complete, and an idle connection must be used again, within this time. */
-const PATIENCE_MS = 5000;
 const HEAD_END = '\r\n\r\n';
 
 class Connection {
   readonly #socket: Socket;
   readonly #handler: RequestHandler;
+  readonly #patienceMs: number;
   #buffer: Buffer = Buffer.alloc(0);
   #answered = false;
   #busy = false;
@@ -33,9 +32,10 @@ class Connection {
   #waiting: RequestHead | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(socket: Socket, handler: RequestHandler) {
+  constructor(socket: Socket, handler: RequestHandler, patienceMs: number) {
     this.#socket = socket;
     this.#handler = handler;
+    this.#patienceMs = patienceMs;
   }
 
   /** Serves the connection until it ends. */
@@ -134,7 +134,7 @@ class Connection {
 
   #restartTimer(): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#runOut(), PATIENCE_MS);
+    this.#timer = setTimeout(() => this.#runOut(), this.#patienceMs);
   }
 
   #runOut(): void {
@@ -149,12 +149,15 @@ class Connection {
 export class SocketServer {
   readonly #path: string;
   readonly #handler: RequestHandler;
+  readonly #patienceMs: number;
   #server: Server | undefined;
   #connections = new Set<Socket>();
 
-  constructor(path: string, handler: RequestHandler) {
+  /** A request head must be complete, and an idle connection be used again, within `patienceMs`. */
+  constructor(path: string, handler: RequestHandler, patienceMs: number) {
     this.#path = path;
     this.#handler = handler;
+    this.#patienceMs = patienceMs;
   }
 
   get listening(): boolean {
@@ -169,7 +172,7 @@ export class SocketServer {
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       this.#connections.add(socket);
       socket.on('close', () => this.#connections.delete(socket));
-      new Connection(socket, this.#handler).start();
+      new Connection(socket, this.#handler, this.#patienceMs).start();
     });
     this.#server = server;
     const beside = join(dirname(this.#path), '.api');
