@@ -1,10 +1,14 @@
-import { readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Deployment, V1Node, V1Pod, V1PodList, V1TokenReview } from '@kubernetes/client-node';
 
 import { ApiError } from '../support/control-plane/api.ts';
+import { isAlive } from '../support/control-plane/lock.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
+import { eventually } from '../support/eventually.ts';
 import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../support/control-plane/nodes.ts';
 import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 import { startControlPlane } from '../support/control-plane/start.ts';
@@ -12,16 +16,6 @@ import type { ControlPlane } from '../support/control-plane/start.ts';
 import { terminationDelayAnnotation } from '../support/control-plane/stages.ts';
 
 jest.setTimeout(120_000);
-
-/** Asks until the answer is `wanted`, at most 20 s long, and returns the last answer. */
-async function eventually<T>(wanted: T, ask: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + 20_000;
-  for (;;) {
-    const answer = await ask();
-    if (answer === wanted || Date.now() > deadline) return answer;
-    await sleep(20);
-  }
-}
 
 const readyOf = (object: V1Node | V1Pod): string | undefined =>
   object.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
@@ -107,7 +101,7 @@ describe('the shared control plane', () => {
     });
     const available = async (): Promise<number | undefined> =>
       (await cluster.api.get<V1Deployment>(`${path}/web`)).status?.availableReplicas;
-    expect(await eventually(2, available)).toBe(2);
+    await eventually(async () => expect(await available()).toBe(2));
     const list = async (): Promise<string[]> =>
       (await cluster.api.get<V1PodList>(`${pods()}?labelSelector=app%3Dweb`)).items.map(
         ({ metadata }) => metadata?.name ?? '',
@@ -122,7 +116,7 @@ describe('the shared control plane', () => {
       const names = await list();
       return names.length === 2 && !names.includes(first);
     };
-    expect(await eventually(true, replaced)).toBe(true);
+    await eventually(async () => expect(await replaced()).toBe(true));
   });
 
   const podReady = async (name: string): Promise<string | undefined> =>
@@ -136,7 +130,7 @@ describe('the shared control plane', () => {
     const labels = { 'brupop.bottlerocket.aws/component': 'brupop-agent' };
     await cluster.api.create(pods(), { ...ours, metadata: { name: 'ours', labels } });
     await cluster.api.create(pods(), podOn('theirs', `${namespace}-ours`));
-    expect(await eventually('True', () => podReady('theirs'))).toBe('True');
+    await eventually(async () => expect(await podReady('theirs')).toBe('True'));
     expect(await podReady('ours')).toBeUndefined();
   });
 
@@ -146,26 +140,26 @@ describe('the shared control plane', () => {
     const metadata = { name: 'slow', annotations, finalizers: ['test.brupop/hold'] };
     await cluster.api.create(pods(), { ...podOn('slow', `${namespace}-slow`), metadata });
     await cluster.api.create(pods(), podOn('quick', `${namespace}-slow`));
-    for (const name of ['slow', 'quick']) expect(await eventually('True', () => podReady(name))).toBe('True');
+    for (const name of ['slow', 'quick']) await eventually(async () => expect(await podReady(name)).toBe('True'));
     const grace = async (): Promise<number | undefined> =>
       (await cluster.api.get<V1Pod>(`${pods()}/slow`)).metadata?.deletionGracePeriodSeconds;
 
     const start = Date.now();
     for (const name of ['slow', 'quick']) await cluster.api.delete(`${pods()}/${name}`);
-    expect(await eventually(404, () => podStatus('quick'))).toBe(404);
+    await eventually(async () => expect(await podStatus('quick')).toBe(404));
     expect(await grace()).toBe(5);
-    expect(await eventually(0, grace)).toBe(0);
+    await eventually(async () => expect(await grace()).toBe(0));
     expect(Date.now() - start).toBeGreaterThan(1_400);
     expect(await podStatus('slow')).toBeUndefined();
     await cluster.api.patch(`${pods()}/slow`, { metadata: { finalizers: null } });
-    expect(await eventually(404, () => podStatus('slow'))).toBe(404);
+    await eventually(async () => expect(await podStatus('slow')).toBe(404));
   });
 
   test('a node reboots: not Ready until it is back, then with a new boot ID and its pods restarted', async () => {
     const name = `${namespace}-reboot`;
     await createNode(cluster, { name, bootID: 'boot-1', version: '1.20.0' });
     await cluster.api.create(pods(), podOn('resident', name));
-    expect(await eventually('True', () => podReady('resident'))).toBe('True');
+    await eventually(async () => expect(await podReady('resident')).toBe('True'));
     const node = async (): Promise<V1Node> => await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
 
     await setNodeRebooting(cluster, name);
@@ -174,7 +168,7 @@ describe('the shared control plane', () => {
     await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { labels: { touched: 'yes' } } });
     await createNode(cluster, { name: `${name}-later` });
     const taints = async (): Promise<number> => (await node()).spec?.taints?.length ?? 0;
-    expect(await eventually(2, taints)).toBe(2);
+    await eventually(async () => expect(await taints()).toBe(2));
     expect(readyOf(await node())).toBe('False');
 
     await setNodeBooted(cluster, name, 'boot-2', osImageOf('1.21.0'));
@@ -183,8 +177,8 @@ describe('the shared control plane', () => {
     expect(booted.status?.nodeInfo).toMatchObject({ bootID: 'boot-2', osImage: osImageOf('1.21.0') });
     const resident = await cluster.api.get<V1Pod>(`${pods()}/resident`);
     expect(resident.status?.containerStatuses?.[0]?.restartCount).toBe(1);
-    expect(await eventually(0, taints)).toBe(0);
-    expect(await eventually('True', () => podReady('resident'))).toBe('True');
+    await eventually(async () => expect(await taints()).toBe(0));
+    await eventually(async () => expect(await podReady('resident')).toBe('True'));
   });
 
   test('the audit log tells who did what', () => {
@@ -234,8 +228,29 @@ describe('a control plane of its own', () => {
   test('every program restarts', async () => {
     const before = Object.values(own.components).map(({ pid }) => pid);
     for (const component of Object.values(own.components)) await component.restart();
-    expect(await eventually('ok', async () => await own.api.get<string>('/readyz').catch(String))).toBe('ok');
+    await eventually(async () => expect(await own.api.get('/readyz')).toBe('ok'));
     expect(await createNamespace(own, 'after-restart')).toMatch(/^after-restart-/);
     expect(Object.values(own.components).filter(({ pid }) => before.includes(pid))).toEqual([]);
+  });
+});
+
+describe('a control plane whose owner dies', () => {
+  const start = join(import.meta.dirname, '../support/control-plane/start.ts');
+  const owner = `
+    import { startControlPlane } from '${start}';
+    const { dir, components } = await startControlPlane();
+    process.stdout.write(JSON.stringify({ dir, pids: Object.values(components).map(({ pid }) => pid) }));
+    setInterval(() => undefined, 1000);
+  `;
+
+  test.each(['SIGKILL', 'SIGINT'] as const)('leaves no process and no folder after %s', async (signal) => {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', owner]);
+    child.stderr.pipe(process.stderr);
+    const [line] = (await once(child.stdout, 'data')) as [Buffer];
+    const { dir, pids } = JSON.parse(line.toString()) as { dir: string; pids: number[] };
+    expect(pids.filter(isAlive)).toHaveLength(5);
+    child.kill(signal);
+    await eventually(() => expect(pids.filter(isAlive)).toEqual([]));
+    await eventually(() => expect(existsSync(dir)).toBe(false));
   });
 });

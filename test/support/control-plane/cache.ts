@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+import { isAlive } from './lock.ts';
+import { versions } from './versions.ts';
+import type { Program } from './versions.ts';
+
+/** The folder that holds what this project obtains, for these versions on this kind of machine. */
+export function usualCacheFolder(): string {
+  const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
+  const key = JSON.stringify([versions, process.platform, process.arch]);
+  const hash = createHash('sha256').update(key).digest('hex').slice(0, 12);
+  return join(base, 'bottlerocket-update-operator', 'control-plane', hash);
+}
+
+/** Where a program is, or will be, in a cache folder. */
+export function cachedPath(folder: string, program: Program): string {
+  return join(folder, 'bin', program);
+}
+
+/** Programs get into the cache whole or not at all: a name in `bin` is always a finished file. */
+export function isCached(folder: string, program: Program): boolean {
+  return existsSync(cachedPath(folder, program));
+}
+
+/** A folder of this process's own beside `bin`, on the same file system. */
+export function makeWorkFolder(folder: string): string {
+  return mkdtempSync(join(folder, `work-${process.pid}-`));
+}
+
+/** Removes what processes that are gone have left behind. */
+export function sweep(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const pid = Number(/^work-(\d+)-/.exec(name)?.[1]);
+    if (pid > 0 && pid !== process.pid && !isAlive(pid)) rmSync(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+/** Makes the finished file `path` the cached program: its contents are on the disk before its name is. */
+export function install(path: string, folder: string, program: Program): void {
+  chmodSync(path, 0o755);
+  sync(path);
+  mkdirSync(join(folder, 'bin'), { recursive: true });
+  renameSync(path, cachedPath(folder, program));
+  sync(join(folder, 'bin'));
+}
+
+function sync(path: string): void {
+  const descriptor = openSync(path, 'r');
+  fsyncSync(descriptor);
+  closeSync(descriptor);
+}
