@@ -1,0 +1,252 @@
+import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BottlerocketHost } from './host.ts';
+import type { HostOptions, RebootEvent } from './host.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** One call with Node's own client, as an agent makes it; rejects with the code of a connection error. */
+function call(host: BottlerocketHost, method: string, path: string): Promise<{ status: number; body: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: string }>();
+  const outgoing = request({ socketPath: host.socketPath, method, path, agent: false, timeout: 2000 }, (response) => {
+    let body = '';
+    response.setEncoding('utf8');
+    response.on('data', (chunk: string) => (body += chunk));
+    response.on('error', (error: NodeJS.ErrnoException) => reject(new Error(error.code)));
+    response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+  });
+  outgoing.on('timeout', () => outgoing.destroy(Object.assign(new Error(), { code: 'TIMEOUT' })));
+  outgoing.on('error', (error: NodeJS.ErrnoException) => reject(new Error(error.code)));
+  outgoing.end();
+  return promise;
+}
+
+async function post(host: BottlerocketHost, ...actions: string[]): Promise<void> {
+  for (const action of actions) {
+    expect(await call(host, 'POST', `/actions/${action}`)).toEqual({ status: 204, body: '' });
+    while (host.model.locked) await sleep(1);
+  }
+}
+
+async function osVersion(host: BottlerocketHost): Promise<string> {
+  const { body } = await call(host, 'GET', '/os');
+  return (JSON.parse(body) as { version_id: string }).version_id;
+}
+
+describe('the stand-in host', () => {
+  let folder = '';
+  let hosts: BottlerocketHost[] = [];
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'host-'));
+  });
+
+  afterEach(async () => {
+    for (const host of hosts) await host.stop();
+    hosts = [];
+    await rm(folder, { recursive: true });
+  });
+
+  async function start(options: Partial<HostOptions> = {}): Promise<BottlerocketHost> {
+    const socketPath = join(folder, String(hosts.length), 'api.sock');
+    const host = await BottlerocketHost.start({
+      socketPath,
+      version: '1.26.0',
+      repository: ['1.26.0', '1.27.0'],
+      ...options,
+    });
+    hosts.push(host);
+    return host;
+  }
+
+  async function activated(options: Partial<HostOptions> = {}): Promise<BottlerocketHost> {
+    const host = await start(options);
+    await post(host, 'refresh-updates', 'prepare-update', 'activate-update');
+    return host;
+  }
+
+  it('reboots into the update with a new boot ID, unreachable while it is down', async () => {
+    const events: (RebootEvent & { reachable: string })[] = [];
+    const onReboot = async (event: RebootEvent): Promise<void> => {
+      const reachable = await osVersion(host).catch((error: Error) => error.message);
+      events.push({ ...event, reachable });
+    };
+    const host = await activated({ onReboot, durations: { bootMs: 20 } });
+    const before = host.bootID;
+    await post(host, 'reboot');
+    await host.settled();
+    expect(events).toEqual([
+      { phase: 'down', bootID: before, version: '1.26.0', reachable: 'ENOENT' },
+      { phase: 'up', bootID: host.bootID, version: '1.27.0', reachable: '1.27.0' },
+    ]);
+    expect(host.bootID).toMatch(UUID);
+    expect(host.bootID).not.toBe(before);
+    expect(await readFile(host.bootIDPath, 'utf8')).toBe(`${host.bootID}\n`);
+    expect({ reboots: host.reboots, booted: host.bootedVersions }).toEqual({
+      reboots: 1,
+      booted: ['1.26.0', '1.27.0'],
+    });
+  });
+
+  it('takes an activated update at a power cut', async () => {
+    const host = await activated();
+    await host.powerCut();
+    expect(await osVersion(host)).toBe('1.27.0');
+  });
+
+  it('keeps the old version at a power cut in the middle of a prepare', async () => {
+    const host = await start({ durations: { prepareMs: 60_000 } });
+    await post(host, 'refresh-updates');
+    await call(host, 'POST', '/actions/prepare-update');
+    await host.powerCut();
+    expect(await osVersion(host)).toBe('1.26.0');
+    expect((await call(host, 'GET', '/updates/status')).status).toBe(404);
+  });
+
+  it('comes back with the old version when the boot of the new one fails', async () => {
+    const host = await activated();
+    await host.faults.set({ boot: { rollsBack: true } });
+    await post(host, 'reboot');
+    await host.settled();
+    expect(await osVersion(host)).toBe('1.26.0');
+    expect(host.bootedVersions).toEqual(['1.26.0', '1.26.0']);
+  });
+
+  it('stays down after a reboot that never returns, until it is switched on', async () => {
+    const host = await activated();
+    await host.faults.set({ reboot: { neverReturns: true } });
+    await post(host, 'reboot');
+    await sleep(50);
+    await expect(osVersion(host)).rejects.toThrow('ENOENT');
+    await host.powerOn();
+    expect(await osVersion(host)).toBe('1.27.0');
+  });
+
+  it('can be stopped while it is down', async () => {
+    const host = await activated();
+    await host.faults.set({ reboot: { neverReturns: true } });
+    await post(host, 'reboot');
+    await sleep(20);
+    await host.stop();
+    expect(host.up).toBe(false);
+  });
+
+  it('reboots although the answer to the call is lost, or says that it failed', async () => {
+    const host = await start();
+    await host.faults.set({ reboot: { answerLost: true } });
+    await expect(call(host, 'POST', '/actions/reboot')).rejects.toThrow('ECONNRESET');
+    await host.settled();
+    await host.faults.set({ reboot: { lingerMs: 1 } });
+    expect((await call(host, 'POST', '/actions/reboot')).status).toBe(500);
+    await host.settled();
+    expect(host.reboots).toBe(2);
+  });
+
+  it('does not reboot when the call is refused or ignored', async () => {
+    const host = await start();
+    await host.faults.set({ reboot: { exit: 1, stderr: 'inhibited\n' } });
+    const refused = { status: 500, body: 'Failed to reboot, exit code: 1, stderr: inhibited\n' };
+    expect(await call(host, 'POST', '/actions/reboot')).toEqual(refused);
+    await host.faults.set({ reboot: { ignored: true } });
+    await post(host, 'reboot');
+    await host.settled();
+    expect(host.reboots).toBe(0);
+  });
+
+  it('fails a command as often as it is told to', async () => {
+    const host = await start();
+    await host.faults.set({ refresh: { exit: 1, stderr: 'unreachable\n', times: 1 } });
+    await post(host, 'refresh-updates');
+    const failed = JSON.parse((await call(host, 'GET', '/updates/status')).body) as object;
+    expect(failed).toMatchObject({ update_state: 'Idle', most_recent_command: { cmd_status: 'Failed' } });
+    await post(host, 'refresh-updates');
+    const repaired = JSON.parse((await call(host, 'GET', '/updates/status')).body) as object;
+    expect(repaired).toMatchObject({ update_state: 'Available', most_recent_command: { cmd_status: 'Success' } });
+  });
+
+  it('answers 423 while somebody else holds the update lock', async () => {
+    const host = await start();
+    host.holdUpdateLock(50);
+    expect((await call(host, 'POST', '/actions/refresh-updates')).status).toBe(423);
+    expect((await call(host, 'GET', '/updates/status')).status).toBe(423);
+    await host.settled();
+    expect((await call(host, 'POST', '/actions/refresh-updates')).status).toBe(204);
+  });
+
+  it('has no socket, a stale one, or one with a new inode', async () => {
+    const host = await start();
+    await host.faults.set({ socketGone: true });
+    await expect(osVersion(host)).rejects.toThrow('ENOENT');
+    await host.faults.set({ socketGone: undefined });
+    await host.faults.set({ socketStale: true });
+    await expect(osVersion(host)).rejects.toThrow('ECONNREFUSED');
+    await host.faults.clear();
+    expect(await osVersion(host)).toBe('1.26.0');
+    const { ctimeMs, ino } = await stat(host.socketPath);
+    await sleep(10);
+    await host.replaceSocket();
+    expect(await osVersion(host)).toBe('1.26.0');
+    const replaced = await stat(host.socketPath);
+    expect([replaced.ctimeMs, replaced.ino]).not.toEqual([ctimeMs, ino]);
+  });
+
+  it('loses the command that ran when the API server crashed, and refuses connections until it is back', async () => {
+    const host = await start({ durations: { prepareMs: 60_000 } });
+    await post(host, 'refresh-updates');
+    await call(host, 'POST', '/actions/prepare-update');
+    const back = host.crashApiServer(50);
+    await sleep(10);
+    await expect(osVersion(host)).rejects.toThrow('ECONNREFUSED');
+    await back;
+    const status = JSON.parse((await call(host, 'GET', '/updates/status')).body) as object;
+    expect(status).toMatchObject({ update_state: 'Available', most_recent_command: { cmd_type: 'refresh' } });
+  });
+
+  it.each([
+    ['garbage', 'resolves'],
+    ['error', 'resolves'],
+    ['truncated', 'ECONNRESET'],
+    ['empty', 'ECONNRESET'],
+    ['hang', 'TIMEOUT'],
+  ] as const)('gives one answer that is wrong: %s', async (answer, outcome) => {
+    const host = await start();
+    await host.faults.set({ api: { answer, path: '/os', times: 1 } });
+    const wrong = await call(host, 'GET', '/os').then(
+      ({ body }) => (body.startsWith('{') ? body : 'resolves'),
+      (error: Error) => error.message,
+    );
+    expect(wrong).toBe(outcome);
+    expect(await osVersion(host)).toBe('1.26.0');
+  });
+
+  it('keeps a record of the requests', async () => {
+    const host = await start({ clock: { now: () => 42 } });
+    await osVersion(host);
+    await post(host, 'refresh-updates');
+    expect(host.history).toEqual([
+      { time: 42, method: 'GET', path: '/os', status: 200 },
+      { time: 42, method: 'POST', path: '/actions/refresh-updates', status: 204 },
+    ]);
+  });
+
+  it('runs many at once and leaves no files', async () => {
+    await Promise.all(
+      Array.from({ length: 30 }, (_, index) => start({ socketPath: join(folder, `n${index}`, 'api.sock') })),
+    );
+    const versions = await Promise.all(hosts.map(osVersion));
+    expect(new Set(versions)).toEqual(new Set(['1.26.0']));
+    expect(new Set(hosts.map(({ bootID }) => bootID)).size).toBe(30);
+    for (const host of hosts) await host.stop();
+    for (const name of await readdir(folder)) expect(await readdir(join(folder, name))).toEqual([]);
+  });
+
+  it('reports at the end what the listener of its reboots threw', async () => {
+    const host = await start({ onReboot: () => Promise.reject(new Error('the kubelet is broken')) });
+    await host.powerCut();
+    hosts = [];
+    await expect(host.stop()).rejects.toThrow('the kubelet is broken');
+  });
+});
