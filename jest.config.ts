@@ -11,7 +11,11 @@ const config: Config = {
     {
       ...common,
       displayName: 'unit',
-      testMatch: ['<rootDir>/packages/*/src/**/*.test.ts', '<rootDir>/test/support/**/*.test.ts'],
+      testMatch: [
+        '<rootDir>/packages/*/src/**/*.test.ts',
+        '<rootDir>/test/{support,demo,bench}/**/*.test.ts',
+        '<rootDir>/charts/**/*.test.ts',
+      ],
     },
     {
       ...common,

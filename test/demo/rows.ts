@@ -1,0 +1,59 @@
+import type { V1Node } from '@kubernetes/client-node';
+
+import type { KubernetesObject } from '../../packages/shared/src/kubernetes-types.ts';
+import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '../../packages/shared/src/shadow.ts';
+
+/** One line of the table. */
+export interface Row {
+  readonly node: string;
+  readonly zone: string;
+  readonly state: string;
+  readonly version: string;
+  readonly waitsFor: string;
+  readonly done: boolean;
+}
+
+const STEPS = {
+  Stage: 'staging',
+  Drain: 'draining',
+  Activate: 'activating',
+  Reboot: 'rebooting',
+  Restore: 'restoring',
+} as const;
+
+/** What the API server says of one node, as a row. `goal` is the version that the fleet goes to. */
+export function rowOf(node: V1Node & KubernetesObject, shadow: BottlerocketShadow | undefined, goal: string): Row {
+  const version = shadow?.status?.current_version ?? '';
+  return {
+    node: node.metadata.name,
+    zone: node.metadata.labels?.['topology.kubernetes.io/zone'] ?? '',
+    state: stateOf(node, shadow, goal),
+    version,
+    waitsFor: waitsFor(shadow),
+    done: version === goal && isIdle(shadow),
+  };
+}
+
+function isIdle(shadow: BottlerocketShadow | undefined): boolean {
+  return shadow?.spec.state === 'Idle' && shadow.status?.current_state === 'Idle';
+}
+
+function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: string): string {
+  if (shadow?.status === undefined) return 'starting';
+  if (node.status?.conditions?.find(({ type }) => type === 'Ready')?.status !== 'True') return 'down';
+  const { spec, status } = shadow;
+  if (status.current_state === 'ErrorReset') return 'failed';
+  if (spec.state === 'Idle') return status.current_version === goal ? 'up to date' : 'waiting';
+  return stepOf(spec, status);
+}
+
+function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
+  if (spec.state === 'MonitoringUpdate') return 'checking';
+  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'next step';
+}
+
+function waitsFor(shadow: BottlerocketShadow | undefined): string {
+  const progressing = shadow?.status?.conditions?.find(({ type }) => type === 'Progressing');
+  if (progressing === undefined || progressing.reason === 'UpToDate') return '';
+  return progressing.message;
+}

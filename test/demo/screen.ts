@@ -1,0 +1,50 @@
+/** Shows lines that change: redrawn in place on a terminal, one line per change elsewhere. */
+export interface Screen {
+  /** Prints a line for good, above what is redrawn. */
+  say(line: string): void;
+  /** Replaces what was drawn last. `plain` is what to print instead where nothing can be redrawn. */
+  draw(lines: readonly string[], plain: readonly string[]): void;
+  /** Leaves what was drawn last standing. */
+  end(): void;
+  readonly width: number;
+}
+
+const HIDE_CURSOR = '\u001B[?25l';
+const SHOW_CURSOR = '\u001B[?25h';
+const CLEAR_BELOW = '\u001B[J';
+
+/** A screen on standard output. */
+export function openScreen(output: NodeJS.WriteStream): Screen {
+  return output.isTTY ? terminalScreen(output) : plainScreen(output);
+}
+
+function terminalScreen(output: NodeJS.WriteStream): Screen {
+  let drawn: readonly string[] = [];
+  const erase = (): string => (drawn.length === 0 ? '' : `\u001B[${drawn.length}A\r${CLEAR_BELOW}`);
+  output.write(HIDE_CURSOR);
+  return {
+    say(line) {
+      output.write(`${erase()}${line}\n${drawn.map((text) => `${text}\n`).join('')}`);
+    },
+    draw(lines) {
+      output.write(`${erase()}${lines.map((text) => `${text}\n`).join('')}`);
+      drawn = lines;
+    },
+    end() {
+      drawn = [];
+      output.write(SHOW_CURSOR);
+    },
+    get width() {
+      return output.columns;
+    },
+  };
+}
+
+function plainScreen(output: NodeJS.WriteStream): Screen {
+  return {
+    say: (line) => void output.write(`${line}\n`),
+    draw: (_lines, plain) => void output.write(plain.map((line) => `${line}\n`).join('')),
+    end: () => undefined,
+    width: 160,
+  };
+}
