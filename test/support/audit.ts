@@ -1,0 +1,84 @@
+import { readFile, stat } from 'node:fs/promises';
+
+/** One request, as the API server's audit log has it. */
+export interface AuditedRequest {
+  readonly user: string;
+  readonly userAgent: string;
+  readonly verb: string;
+  /** `resource` or `resource/subresource`; the path for requests that are about no resource. */
+  readonly resource: string;
+  readonly name: string;
+  readonly status: number;
+  readonly stage: string;
+  readonly at: string;
+}
+
+interface AuditEvent {
+  readonly stage: string;
+  readonly requestURI: string;
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly userAgent?: string;
+  readonly objectRef?: { readonly resource?: string; readonly subresource?: string; readonly name?: string };
+  readonly responseStatus?: { readonly code?: number };
+  readonly requestReceivedTimestamp: string;
+}
+
+/** Where the audit log ends now, in bytes: a place to read on from. */
+export async function auditPosition(path: string): Promise<number> {
+  return (await stat(path)).size;
+}
+
+/**
+ * The requests of our own service accounts from `position` on. A watch is counted where it is opened (stage ResponseStarted), all else where
+ * it is answered (ResponseComplete).
+ */
+export async function ourRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
+  const bytes = (await readFile(path)).subarray(position);
+  const lines = bytes.toString('utf8').split('\n').slice(0, -1);
+  return lines
+    .map((line) => JSON.parse(line) as AuditEvent)
+    .filter(
+      ({ user, stage, verb }) =>
+        isOurs(user.username, namespace) && stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete'),
+    )
+    .map(toRequest);
+}
+
+function isOurs(username: string, namespace: string): boolean {
+  return username.startsWith(`system:serviceaccount:${namespace}:brupop-`);
+}
+
+function toRequest({
+  user,
+  userAgent = '',
+  verb,
+  objectRef,
+  requestURI,
+  responseStatus,
+  stage,
+  requestReceivedTimestamp,
+}: AuditEvent): AuditedRequest {
+  const { resource, subresource, name = '' } = objectRef ?? {};
+  const path = requestURI.split('?')[0] ?? '';
+  return {
+    user: user.username.split(':').at(-1) ?? '',
+    userAgent,
+    verb,
+    resource: resource === undefined ? path : [resource, ...(subresource === undefined ? [] : [subresource])].join('/'),
+    name,
+    status: responseStatus?.code ?? 0,
+    stage,
+    at: requestReceivedTimestamp,
+  };
+}
+
+/** `user verb resource` → how many. */
+export function countRequests(requests: readonly AuditedRequest[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { user, verb, resource } of requests) {
+    const key = `${user} ${verb} ${resource}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return new Map([...counts].toSorted(([, a], [, b]) => b - a));
+}
