@@ -1,0 +1,165 @@
+import type { Registry } from 'prom-client';
+
+import { backoff } from '@brupop/shared/backoff';
+import type { Clock } from '@brupop/shared/clock';
+import { SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
+import { messageOf } from '@brupop/shared/errors';
+import { serveHealth } from '@brupop/shared/health';
+import type { KubeClient } from '@brupop/shared/kube';
+import { corePath, crPath } from '@brupop/shared/kube-paths';
+import type { Logger } from '@brupop/shared/log';
+import { metricsOf } from '@brupop/shared/metrics';
+import { Reflector } from '@brupop/shared/reflector';
+
+import { createApp } from './app.ts';
+import { AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
+import type { AgentPod } from './auth/agent-pods.ts';
+import { Authenticator } from './auth/authenticator.ts';
+import { SigningKeys, fetchKeys } from './auth/keys.ts';
+import { reviewToken } from './auth/token-review.ts';
+import type { Config } from './config.ts';
+import { Drainer } from './drain.ts';
+import { Metrics } from './metrics.ts';
+import { Nodes } from './nodes.ts';
+import { RateLimit } from './rate-limit.ts';
+import { Routes } from './routes.ts';
+import { close, createHttpsServer, listen, secureContext } from './server.ts';
+import { slimShadow } from './shadow-policy.ts';
+import type { SlimShadow } from './shadow-policy.ts';
+import { Shadows } from './shadows.ts';
+import { StreamHub } from './stream-hub.ts';
+import { TlsFiles } from './tls-files.ts';
+
+export interface ApiserverOptions {
+  readonly config: Config;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly registry: Registry;
+  readonly signal: AbortSignal;
+  /** Told the port once the server listens. */
+  readonly onListening?: (port: number) => void;
+}
+
+const KEYS_RETRY = { baseMs: 250, capMs: 10_000 };
+/** Calls of one node: an agent makes a few per minute, some more around an update. */
+const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
+/** Refused tokens per address. Many agents may share one behind address translation, but those are not refused. */
+const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
+
+/** Serves agents until `signal` aborts, then ends streams, lets calls finish and resolves within some seconds. */
+export async function runApiserver(options: ApiserverOptions): Promise<void> {
+  const { config, clock, log, registry, signal } = options;
+  const metrics = new Metrics(registry);
+  const caches = createCaches(options);
+  const keys = new SigningKeys({ fetch: () => fetchKeys(options.client), clock, log });
+  const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
+  const ready = (): string | undefined => notReady(caches, keys, signal);
+  const health = { host: config.host, port: config.healthPort, signal, live: () => undefined, ready };
+  await serveHealth({ ...health, metrics: metricsOf(registry) });
+  const background = [caches.pods.run(signal), caches.shadows.run(signal), loadKeys(keys, options)];
+
+  const certificate = await tls.load();
+  const app = createParts({ options, metrics, caches, keys, ready });
+  const server = createHttpsServer({ listener: app, certificate, maxConnections: config.maxConnections });
+  const port = await listen(server, config.host, config.listenPort);
+  log.info('listens', { host: config.host, port });
+  options.onListening?.(port);
+
+  await tls.watch((pair) => server.setSecureContext(secureContext(pair)), signal);
+  await close(server, clock);
+  await Promise.all(background);
+}
+
+interface Caches {
+  readonly pods: Reflector<AgentPod>;
+  readonly shadows: Reflector<SlimShadow>;
+}
+
+/** The only two watches of an idle apiserver. */
+function createCaches({ client, config, clock, log }: ApiserverOptions): Caches {
+  const { namespace } = config;
+  return {
+    pods: new Reflector({
+      client,
+      path: corePath('pods', { namespace }),
+      query: { labelSelector: agentPodSelector },
+      slim: slimAgentPod,
+      clock,
+      log,
+      name: 'agent pods',
+    }),
+    shadows: new Reflector({
+      client,
+      path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace }),
+      slim: slimShadow,
+      clock,
+      log,
+      name: SHADOW_PLURAL,
+    }),
+  };
+}
+
+function notReady({ pods, shadows }: Caches, keys: SigningKeys, signal: AbortSignal): string | undefined {
+  if (signal.aborted) return 'shutting down';
+  if (!keys.loaded) return 'the keys of service-account tokens are not loaded: needs get on /openid/v1/jwks';
+  if (!pods.synced) return 'the agent pods are not listed yet';
+  return shadows.synced ? undefined : 'the shadows are not listed yet';
+}
+
+/** Tries until the keys are there; without them nobody is served. */
+async function loadKeys(keys: SigningKeys, { clock, log, signal }: ApiserverOptions): Promise<void> {
+  const retry = backoff(KEYS_RETRY);
+  while (!signal.aborted) {
+    try {
+      await keys.load();
+      return;
+    } catch (error) {
+      log.warn('cannot read the keys of service-account tokens; tries again', { error: messageOf(error) });
+    }
+    await clock.sleep(retry.next(), signal).catch(() => undefined);
+  }
+}
+
+interface Parts {
+  readonly options: ApiserverOptions;
+  readonly metrics: Metrics;
+  readonly caches: Caches;
+  readonly keys: SigningKeys;
+  readonly ready: () => string | undefined;
+}
+
+function createParts({ options, metrics, caches, keys, ready }: Parts): ReturnType<typeof createApp> {
+  const { config, client, clock, log, signal } = options;
+  const { namespace, nodeName: ownNode, exclusionWaitMs } = config;
+  const nodes = new Nodes({ client, clock, log, exclusionWaitMs });
+  const shadows = new Shadows({ client, nodes, namespace, log });
+  const drainer = new Drainer({ client, nodes, clock, log, metrics });
+  const count = (open: number): void => metrics.streams.set(open);
+  const hub = new StreamHub({ ...caches, namespace, clock, count });
+  hub.run(signal);
+  const routes = new Routes({ shadows, cache: caches.shadows, hub, nodes, drainer, namespace, ownNode });
+  const authenticator = createAuthenticator({ options, metrics, caches, keys, ready });
+  const rate = new RateLimit({ clock, ...NODE_RATE });
+  return createApp({ authenticator, routes, rate, ready, metrics, clock, log, stop: signal });
+}
+
+function createAuthenticator({ options, metrics, caches, keys }: Parts): Authenticator {
+  const { client, clock, config } = options;
+  const { namespace } = config;
+  return new Authenticator({
+    keys,
+    review: async (token) => {
+      const status = await reviewToken(client, token).catch((error: unknown) => {
+        metrics.tokenReviews.inc({ result: 'unavailable' });
+        throw error;
+      });
+      metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'refused' });
+      return status;
+    },
+    pods: new AgentPods({ reflector: caches.pods, client, namespace }),
+    failures: new RateLimit({ clock, ...FAILURE_RATE }),
+    namespace,
+    clock,
+  });
+}

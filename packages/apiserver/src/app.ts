@@ -1,0 +1,141 @@
+import express from 'express';
+import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
+
+import type { Clock } from '@brupop/shared/clock';
+import type { Logger } from '@brupop/shared/log';
+import { CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/shared/operator-api';
+import type { AgentAction } from '@brupop/shared/operator-api';
+
+import type { Authenticator } from './auth/authenticator.ts';
+import { localsOf, withinLimit } from './calls.ts';
+import type { Call } from './calls.ts';
+import { errorHandler, notFound } from './error-handler.ts';
+import { Failure } from './failure.ts';
+import type { Metrics } from './metrics.ts';
+import type { RateLimit } from './rate-limit.ts';
+import type { Routes } from './routes.ts';
+
+export interface AppOptions {
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly routes: Routes;
+  /** Calls per node. */
+  readonly rate: RateLimit;
+  /** Undefined when ready, else why not. */
+  readonly ready: () => string | undefined;
+  readonly metrics: Pick<Metrics, 'requests' | 'duration'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The process stops. */
+  readonly stop: AbortSignal;
+}
+
+const BODY_LIMIT = 64 * 1024;
+/** RFC 1123 subdomain, as the API server demands of a Node's name. */
+const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+const MAX_NODE_NAME = 253;
+/** Ours ends before the agent's own limit does, so that it gets to know why. */
+const CALL_MS = CALL_LIMIT_MS - 2_000;
+const DRAIN_MS = DRAIN_PASS_LIMIT_MS + 10_000;
+
+/** The HTTP side of the contract in `operator-api`. */
+export function createApp(options: AppOptions): Express {
+  const { routes } = options;
+  const app = express();
+  app.disable('x-powered-by');
+  app.set('etag', false);
+  app.set('query parser', false);
+  app.enable('case sensitive routing');
+  app.enable('strict routing');
+  app.use(measure(options));
+  const json = express.json({ limit: BODY_LIMIT, inflate: false, type: 'application/json' });
+  const call = (action: AgentAction, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler[] => [
+    name(action),
+    requireReady(options),
+    authenticate(options),
+    json,
+    handle(options, limitMs, work),
+  ];
+  app.put(
+    path('shadow'),
+    call('shadow', CALL_MS, (one) => routes.ensure(one)),
+  );
+  app.get(
+    path('shadow/stream'),
+    call('shadow/stream', CALL_MS, (one) => routes.stream(one)),
+  );
+  app.put(
+    path('shadow/status'),
+    call('shadow/status', CALL_MS, (one) => routes.status(one)),
+  );
+  const exclusion = 'load-balancer-exclusion';
+  app.post(
+    path(exclusion),
+    call(exclusion, CALL_MS, (one) => routes.exclude(one)),
+  );
+  app.post(
+    path('drain'),
+    call('drain', DRAIN_MS, (one) => routes.drain(one)),
+  );
+  app.post(
+    path('restore'),
+    call('restore', CALL_MS, (one) => routes.restore(one)),
+  );
+  app.use(notFound);
+  app.use(errorHandler(options.log));
+  return app;
+}
+
+function path(action: AgentAction): string {
+  return `/v1/nodes/:node/${action}`;
+}
+
+function name(action: AgentAction): RequestHandler {
+  return (_request, response, next) => {
+    localsOf(response).route = action;
+    next();
+  };
+}
+
+/** Counts each answer under its route; what matches none shares one label. */
+function measure({ metrics, clock }: AppOptions): RequestHandler {
+  return (_request, response, next) => {
+    const started = clock.monotonic();
+    response.once('close', () => {
+      const { route = 'other' } = localsOf(response);
+      metrics.requests.inc({ route, code: response.headersSent ? String(response.statusCode) : '0' });
+      if (route !== 'shadow/stream') metrics.duration.observe({ route }, (clock.monotonic() - started) / 1000);
+    });
+    next();
+  };
+}
+
+function requireReady({ ready, stop }: AppOptions): RequestHandler {
+  return (_request, _response, next) => {
+    const problem = stop.aborted ? 'shutting down' : ready();
+    if (problem !== undefined) throw new Failure('Unavailable', `this replica is not ready: ${problem}`);
+    next();
+  };
+}
+
+function authenticate({ authenticator, rate }: AppOptions): RequestHandler {
+  return async (request: Request, response: Response, next: NextFunction) => {
+    const node = String(request.params['node']);
+    if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
+      throw new Failure('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
+    const { authorization } = request.headers;
+    const address = request.socket.remoteAddress ?? '';
+    localsOf(response).identity = await authenticator.authenticate({ authorization, address, node });
+    if (!rate.take(node)) throw new Failure('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
+    next();
+  };
+}
+
+function handle(options: AppOptions, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler {
+  const { clock, stop } = options;
+  return async (request: Request, response: Response) => {
+    const { identity } = localsOf(response);
+    if (identity === undefined) throw new Failure('Unauthenticated', 'no identity');
+    const body: unknown = request.body;
+    await withinLimit({ response, clock, stop, limitMs }, (signal) => work({ identity, body, signal, response }));
+  };
+}

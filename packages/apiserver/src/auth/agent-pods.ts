@@ -1,0 +1,65 @@
+import { AGENT, COMPONENT_LABEL } from '@brupop/shared/constants';
+import { messageOf } from '@brupop/shared/errors';
+import type { KubeClient } from '@brupop/shared/kube';
+import { hasStatus } from '@brupop/shared/kube-error';
+import { corePath } from '@brupop/shared/kube-paths';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kubernetes-types';
+import type { Reflector } from '@brupop/shared/reflector';
+
+import { Failure } from '../failure.ts';
+import { slimMetadata } from '../slim.ts';
+
+/** A pod, cut to where it runs. */
+export interface AgentPod extends KubernetesObject {
+  readonly nodeName?: string;
+}
+
+/** Picks the agents' pods. */
+export const agentPodSelector = `${COMPONENT_LABEL}=${AGENT}`;
+
+export function slimAgentPod(raw: unknown): AgentPod {
+  const { metadata, spec } = raw as { metadata: ObjectMeta; spec?: { nodeName?: string } };
+  return {
+    metadata: slimMetadata(metadata),
+    ...(spec?.nodeName === undefined ? {} : { nodeName: spec.nodeName }),
+  };
+}
+
+/** Which agent pods exist, and where. */
+export class AgentPods {
+  readonly #reflector: Reflector<AgentPod>;
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+
+  constructor(options: { reflector: Reflector<AgentPod>; client: KubeClient; namespace: string }) {
+    this.#reflector = options.reflector;
+    this.#client = options.client;
+    this.#namespace = options.namespace;
+  }
+
+  /** The pod as the watch knows it, or undefined when it does not or knows another of that name. */
+  known(name: string, uid: string): AgentPod | undefined {
+    const pod = this.#reflector.get(name, this.#namespace);
+    return pod?.metadata.uid === uid ? pod : undefined;
+  }
+
+  /** The pod as the watch or else the API server knows it. Throws Failure `Forbidden` when it does not exist, `Unavailable` without an answer. */
+  async find(name: string, uid: string): Promise<AgentPod> {
+    const pod = this.known(name, uid) ?? (await this.#get(name));
+    if (pod?.metadata.uid === uid) return pod;
+    const found = pod === undefined ? 'none' : `one with UID ${pod.metadata.uid}`;
+    throw new Failure('Forbidden', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
+  }
+
+  async #get(name: string): Promise<AgentPod | undefined> {
+    try {
+      const path = corePath('pods', { namespace: this.#namespace, name });
+      return slimAgentPod(await this.#client.request({ method: 'GET', path }));
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined;
+      throw new Failure('Unavailable', `cannot look up pod ${this.#namespace}/${name}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+}

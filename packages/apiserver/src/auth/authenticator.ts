@@ -1,0 +1,178 @@
+import { createHash } from 'node:crypto';
+
+import type { Clock } from '@brupop/shared/clock';
+
+import { BoundedMap } from '../bounded-map.ts';
+import { Failure } from '../failure.ts';
+import type { RateLimit } from '../rate-limit.ts';
+import { Slots } from '../slots.ts';
+import type { AgentPod, AgentPods } from './agent-pods.ts';
+import { checkClaims } from './claims.ts';
+import type { AgentClaims } from './claims.ts';
+import type { SigningKeys } from './keys.ts';
+import { judgeReview } from './token-review.ts';
+import type { Bound, TokenReviewStatus } from './token-review.ts';
+
+/** An agent whose token was accepted. */
+export interface Identity {
+  readonly node: string;
+  /** Absent before Kubernetes 1.30. */
+  readonly nodeUID?: string;
+  readonly podName: string;
+  readonly podUID: string;
+  /** Expiry of the token, epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+export interface Credentials {
+  /** The Authorization header. */
+  readonly authorization: string | undefined;
+  /** The caller's address, for the limit on failures. */
+  readonly address: string;
+  /** The node that the path names. */
+  readonly node: string;
+}
+
+export interface AuthenticatorOptions {
+  readonly keys: SigningKeys;
+  /** One TokenReview. Throws Failure `Unavailable`. */
+  readonly review: (token: string) => Promise<TokenReviewStatus>;
+  readonly pods: AgentPods;
+  /** Failures per address. */
+  readonly failures: RateLimit;
+  readonly namespace: string;
+  readonly clock: Clock;
+}
+
+const ACCEPTED_MS = 60_000;
+const ACCEPTED_SIZE = 20_000;
+const REFUSED_MS = 10_000;
+const REFUSED_SIZE = 1_000;
+const REVIEWS_AT_A_TIME = 16;
+const REVIEWS_WAITING = 10_000;
+
+interface Refused {
+  readonly failure: Failure;
+  readonly until: number;
+}
+
+interface Accepted {
+  readonly identity: Identity;
+  readonly until: number;
+}
+
+/**
+ * Tells who calls. A token is judged here first, by signature and claims, so that garbage costs no TokenReview; then the Kubernetes API
+ * decides. An accepted one is good for up to a minute, while its pod exists; a refused one is refused for a few seconds.
+ */
+export class Authenticator {
+  readonly #options: AuthenticatorOptions;
+  readonly #accepted = new BoundedMap<Accepted>(ACCEPTED_SIZE);
+  readonly #refused = new BoundedMap<Refused>(REFUSED_SIZE);
+  readonly #running = new Map<string, Promise<Identity>>();
+  readonly #slots = new Slots(REVIEWS_AT_A_TIME, REVIEWS_WAITING);
+
+  constructor(options: AuthenticatorOptions) {
+    this.#options = options;
+  }
+
+  /** Throws Failure `Unauthenticated`, `Forbidden`, `TooManyRequests` or `Unavailable`. */
+  async authenticate(credentials: Credentials): Promise<Identity> {
+    const { failures } = this.#options;
+    const token = bearerToken(credentials.authorization);
+    const key = createHash('sha256').update(token).digest('base64');
+    const known = this.#known(key);
+    if (known !== undefined) return requireNode(known, credentials.node);
+    if (!failures.allows(credentials.address))
+      throw new Failure('TooManyRequests', 'too many refused tokens from this address; wait some seconds');
+    try {
+      return requireNode(await this.#judge(token, key, credentials.node), credentials.node);
+    } catch (error) {
+      if (isRefusal(error)) failures.take(credentials.address);
+      throw error;
+    }
+  }
+
+  /** A cached identity counts only while the watch knows its pod. */
+  #known(key: string): Identity | undefined {
+    const accepted = this.#accepted.get(key);
+    if (accepted === undefined) return undefined;
+    const { identity, until } = accepted;
+    const { pods, clock } = this.#options;
+    if (clock.now() < until && pods.known(identity.podName, identity.podUID) !== undefined) return identity;
+    this.#accepted.delete(key);
+    return undefined;
+  }
+
+  async #judge(token: string, key: string, node: string): Promise<Identity> {
+    const { keys, namespace, clock } = this.#options;
+    const refused = this.#refused.get(key);
+    if (refused !== undefined && clock.now() < refused.until) throw refused.failure;
+    try {
+      const payload = await keys.verify(token);
+      const claims = checkClaims(payload, { issuer: keys.issuer, namespace, now: clock.now() });
+      if (claims.nodeName !== undefined && claims.nodeName !== node) throw otherNode(claims.nodeName, node);
+      return await this.#reviewOnce(token, key, claims);
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'Unauthenticated')
+        this.#refused.set(key, { failure: error, until: clock.now() + REFUSED_MS });
+      throw error;
+    }
+  }
+
+  /** Calls with the same token at the same time share one review. */
+  async #reviewOnce(token: string, key: string, claims: AgentClaims): Promise<Identity> {
+    const running = this.#running.get(key);
+    if (running !== undefined) return running;
+    const review = this.#slots
+      .run(() => this.#review(token, claims))
+      .finally(() => {
+        this.#running.delete(key);
+      });
+    this.#running.set(key, review);
+    const identity = await review;
+    const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
+    this.#accepted.set(key, { identity, until });
+    return identity;
+  }
+
+  async #review(token: string, claims: AgentClaims): Promise<Identity> {
+    const { review, namespace, pods } = this.#options;
+    const bound = judgeReview(await review(token), namespace);
+    if ((bound.podUID ?? claims.podUID) !== claims.podUID)
+      throw new Failure('Forbidden', `pod: expected UID ${claims.podUID}, found ${bound.podUID}`);
+    return identityOf(claims, bound, await pods.find(claims.podName, claims.podUID));
+  }
+}
+
+/** Puts together what claims, review and pod say. Throws Failure `Forbidden` when they contradict each other. */
+export function identityOf(claims: AgentClaims, bound: Bound, pod: AgentPod): Identity {
+  const { podName, podUID, expiresAt } = claims;
+  const { nodeName: node } = pod;
+  if (node === undefined) throw new Failure('Forbidden', `pod ${podName}: expected one on a node, found none`);
+  if ((bound.nodeName ?? node) !== node)
+    throw new Failure('Forbidden', `pod ${podName}: expected on node ${bound.nodeName}, found on ${node}`);
+  const nodeUID = bound.nodeUID === undefined ? {} : { nodeUID: bound.nodeUID };
+  return { node, ...nodeUID, podName, podUID, expiresAt };
+}
+
+/** The token of an Authorization header (RFC 6750, 2.1). Throws Failure `Unauthenticated`. */
+export function bearerToken(authorization: string | undefined): string {
+  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i.exec(authorization ?? '')?.[1];
+  if (token !== undefined) return token;
+  const found = authorization === undefined ? 'none' : 'another text';
+  throw new Failure('Unauthenticated', `Authorization: expected "Bearer" and a signed token, found ${found}`);
+}
+
+function requireNode(identity: Identity, node: string): Identity {
+  if (identity.node !== node) throw otherNode(identity.node, node);
+  return identity;
+}
+
+function otherNode(found: string, node: string): Failure {
+  return new Failure('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof Failure && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
+}

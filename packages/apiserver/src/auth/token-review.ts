@@ -1,0 +1,69 @@
+import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/constants';
+import { messageOf } from '@brupop/shared/errors';
+import type { KubeClient } from '@brupop/shared/kube';
+
+import { Failure } from '../failure.ts';
+
+/** authentication.k8s.io/v1 TokenReview status, cut to what is read. */
+export interface TokenReviewStatus {
+  readonly authenticated?: boolean;
+  readonly audiences?: readonly string[];
+  readonly error?: string;
+  readonly user?: {
+    readonly username?: string;
+    readonly extra?: Readonly<Record<string, readonly string[]>>;
+  };
+}
+
+/** What the Kubernetes API says a token is bound to. Releases before 1.30 do not say the node. */
+export interface Bound {
+  readonly podName?: string;
+  readonly podUID?: string;
+  readonly nodeName?: string;
+  readonly nodeUID?: string;
+}
+
+const PREFIX = 'authentication.kubernetes.io/';
+
+/** Asks the Kubernetes API about a token. Throws Failure `Unavailable` when there is no answer, whatever the reason. */
+export async function reviewToken(client: KubeClient, token: string): Promise<TokenReviewStatus> {
+  try {
+    const review = await client.request<{ status?: TokenReviewStatus }>({
+      method: 'POST',
+      path: '/apis/authentication.k8s.io/v1/tokenreviews',
+      body: {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenReview',
+        spec: { token, audiences: [TOKEN_AUDIENCE] },
+      },
+    });
+    return review.status ?? {};
+  } catch (error) {
+    throw new Failure('Unavailable', `the Kubernetes API does not review tokens now: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Judges a review. Throws Failure `Unauthenticated` when the token is not valid for us, `Forbidden` when it is not an agent's. */
+export function judgeReview(status: TokenReviewStatus, namespace: string): Bound {
+  const { authenticated = false, audiences = [], error, user = {} } = status;
+  if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {
+    const why = error ?? `audiences [${audiences.join(', ')}]`;
+    throw new Failure('Unauthenticated', `the Kubernetes API does not accept the token: ${why}`);
+  }
+  const expected = `system:serviceaccount:${namespace}:${AGENT}`;
+  if (user.username !== expected)
+    throw new Failure('Forbidden', `only agents are served: expected the user ${expected}, found ${user.username}`);
+  const extra = (key: string): string | undefined => user.extra?.[`${PREFIX}${key}`]?.[0];
+  return defined({
+    podName: extra('pod-name'),
+    podUID: extra('pod-uid'),
+    nodeName: extra('node-name'),
+    nodeUID: extra('node-uid'),
+  });
+}
+
+function defined(values: Record<keyof Bound, string | undefined>): Bound {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,41 @@
+import type { Env } from '@brupop/shared/config';
+import { integer, requiredText, text } from '@brupop/shared/config';
+import { clusterAccess } from '@brupop/shared/kube';
+import type { ClusterAccess } from '@brupop/shared/kube';
+
+/** The apiserver's settings. */
+export interface Config {
+  readonly access: ClusterAccess;
+  /** Namespace of the operator: of this pod, the agents and the shadows. */
+  readonly namespace: string;
+  /** The node that this replica runs on, and so never drains. */
+  readonly nodeName: string;
+  /** Address of both listeners. */
+  readonly host: string;
+  readonly listenPort: number;
+  readonly healthPort: number;
+  readonly tlsCertFile: string;
+  readonly tlsKeyFile: string;
+  /** How long load balancers get to take a node out; 0 = nodes stay in them. */
+  readonly exclusionWaitMs: number;
+  /** Connections from agents at a time; more are refused. */
+  readonly maxConnections: number;
+}
+
+const ports = { min: 0, max: 65_535 };
+
+/** Reads the settings. Throws ConfigError. */
+export function readConfig(env: Env): Config {
+  return {
+    access: clusterAccess(env),
+    namespace: requiredText(env, 'POD_NAMESPACE'),
+    nodeName: requiredText(env, 'NODE_NAME'),
+    host: requiredText(env, 'POD_IP'),
+    listenPort: integer(env, 'LISTEN_PORT', { ...ports, fallback: 8443 }),
+    healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),
+    tlsCertFile: text(env, 'TLS_CERT_FILE', '/etc/brupop-tls/tls.crt'),
+    tlsKeyFile: text(env, 'TLS_KEY_FILE', '/etc/brupop-tls/tls.key'),
+    exclusionWaitMs: integer(env, 'EXCLUSION_WAIT_SECONDS', { min: 0, max: 3600, fallback: 0 }) * 1000,
+    maxConnections: integer(env, 'MAX_CONNECTIONS', { min: 10, max: 100_000, fallback: 12_000 }),
+  };
+}

@@ -1,0 +1,78 @@
+import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
+
+import { messageOf } from '@brupop/shared/errors';
+import type { Logger } from '@brupop/shared/log';
+import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/operator-api';
+
+import { localsOf } from './calls.ts';
+import { Failure } from './failure.ts';
+import { asFailure } from './kube-failure.ts';
+
+/** The only place that knows which HTTP status a code has. */
+const STATUS: Readonly<Record<ApiErrorCode, number>> = {
+  BadRequest: 400,
+  Unauthenticated: 401,
+  Forbidden: 403,
+  NotFound: 404,
+  SpecChanged: 409,
+  SpecForbids: 409,
+  Conflict: 409,
+  TooLarge: 413,
+  ReplicaOnSameNode: 421,
+  TooManyRequests: 429,
+  Unavailable: 503,
+  Internal: 500,
+};
+
+/** Answers that a client must not follow up on the same connection: another replica may do better. */
+const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLarge', 'Unavailable']);
+
+/** For paths and methods that there are not. */
+export const notFound: RequestHandler = ({ method, path }) => {
+  throw new Failure('NotFound', `no such call: ${method} ${path.slice(0, 200)}`);
+};
+
+/** Maps everything thrown to an {@link ApiErrorBody}; neither it nor the log ever has a token, and the client no stack. */
+export function errorHandler(log: Logger): ErrorRequestHandler {
+  return (error: unknown, request, response, _next) => {
+    const failure = toFailure(error);
+    report(log, failure, request, response);
+    if (response.headersSent || response.destroyed) response.destroy();
+    else answer(failure, response);
+  };
+}
+
+function report(log: Logger, failure: Failure, request: Request, response: Response): void {
+  const { route = 'other', identity } = localsOf(response);
+  const { code } = failure;
+  const address = request.socket.remoteAddress;
+  const fields = { route, node: identity?.node, address, code, error: messageOf(failure) };
+  if (code === 'Internal') log.error('a call failed', fields);
+  else if (code === 'TooManyRequests') log.debug('a call was refused', fields);
+  else log.info('a call was refused', fields);
+}
+
+function answer({ code, message: words }: Failure, response: Response): void {
+  if (CLOSING.has(code)) response.setHeader('connection', 'close');
+  if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');
+  if (code === 'TooManyRequests') response.setHeader('retry-after', '5');
+  const message = code === 'Internal' ? 'internal error; the log of the apiserver says more' : words;
+  const body: ApiErrorBody = { error: { code, message } };
+  response.status(STATUS[code]).json(body);
+}
+
+function toFailure(error: unknown): Failure {
+  const known = asFailure(error);
+  if (known instanceof Failure) return known;
+  const status = statusOf(error);
+  if (status === 413) return new Failure('TooLarge', 'the body is too large', { cause: error });
+  if (status !== undefined && status >= 400 && status < 500)
+    return new Failure('BadRequest', messageOf(error), { cause: error });
+  return new Failure('Internal', 'unexpected error', { cause: error });
+}
+
+/** Express and its body parser mark what the client did wrong with a status. */
+function statusOf(error: unknown): number | undefined {
+  const status = error instanceof Error ? (error as { status?: unknown }).status : undefined;
+  return typeof status === 'number' ? status : undefined;
+}

@@ -1,0 +1,80 @@
+import { messageOf } from '@brupop/shared/errors';
+import type { KubeClient } from '@brupop/shared/kube';
+import { KubeError } from '@brupop/shared/kube';
+import { corePath } from '@brupop/shared/kube-paths';
+import type { DrainBlock } from '@brupop/shared/operator-api';
+
+import type { DrainPod } from './drain-policy.ts';
+
+/** What came of a request to evict a pod. Only the API server's own yes is `accepted`. */
+export type EvictionOutcome =
+  | { readonly kind: 'accepted' }
+  /** No such pod, or another one of that name: the watch will tell. */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'blocked'; readonly block: Omit<DrainBlock, 'pod'>; readonly retryAfterMs: number };
+
+const EVICTION_LIMIT_MS = 5_000;
+const MAX_MESSAGE = 500;
+
+interface StatusBody {
+  readonly message?: string;
+  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
+}
+
+/** Asks the API server once to evict exactly this pod, within 5 s. Throws only what `signal` was aborted with. */
+export async function evict(client: KubeClient, pod: DrainPod, signal: AbortSignal): Promise<EvictionOutcome> {
+  const { name, namespace = '', uid } = pod.metadata;
+  const body = {
+    apiVersion: 'policy/v1',
+    kind: 'Eviction',
+    metadata: { name, namespace },
+    deleteOptions: { preconditions: { uid } },
+  };
+  const path = corePath('pods', { namespace, name, subresource: 'eviction' });
+  try {
+    await client.request({ method: 'POST', path, body, signal, timeoutMs: EVICTION_LIMIT_MS });
+    return { kind: 'accepted' };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return outcomeOf(error);
+  }
+}
+
+/** Reads a refused eviction as kube-apiserver's pkg/registry/core/pod/storage/eviction.go words it. */
+export function outcomeOf(error: unknown): EvictionOutcome {
+  if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
+  const { status, retryAfterMs } = error;
+  if (status === 404 || status === 409) return { kind: 'gone' };
+  return blocked(reasonOf(error), wordsOf(error), retryAfterMs);
+}
+
+function reasonOf(error: KubeError): DrainBlock['reason'] {
+  switch (error.status) {
+    case 429:
+      return hasCause(error, 'DisruptionBudget') ? 'DisruptionBudget' : 'Throttled';
+    case 403:
+      return hasCause(error, 'NamespaceTerminating') ? 'NamespaceTerminating' : 'Forbidden';
+    case 500:
+      return error.message.includes('more than one PodDisruptionBudget') ? 'MultipleDisruptionBudgets' : 'Error';
+    default:
+      return 'Error';
+  }
+}
+
+function hasCause(error: KubeError, reason: string): boolean {
+  return causes(error).some((cause) => cause.reason === reason);
+}
+
+/** The causes name the budget; the message alone does not. */
+function wordsOf(error: KubeError): string {
+  const { message = error.message } = (error.body ?? {}) as StatusBody;
+  return [message, ...causes(error).map((cause) => cause.message)].filter((part) => part !== undefined).join(' ');
+}
+
+function causes(error: KubeError): NonNullable<NonNullable<StatusBody['details']>['causes']> {
+  return ((error.body ?? {}) as StatusBody).details?.causes ?? [];
+}
+
+function blocked(reason: DrainBlock['reason'], message: string, retryAfterMs = 0): EvictionOutcome {
+  return { kind: 'blocked', block: { reason, message: message.slice(0, MAX_MESSAGE) }, retryAfterMs };
+}

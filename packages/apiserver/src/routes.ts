@@ -1,0 +1,85 @@
+import { shadowName } from '@brupop/shared/constants';
+import type { DrainResult, ExclusionResult, RestoreResult } from '@brupop/shared/operator-api';
+import type { Reflector } from '@brupop/shared/reflector';
+
+import { readSpecReference, readStatusReport } from './bodies.ts';
+import type { Call } from './calls.ts';
+import type { Drainer } from './drain.ts';
+import { Failure } from './failure.ts';
+import type { Nodes } from './nodes.ts';
+import { httpSink } from './http-sink.ts';
+import { agentShadow, requireReboot } from './shadow-policy.ts';
+import type { SlimShadow } from './shadow-policy.ts';
+import type { Shadows } from './shadows.ts';
+import type { StreamHub } from './stream-hub.ts';
+
+export interface RoutesOptions {
+  readonly shadows: Shadows;
+  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
+  readonly hub: StreamHub;
+  readonly nodes: Nodes;
+  readonly drainer: Drainer;
+  readonly namespace: string;
+  /** The node that this replica runs on. */
+  readonly ownNode: string;
+}
+
+/** What each call of the contract does. Every one acts on the node of the caller's token only. */
+export class Routes {
+  readonly #options: RoutesOptions;
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+  }
+
+  /** PUT shadow */
+  async ensure({ identity, signal, response }: Call): Promise<void> {
+    const { shadow, created } = await this.#options.shadows.ensure(identity, signal);
+    response.status(created ? 201 : 200).json(agentShadow(shadow));
+  }
+
+  /** GET shadow/stream. Returns when the stream is open. */
+  async stream({ identity, signal, response }: Call): Promise<void> {
+    const { shadows, cache, hub, namespace } = this.#options;
+    const known = cache.get(shadowName(identity.node), namespace);
+    const found = known ?? (await shadows.find(identity.node, signal));
+    signal.throwIfAborted();
+    hub.open(identity, httpSink(response), found);
+  }
+
+  /** PUT shadow/status */
+  async status({ identity, body, signal, response }: Call): Promise<void> {
+    const report = readStatusReport(body);
+    const shadow = await this.#options.shadows.writeStatus(identity.node, report, signal);
+    response.json(agentShadow(shadow));
+  }
+
+  /** POST load-balancer-exclusion */
+  async exclude(call: Call): Promise<void> {
+    await this.#requireReboot(call);
+    const result: ExclusionResult = { remainingMs: await this.#options.nodes.exclude(call.identity, call.signal) };
+    call.response.json(result);
+  }
+
+  /** POST drain */
+  async drain(call: Call): Promise<void> {
+    await this.#requireReboot(call);
+    const result: DrainResult = await this.#options.drainer.pass(call.identity, call.signal);
+    call.response.json(result);
+  }
+
+  /** POST restore: needs no permission of the spec, since giving back what is ours is never wrong. */
+  async restore({ identity, signal, response }: Call): Promise<void> {
+    const result: RestoreResult = await this.#options.nodes.restore(identity, signal);
+    response.json(result);
+  }
+
+  /** The spec is read live: a cache could still hold one that the controller has taken back. */
+  async #requireReboot({ identity, body, signal }: Call): Promise<void> {
+    const { ownNode, shadows } = this.#options;
+    const reference = readSpecReference(body);
+    if (identity.node === ownNode)
+      throw new Failure('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
+    requireReboot(await shadows.read(identity.node, signal), reference);
+  }
+}
