@@ -1,0 +1,41 @@
+# Everything works from a fresh clone: what a target needs is made first.
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint demo bench clean
+
+# npm writes this file last, so it says which lock file node_modules was installed from.
+installed := node_modules/.package-lock.json
+
+$(installed): package-lock.json
+	@echo '== Installing the packages of package-lock.json'
+	npm ci
+	@touch $@
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(installed) ## Bundle the agent, the controller and the API server into dist/
+	@echo '== Building the programs'
+	@npm run --silent build
+
+test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of them
+	@echo '== Running the tests'
+	@npm run --silent test -- $(TESTS)
+
+lint: $(installed) ## Check types, style and format
+	@echo '== Checking types, style and format'
+	@npm run --silent lint
+
+demo: $(installed) ## Watch a fleet of stand-in nodes take an update
+	@echo '== Starting the demonstration'
+	@npm run --silent build
+	@npm run --silent demo
+
+bench: $(installed) ## Measure what the operator costs
+	@echo '== Measuring'
+	@npm run --silent build
+	@npm run --silent bench
+
+clean: ## Remove what the other targets made, and the installed packages
+	@echo '== Removing dist/, reports/ and node_modules/'
+	@rm -rf dist reports node_modules

@@ -1,0 +1,47 @@
+/** Bundles each program (a package with `src/main.ts`) into one file, `dist/<package>.mjs`, for Node 24. */
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { build } from 'esbuild';
+
+const root = join(import.meta.dirname, '..');
+const dist = join(root, 'dist');
+
+// Some dependencies are CommonJS and call require, which an ES module does not have.
+const banner =
+  "import { createRequire as __createRequire } from 'node:module';const require = __createRequire(import.meta.url);";
+
+async function bundle(program: string): Promise<void> {
+  const outfile = join(dist, `${program}.mjs`);
+  // A bundle of an earlier build must not outlive a build that fails.
+  rmSync(outfile, { force: true });
+  const { warnings } = await build({
+    entryPoints: [entryOf(program)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    // Less source text is less memory on every node. Names are kept: errors and logs show them.
+    minify: true,
+    keepNames: true,
+    legalComments: 'none',
+    banner: { js: banner },
+    logLevel: 'silent',
+  });
+  if (warnings.length > 0) throw new Error(`${program}: ${warnings.map(({ text }) => text).join('; ')}`);
+  process.stdout.write(`${relative(root, outfile)} ${(statSync(outfile).size / 1024).toFixed(0)} KiB\n`);
+}
+
+function entryOf(program: string): string {
+  return join(root, 'packages', program, 'src/main.ts');
+}
+
+try {
+  const programs = readdirSync(join(root, 'packages')).filter((name) => existsSync(entryOf(name)));
+  if (programs.length === 0) throw new Error('expected packages with src/main.ts, found none');
+  mkdirSync(dist, { recursive: true });
+  for (const program of programs) await bundle(program);
+} catch (error) {
+  process.stderr.write(`build: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+}

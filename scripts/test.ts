@@ -1,0 +1,138 @@
+/**
+ * Runs the tests: gets the programs of the test control plane, builds the bundles, runs Jest for one project after the other, and ends
+ * with a line such as `12 passed, 0 failed`, or `12 passed, 0 failed, 1 skipped`.
+ *
+ * `npm test -- [--projects unit,integration,fleet] [arguments of Jest, such as paths]`
+ *
+ * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with CI=true) none was skipped. Without
+ * arguments every project must have run a test.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '..');
+const allProjects = ['unit', 'integration', 'fleet'];
+
+interface Result {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+/** The part of Jest's JSON result that is read. */
+interface JestResult {
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  numTodoTests: number;
+  /** Files that failed before any of their tests ran. */
+  numRuntimeErrorTestSuites: number;
+}
+
+/** Runs a Node program of the repository and returns its exit code; one that is ended by a signal counts as 1. */
+async function node(args: readonly string[]): Promise<number> {
+  const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+  const end = (): unknown => child.kill('SIGTERM');
+  process.once('SIGTERM', end);
+  const [code] = (await once(child, 'close')) as [number | null];
+  process.off('SIGTERM', end);
+  return code ?? 1;
+}
+
+async function prepare(projects: readonly string[]): Promise<void> {
+  const steps = [
+    { script: 'test/support/control-plane/cli.ts', args: ['obtain'], for: ['integration', 'fleet'] },
+    { script: 'scripts/build.ts', args: [], for: ['fleet'] },
+  ];
+  for (const step of steps.filter(({ for: needs }) => needs.some((project) => projects.includes(project)))) {
+    if ((await node([step.script, ...step.args])) !== 0) throw new Error(`${step.script} failed, so no test was run`);
+  }
+}
+
+async function runProject(project: string, jestArguments: readonly string[], folder: string): Promise<Result> {
+  const outputFile = join(folder, `${project}.json`);
+  const code = await node([
+    '--experimental-vm-modules',
+    '--disable-warning=ExperimentalWarning',
+    'node_modules/jest/bin/jest.js',
+    ...jestArguments,
+    '--passWithNoTests',
+    '--json',
+    `--outputFile=${outputFile}`,
+    '--selectProjects',
+    project,
+  ]);
+  const result = existsSync(outputFile)
+    ? countsOf(JSON.parse(readFileSync(outputFile, 'utf8')) as JestResult)
+    : { passed: 0, failed: 0, skipped: 0 };
+  if (code === 0 || result.failed > 0) return result;
+  process.stderr.write(`Jest ended with ${code} in the project ${project}, which counts as a failure\n`);
+  return { ...result, failed: 1 };
+}
+
+function countsOf(result: JestResult): Result {
+  return {
+    passed: result.numPassedTests,
+    failed: result.numFailedTests + result.numRuntimeErrorTestSuites,
+    skipped: result.numPendingTests + result.numTodoTests,
+  };
+}
+
+/** Why the run as a whole is not a success, or undefined. */
+function faultOf(results: ReadonlyMap<string, Result>, total: Result, everything: boolean): string | undefined {
+  const idle = [...results].filter(([, { passed, failed }]) => passed + failed === 0).map(([project]) => project);
+  if (total.failed > 0) return 'tests failed';
+  if (total.passed === 0) return 'no test was run';
+  if (everything && idle.length > 0) return `no test was run in ${idle.join(', ')}`;
+  if (process.env['CI'] === 'true' && total.skipped > 0) return 'tests were skipped, which CI does not allow';
+  return undefined;
+}
+
+/** Takes `--projects a,b` out of the arguments. Throws when a project does not exist. */
+function split(args: readonly string[]): { projects: string[]; jestArguments: string[] } {
+  const at = args.indexOf('--projects');
+  if (at === -1) return { projects: allProjects, jestArguments: [...args] };
+  const wanted = (args[at + 1] ?? '').split(',');
+  if (wanted.some((project) => !allProjects.includes(project))) {
+    throw new Error(`--projects: expected some of ${allProjects.join(',')}, found "${wanted.join(',')}"`);
+  }
+  return { projects: allProjects.filter((project) => wanted.includes(project)), jestArguments: args.toSpliced(at, 2) };
+}
+
+async function runAll(args: readonly string[], folder: string): Promise<Map<string, Result>> {
+  const { projects, jestArguments } = split(args);
+  await prepare(projects);
+  const results = new Map<string, Result>();
+  for (const project of projects) results.set(project, await runProject(project, jestArguments, folder));
+  return results;
+}
+
+function sum(results: Iterable<Result>): Result {
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  for (const { passed, failed, skipped } of results) {
+    total.passed += passed;
+    total.failed += failed;
+    total.skipped += skipped;
+  }
+  return total;
+}
+
+const args = process.argv.slice(2);
+const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
+let results = new Map<string, Result>();
+try {
+  results = await runAll(args, folder);
+} catch (error) {
+  process.stderr.write(`test: ${error instanceof Error ? error.message : String(error)}\n`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+const total = sum(results.values());
+const fault = faultOf(results, total, args.length === 0);
+if (fault !== undefined) process.stderr.write(`\nNot a success: ${fault}.\n`);
+const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
+process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
+process.exitCode = fault === undefined ? 0 : 1;
