@@ -1,0 +1,35 @@
+import type { Env } from '@brupop/shared/config';
+import { integer, requiredText, text } from '@brupop/shared/config';
+import type { ClusterAccess } from '@brupop/shared/kube';
+import { clusterAccess } from '@brupop/shared/kube';
+
+export interface ControllerConfig {
+  readonly access: ClusterAccess;
+  /** Where the shadows, the Lease and our own pods are. */
+  readonly namespace: string;
+  readonly nodeName: string;
+  readonly podName: string;
+  /** Unique to this process, for the Lease. */
+  readonly identity: string;
+  readonly healthHost: string;
+  readonly healthPort: number;
+  /** How long a node must have been healthy after its update. */
+  readonly monitoringMs: number;
+}
+
+const DAY_SECONDS = 86_400;
+
+/** Reads the environment. Throws ConfigError that names the variable. */
+export function readConfig(env: Env): ControllerConfig {
+  const podName = requiredText(env, 'POD_NAME');
+  return {
+    access: clusterAccess(env),
+    namespace: requiredText(env, 'POD_NAMESPACE'),
+    nodeName: requiredText(env, 'NODE_NAME'),
+    podName,
+    identity: `${podName}_${requiredText(env, 'POD_UID')}`,
+    healthHost: text(env, 'POD_IP', '0.0.0.0'),
+    healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
+    monitoringMs: integer(env, 'MONITORING_SECONDS', { min: 0, max: DAY_SECONDS, fallback: 0 }) * 1000,
+  };
+}

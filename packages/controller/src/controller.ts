@@ -1,0 +1,97 @@
+import type { Clock } from '@brupop/shared/clock';
+import type { KubeClient } from '@brupop/shared/kube';
+import type { Logger } from '@brupop/shared/log';
+import { Loop } from '@brupop/shared/loop';
+import type { Cluster } from './cluster.ts';
+import { ConfigStatus } from './config-status.ts';
+import { Events } from './events.ts';
+import type { Metrics } from './metrics.ts';
+import type { Plan } from './plan.ts';
+import { plan } from './plan.ts';
+import { Publisher } from './publish.ts';
+import { Restorer } from './restore.ts';
+import type { Snapshot } from './snapshot.ts';
+import { SpecWriter, specKey } from './write-specs.ts';
+import { Writes } from './writes.ts';
+
+export interface ControllerOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly cluster: Cluster;
+  readonly metrics: Metrics;
+  readonly namespace: string;
+  /** Name of this pod, for Events. */
+  readonly podName: string;
+  readonly isLeading: () => boolean;
+}
+
+/** Changes come in bursts: one turn answers all of a burst. */
+const MIN_GAP_MS = 50;
+
+/** The loop of the leader: snapshot, plan, write, publish. */
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #writes: Writes;
+  readonly #specs: SpecWriter;
+  readonly #restorer: Restorer;
+  readonly #publisher: Publisher;
+  readonly #configStatus: ConfigStatus;
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+    const { cluster, podName } = options;
+    const writes = new Writes(options);
+    const events = new Events({ ...options, instance: podName });
+    const common = { ...options, writes, events, assumptions: cluster.assumptions };
+    this.#writes = writes;
+    this.#specs = new SpecWriter(common);
+    this.#restorer = new Restorer(common);
+    this.#publisher = new Publisher(common);
+    this.#configStatus = new ConfigStatus(common);
+  }
+
+  /** Leads until `signal` aborts. Throws KubeError when the shadows cannot be read at the beginning. */
+  async lead(signal: AbortSignal): Promise<void> {
+    const { clock, log, cluster, metrics } = this.#options;
+    this.#writes.clear();
+    this.#configStatus.clear();
+    await cluster.catchUp(signal);
+    const step = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
+    const loop = new Loop({ clock, log, step, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
+    const unsubscribe = cluster.onChange(() => loop.wake());
+    metrics.leads(true);
+    try {
+      await loop.run(signal);
+    } finally {
+      metrics.leads(false);
+      unsubscribe();
+    }
+  }
+
+  /** One turn. Answers the milliseconds until the next one is due. */
+  async #step(signal: AbortSignal): Promise<number | undefined> {
+    const snapshot = this.#options.cluster.snapshot((uid) => this.#writes.refusal(specKey(uid)));
+    const next = this.#plan(snapshot);
+    const unwritten = await this.#specs.write(next.specs, signal);
+    await this.#restorer.run(next.cleanUps, signal);
+    const holding = next.verdicts.filter(({ shadow }) => !unwritten.has(shadow.metadata.uid));
+    const more = await this.#publisher.publish(holding, signal);
+    const configIn = await this.#configStatus.publish(snapshot.config, next, signal);
+    const planIn = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - this.#options.clock.now());
+    return soonest([more ? 0 : undefined, configIn, planIn, this.#writes.nextTryMs()]);
+  }
+
+  #plan(snapshot: Snapshot): Plan {
+    const { clock, metrics } = this.#options;
+    const startedAt = clock.monotonic();
+    const next = plan(snapshot, clock.now());
+    metrics.planned(snapshot, next, (clock.monotonic() - startedAt) / 1000);
+    return next;
+  }
+}
+
+function soonest(delays: readonly (number | undefined)[]): number | undefined {
+  const known = delays.filter((delay): delay is number => delay !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}

@@ -1,0 +1,40 @@
+import { CONTROLLER } from '@brupop/shared/constants';
+import { serveHealth } from '@brupop/shared/health';
+import { createKubeClient } from '@brupop/shared/kube';
+import { LeaseElection } from '@brupop/shared/lease';
+import { createRegistry, metricsOf } from '@brupop/shared/metrics';
+import type { RunContext } from '@brupop/shared/run';
+import { Cluster } from './cluster.ts';
+import type { ControllerConfig } from './config.ts';
+import { Controller } from './controller.ts';
+import { Metrics } from './metrics.ts';
+
+/** One replica: caches always, the loop while it leads. Resolves after a clean stop. */
+export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
+  const { signal, log, clock } = context;
+  const { namespace, identity } = config;
+  const registry = createRegistry(CONTROLLER);
+  const metrics = new Metrics(registry);
+  const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
+  const cluster = new Cluster({ client, clock, log, ...config });
+  const election = new LeaseElection({ client, clock, log, namespace, name: CONTROLLER, identity });
+  const isLeading = (): boolean => election.isLeading();
+  const controller = new Controller({ ...config, client, clock, log, cluster, metrics, isLeading });
+  await serveHealth({
+    host: config.healthHost,
+    port: config.healthPort,
+    live: () => undefined,
+    ready: () => (cluster.synced ? undefined : 'the watch caches are not filled yet'),
+    metrics: metricsOf(registry),
+    signal,
+  });
+  try {
+    const stand = async (): Promise<void> => {
+      await cluster.waitSynced(signal);
+      await election.run(signal, (leading) => controller.lead(leading));
+    };
+    await Promise.all([cluster.run(signal), stand()]);
+  } finally {
+    await client.close();
+  }
+}

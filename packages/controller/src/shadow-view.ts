@@ -1,0 +1,83 @@
+import { RETRY_ANNOTATION } from '@brupop/shared/constants';
+import type { Condition, ObjectMeta } from '@brupop/shared/kubernetes-types';
+import type { BottlerocketShadow, ShadowStatus } from '@brupop/shared/shadow';
+import { SHADOW_STATES } from '@brupop/shared/shadow';
+import type { NodeView } from './node-view.ts';
+import { pick } from './node-view.ts';
+
+/** The condition that this controller keeps on each shadow. */
+export const PROGRESSING = 'Progressing';
+
+/** A shadow cut to what decisions need. */
+export interface ShadowView extends BottlerocketShadow {
+  /** The Progressing condition as last seen; also there when no agent has reported yet. */
+  readonly progressing: Condition | undefined;
+}
+
+type RawShadow = Omit<BottlerocketShadow, 'status'> & { readonly status?: Partial<ShadowStatus> };
+
+/**
+ * Cuts a shadow as the API server sends it, and brings the status that the Rust operator's agents wrote to today's form: they report no
+ * `observedGeneration`, so their status answers the spec when it names the same state, or a failure.
+ * Throws an error when the spec names no known state.
+ */
+export function readShadow(raw: unknown): ShadowView {
+  const { metadata, spec, status } = raw as RawShadow;
+  if (!SHADOW_STATES.includes(spec.state)) {
+    throw new Error(`${metadata.name}: spec.state: expected one of ${SHADOW_STATES.join(', ')}, found "${spec.state}"`);
+  }
+  return {
+    metadata: readMetadata(metadata),
+    spec: {
+      state: spec.state,
+      version: spec.version ?? null,
+      state_transition_timestamp: spec.state_transition_timestamp ?? null,
+    },
+    ...readStatus(raw as RawShadow),
+    progressing: status?.conditions?.find(({ type }) => type === PROGRESSING),
+  };
+}
+
+function readMetadata(metadata: ObjectMeta): ObjectMeta {
+  const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
+  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION]);
+  const { creationTimestamp = '' } = metadata;
+  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
+}
+
+const UNREPORTED = {
+  current_version: '',
+  target_version: '',
+  crash_count: 0,
+  state_transition_failure_timestamp: null,
+  bootID: '',
+} as const;
+
+/** A status without `current_state` is none: only this controller has written to it. */
+function readStatus({ metadata, spec, status }: RawShadow): { status?: ShadowStatus } {
+  const { current_state, observedGeneration, conditions: _, ...reported } = status ?? {};
+  if (current_state === undefined) return {};
+  const answered = current_state === spec.state || current_state === 'ErrorReset';
+  const generation = observedGeneration ?? (answered ? (metadata.generation ?? 0) : -1);
+  return { status: { ...UNREPORTED, ...reported, current_state, observedGeneration: generation } };
+}
+
+/** True when the agent's report is about the spec as it is now. */
+export function answers({ metadata, status }: BottlerocketShadow): boolean {
+  return status !== undefined && status.observedGeneration === metadata.generation;
+}
+
+/** True when nothing is under way: the spec says Idle and the agent has confirmed it. */
+export function isSettled(shadow: BottlerocketShadow): boolean {
+  return shadow.spec.state === 'Idle' && shadow.status?.current_state === 'Idle' && answers(shadow);
+}
+
+/** True while the spec calls for a step of an update. */
+export function isUnderWay({ spec }: BottlerocketShadow): boolean {
+  return spec.state !== 'Idle' && spec.state !== 'ErrorReset';
+}
+
+/** True when the shadow belongs to this very Node, not to an earlier one of the same name. */
+export function isOwnedBy(shadow: BottlerocketShadow, node: NodeView): boolean {
+  return (shadow.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === 'Node' && uid === node.metadata.uid);
+}

@@ -1,0 +1,26 @@
+import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import type { ShadowView } from './shadow-view.ts';
+import type { NodeView } from './node-view.ts';
+
+/** A Node and its shadow; at least one of them exists. */
+export interface Member {
+  /** Name of the Node. */
+  readonly name: string;
+  readonly node: NodeView | undefined;
+  readonly shadow: ShadowView | undefined;
+  /** When the missing one of the two was last there, epoch milliseconds; the start of this process when it has never seen it. */
+  readonly missingSince: number;
+  /** Why the API server has just refused a spec for the shadow. */
+  readonly refusal?: string;
+}
+
+/** All that a plan is made from, as it was at one moment. */
+export interface Snapshot {
+  /** Every node that is managed, has a shadow or carries something of ours; by name. */
+  readonly members: readonly Member[];
+  readonly config: BrupopConfig | undefined;
+  /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */
+  readonly ownNode: string;
+  /** How long a node must have been healthy after its update, milliseconds. */
+  readonly monitoringMs: number;
+}
