@@ -47,11 +47,11 @@ async function hasBootID(): Promise<boolean> {
 }
 
 /** What a service account may do, as lines of `kubectl auth can-i --list`. */
-async function rightsOf(account: string): Promise<string[]> {
+async function rightsOf(account: string, namespace = releaseNamespace): Promise<string[]> {
   const user = `system:serviceaccount:${releaseNamespace}:${account}`;
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${releaseNamespace}`, 'system:authenticated'];
   const impersonate = [`--as=${user}`, ...groups.map((group) => `--as-group=${group}`)];
-  const args = ['auth', 'can-i', '--list', '--no-headers', `--namespace=${releaseNamespace}`, ...impersonate];
+  const args = ['auth', 'can-i', '--list', '--no-headers', `--namespace=${namespace}`, ...impersonate];
   const { stdout } = await promisify(execFile)(cluster.assets.kubectl, args, { env: cluster.env, timeout: 30_000 });
   return stdout
     .split('\n')
@@ -89,11 +89,12 @@ describe('a release of the chart', () => {
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [get list watch]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
-      'events [] [] [create patch]',
       'leases.coordination.k8s.io [] [] [create]',
-      'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
+      'leases.coordination.k8s.io [] [brupop-controller] [get update]',
       'nodes [] [] [get list watch patch]',
+      'pods [] [] [list]',
     ]);
+    expect(await rightsOf(CONTROLLER, 'default')).toContain('events [] [] [create]');
   });
 
   it('gives the apiserver this, and every service account the keys that tokens are checked with', async () => {
@@ -102,8 +103,8 @@ describe('a release of the chart', () => {
     expect((await rightsOf(APISERVER)).filter((right) => !anybody.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch create delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'daemonsets.apps [] [] [get]',
       'nodes [] [] [get patch]',
-      'poddisruptionbudgets.policy [] [] [get list]',
       'pods [] [] [get list watch]',
       'pods/eviction [] [] [create]',
       'tokenreviews.authentication.k8s.io [] [] [create]',

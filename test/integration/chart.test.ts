@@ -86,11 +86,13 @@ describe('the chart', () => {
     );
   });
 
-  it('puts everything that has a namespace into the namespace of the release', () => {
+  it('puts everything that has a namespace into the namespace of the release, except for the right to write Events', () => {
     const clusterScoped = ['CustomResourceDefinition', 'ClusterRole', 'ClusterRoleBinding'];
-    const misplaced = objects.filter(
-      ({ kind, metadata }) => metadata.namespace !== (clusterScoped.includes(kind) ? undefined : releaseNamespace),
-    );
+    const expected = ({ kind, metadata }: Rendered): string | undefined => {
+      if (metadata.name === `${CONTROLLER}-events`) return 'default';
+      return clusterScoped.includes(kind) ? undefined : releaseNamespace;
+    };
+    const misplaced = objects.filter((object) => object.metadata.namespace !== expected(object));
     expect(misplaced.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([]);
   });
 
@@ -231,14 +233,18 @@ describe('the agent', () => {
 
   it('is bound to no role', () => {
     const bound = objects.flatMap(({ kind, ...rest }) => (kind.endsWith('RoleBinding') ? [JSON.stringify(rest)] : []));
-    expect(bound).toHaveLength(4);
+    expect(bound).toHaveLength(5);
     expect(bound.filter((binding) => binding.includes(AGENT) || binding.includes('"Group"'))).toEqual([]);
   });
 });
 
 describe('the controller', () => {
   it('reads this environment', () => {
-    expect(envOf(podFor(CONTROLLER))).toEqual({ ...everyProgram, SERVICE_ACCOUNT_DIR: serviceAccountDir });
+    expect(envOf(podFor(CONTROLLER))).toEqual({
+      ...everyProgram,
+      SERVICE_ACCOUNT_DIR: serviceAccountDir,
+      MONITORING_SECONDS: '0',
+    });
   });
 });
 
@@ -251,6 +257,7 @@ describe('the apiserver', () => {
       TLS_CERT_FILE: '/etc/brupop-tls/tls.crt',
       TLS_KEY_FILE: '/etc/brupop-tls/tls.key',
       EXCLUSION_WAIT_SECONDS: '0',
+      MAX_CONNECTIONS: '12000',
     });
   });
 

@@ -74,7 +74,6 @@ readinessProbe:
 runAsNonRoot: true
 runAsUser: 65532
 runAsGroup: 65532
-fsGroup: 65532
 seccompProfile: { type: RuntimeDefault }
 {{- end -}}
 
