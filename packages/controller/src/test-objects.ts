@@ -1,0 +1,123 @@
+/** Objects for tests: healthy and at rest unless told otherwise. */
+import { rfc3339 } from '@brupop/shared/clock';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/constants';
+import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
+import type { NodeView } from './node-view.ts';
+import type { ShadowView } from './shadow-view.ts';
+import type { Member, Snapshot } from './snapshot.ts';
+
+export const NOW = 1_800_000_000_000;
+export const MINUTE = 60_000;
+export const OLD = '1.20.0';
+export const NEW = '1.21.0';
+
+/** RFC 3339 text of so many milliseconds before NOW. */
+export function ago(ms: number): string {
+  return rfc3339(NOW - ms);
+}
+
+export interface NodeParts {
+  readonly name?: string;
+  readonly uid?: string;
+  readonly managed?: boolean;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly deletionTimestamp?: string;
+  readonly unschedulable?: boolean;
+  readonly ready?: boolean;
+  readonly readySince?: string;
+  readonly bootID?: string;
+}
+
+/** A managed, Ready node. */
+export function aNode(parts: NodeParts = {}): NodeView {
+  const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
+  const labels = managed ? { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } : {};
+  const metadata = { name, uid, resourceVersion: '1', labels, annotations };
+  const { unschedulable, ready, readySince, bootID } = { ...HEALTHY, ...parts };
+  return {
+    metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
+    unschedulable,
+    ready,
+    readySince,
+    bootID,
+  };
+}
+
+const HEALTHY = { unschedulable: false, ready: true, readySince: ago(24 * 60 * MINUTE), bootID: 'boot-1' };
+
+export interface ShadowParts {
+  readonly node?: string;
+  readonly owner?: string;
+  readonly generation?: number;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec?: Partial<ShadowSpec>;
+  /** null: no agent has reported. */
+  readonly status?: Partial<ShadowStatus> | null;
+  readonly progressing?: ShadowView['progressing'];
+}
+
+/** The shadow of a node at rest that is offered a newer version; its status answers its spec. */
+export function aShadow(parts: ShadowParts = {}): ShadowView {
+  const { node = 'node-a', generation = 3, annotations = {}, progressing } = parts;
+  const spec: ShadowSpec = {
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp: ago(24 * 60 * MINUTE),
+    ...parts.spec,
+  };
+  const status: ShadowStatus = {
+    current_state: spec.state === 'ErrorReset' ? 'Idle' : spec.state,
+    current_version: OLD,
+    target_version: NEW,
+    crash_count: 0,
+    state_transition_failure_timestamp: null,
+    observedGeneration: generation,
+    bootID: 'boot-1',
+    ...parts.status,
+  };
+  return {
+    metadata: {
+      name: shadowName(node),
+      namespace: 'brupop',
+      uid: `shadow-${node}`,
+      resourceVersion: '1',
+      generation,
+      annotations,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: node, uid: parts.owner ?? `uid-${node}` }],
+      creationTimestamp: ago(30 * 24 * 60 * MINUTE),
+    },
+    spec,
+    ...(parts.status !== null && { status }),
+    progressing,
+  };
+}
+
+/** A spec in the given state since `sinceMs` before NOW. */
+export function underWay(state: ShadowState, sinceMs = MINUTE): ShadowSpec {
+  return { state, version: NEW, state_transition_timestamp: ago(sinceMs) };
+}
+
+/** The step that failed. */
+export function failure(errorCode: LastOperation['errorCode'], parts: Partial<LastOperation> = {}): LastOperation {
+  return {
+    operation: 'Stage',
+    state: 'Failed',
+    version: NEW,
+    bootID: 'boot-1',
+    startTime: ago(MINUTE),
+    lastUpdateTime: ago(MINUTE),
+    ...(errorCode !== undefined && { errorCode }),
+    ...parts,
+  };
+}
+
+/** A pair of the same name. */
+export function aMember(name: string, node: NodeParts = {}, shadow: ShadowParts = {}): Member {
+  return { name, node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }), missingSince: NOW };
+}
+
+export function aSnapshot(members: readonly Member[], spec?: unknown): Snapshot {
+  const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
+  const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
+  return { members, config, ownNode: 'own', monitoringMs: 0 };
+}

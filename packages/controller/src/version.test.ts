@@ -1,0 +1,21 @@
+import { isVersion, sameVersion } from './version.ts';
+
+const versions: Record<string, [string, boolean]> = {
+  'three numbers are a version': ['1.20.0', true],
+  'a v in front, as a version lock may have it, is allowed': ['v1.20.0', true],
+  'a pre-release is a version': ['1.20.0-rc.1', true],
+  'two numbers are none': ['1.20', false],
+  'a leading zero is none': ['1.020.0', false],
+  'nothing is none': ['', false],
+};
+test.each(Object.entries(versions))('%s', (_, [text, expected]) => expect(isVersion(text)).toBe(expected));
+
+const pairs: Record<string, [string, string, boolean]> = {
+  'the same text is the same release': ['1.20.0', '1.20.0', true],
+  'a v makes no difference': ['v1.20.0', '1.20.0', true],
+  'build metadata makes no difference': ['1.20.0+a', '1.20.0+b', true],
+  'a pre-release is another release': ['1.20.0-rc.1', '1.20.0', false],
+  'an older release is another one': ['1.20.0', '1.19.0', false],
+  'texts that are no versions differ when they differ': ['x', 'y', false],
+};
+test.each(Object.entries(pairs))('%s', (_, [a, b, expected]) => expect(sameVersion(a, b)).toBe(expected));
