@@ -1,0 +1,99 @@
+import type { V1Container, V1HostPathVolumeSource, V1Volume } from '@kubernetes/client-node';
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Stats } from 'node:fs';
+import { FileVolume } from './file-volume.ts';
+import type { FileVolumeOptions } from './file-volume.ts';
+import { hostFolder } from './paths.ts';
+import type { PathMap } from './paths.ts';
+import { CannotHonour, NotYet, podName } from './pod.ts';
+import type { Pod } from './pod.ts';
+import { projectionsOf } from './projections.ts';
+
+export interface PodVolumesOptions extends Omit<FileVolumeOptions, 'projections'> {
+  readonly node: { readonly name: string; readonly hostPaths: PathMap };
+}
+
+/** The volumes of one pod, each as a folder (or, for a hostPath, whatever the node has there). */
+export class PodVolumes {
+  readonly #options: PodVolumesOptions;
+  readonly #folders = new Map<string, string>();
+  readonly #fileVolumes: FileVolume[] = [];
+
+  /** @param options - `dir` is the folder of the pod */
+  constructor(options: PodVolumesOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when all are there. Throws NotYet when something is missing, CannotHonour when it cannot be made. */
+  async setUp(pod: Pod): Promise<void> {
+    await Promise.all((pod.spec.volumes ?? []).map(async (volume) => await this.#setUp(pod, volume)));
+  }
+
+  /** Paths in the container and the folders that stand for them. */
+  mounts(pod: Pod, container: V1Container): PathMap {
+    const pairs = (container.volumeMounts ?? []).map(({ mountPath, name }) => {
+      const folder = this.#folders.get(name);
+      if (folder === undefined) throw new CannotHonour(`${podName(pod)} mounts ${name}, which is no volume of it`);
+      return [mountPath, folder] as const;
+    });
+    return new Map(pairs);
+  }
+
+  podChanged(pod: Pod): void {
+    for (const volume of this.#fileVolumes) volume.refresh(pod);
+  }
+
+  /** Stops following the sources. The files stay. */
+  async close(): Promise<void> {
+    for (const volume of this.#fileVolumes) volume.close();
+    await Promise.all(this.#fileVolumes.splice(0).map(async (volume) => await volume.settled()));
+  }
+
+  async #setUp(pod: Pod, volume: V1Volume): Promise<void> {
+    const { node, ...options } = this.#options;
+    if (volume.hostPath) {
+      this.#folders.set(volume.name, await hostPath(pod, volume.hostPath, hostFolder(volume.hostPath.path, node)));
+      return;
+    }
+    const dir = join(options.dir, volume.name);
+    this.#folders.set(volume.name, dir);
+    await mkdir(dir, { recursive: true });
+    const projections = projectionsOf(volume);
+    if (projections === undefined) return;
+    const files = new FileVolume(pod, { ...options, dir, projections });
+    this.#fileVolumes.push(files);
+    await files.open();
+  }
+}
+
+/** What a restart of the node leaves of a pod's folder: all but what was in memory. */
+export async function dropMemory(pod: Pod, dir: string): Promise<void> {
+  const inMemory = (pod.spec.volumes ?? []).filter(({ emptyDir }) => emptyDir?.medium === 'Memory');
+  for (const { name } of inMemory) await rm(join(dir, name), { recursive: true, force: true });
+}
+
+const CHECKS: Readonly<Record<string, (found: Stats) => boolean>> = {
+  Directory: (found) => found.isDirectory(),
+  DirectoryOrCreate: (found) => found.isDirectory(),
+  File: (found) => found.isFile(),
+  FileOrCreate: (found) => found.isFile(),
+  Socket: (found) => found.isSocket(),
+  CharDevice: (found) => found.isCharacterDevice(),
+  BlockDevice: (found) => found.isBlockDevice(),
+};
+
+async function hostPath(pod: Pod, { path, type = '' }: V1HostPathVolumeSource, local: string): Promise<string> {
+  if (type === '') return local;
+  const check = CHECKS[type];
+  if (check === undefined) throw new CannotHonour(`${podName(pod)}: hostPath ${path}: type ${type}`);
+  if (type === 'DirectoryOrCreate') await mkdir(local, { recursive: true });
+  if (type === 'FileOrCreate') {
+    await mkdir(dirname(local), { recursive: true });
+    await writeFile(local, '', { flag: 'a' });
+  }
+  const found = await stat(local).catch(() => undefined);
+  if (found === undefined || !check(found))
+    throw new NotYet('ContainerCreating', `${podName(pod)}: hostPath ${path}: the node has no ${type} there`);
+  return local;
+}

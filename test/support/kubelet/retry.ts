@@ -1,0 +1,24 @@
+import { backoff } from '@brupop/shared/backoff';
+import type { Clock } from '@brupop/shared/clock';
+import { KubeError } from '@brupop/shared/kube';
+
+/**
+ * Calls until there is an answer other than "try again" (no answer, 429, 5xx), with backoff; every other error is thrown. Ends with the
+ * signal's reason when it aborts.
+ */
+export async function persistently<T>(clock: Clock, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+  const pause = backoff({ baseMs: 50, capMs: 2_000 });
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof KubeError) || !isPassing(error.status)) throw error;
+    }
+    await clock.sleep(pause.next(), signal);
+  }
+}
+
+function isPassing(status: number): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}

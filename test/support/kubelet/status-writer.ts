@@ -1,0 +1,63 @@
+import type { Clock } from '@brupop/shared/clock';
+import { messageOf } from '@brupop/shared/errors';
+import type { KubeClient } from '@brupop/shared/kube';
+import { corePath } from '@brupop/shared/kube-paths';
+import type { Logger } from '@brupop/shared/log';
+import type { Pod } from './pod.ts';
+import { podName } from './pod.ts';
+import { persistently } from './retry.ts';
+
+export interface StatusWriterOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly pod: Pod;
+  readonly signal: AbortSignal;
+}
+
+/** Writes the latest status of one pod, one write at a time. */
+export class StatusWriter {
+  readonly #options: StatusWriterOptions;
+  #wanted: string | undefined;
+  #written: string | undefined;
+  #writing: Promise<void> | undefined;
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options;
+  }
+
+  /** The status to write; a later one replaces one that is not yet on its way. */
+  set(status: object): void {
+    this.#wanted = JSON.stringify(status);
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined;
+    });
+  }
+
+  /** Resolves when the latest status is written, or cannot be any more. */
+  async flushed(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    while (this.#wanted !== this.#written && !this.#options.signal.aborted) {
+      const status = this.#wanted;
+      await this.#patch(status ?? '');
+      this.#written = status;
+    }
+  }
+
+  /** As the kubelet patches: conditions of others stay, and the UID keeps it from a later pod of the same name. */
+  async #patch(status: string): Promise<void> {
+    const { client, clock, log, pod, signal } = this.#options;
+    const { namespace, name, uid } = pod.metadata;
+    const path = corePath('pods', { namespace, name, subresource: 'status' });
+    const body = { metadata: { uid }, status: JSON.parse(status) as unknown };
+    const contentType = 'application/strategic-merge-patch+json';
+    try {
+      await persistently(clock, signal, () => client.request({ method: 'PATCH', path, body, contentType, signal }));
+    } catch (error) {
+      if (!signal.aborted) log.warn('a pod status is not written', { pod: podName(pod), error: messageOf(error) });
+    }
+  }
+}
