@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -8,14 +8,16 @@ import { isAlive } from './control-plane/lock.ts';
 import { eventually } from './eventually.ts';
 import { startWatchdog } from './watchdog.ts';
 
-/** Starts two processes under a watchdog, drops the second, prints their ids and waits. */
+/** Starts a process by the watchdog, registers another, drops a third, prints their ids and waits. */
 const owner = `
 import { spawn } from 'node:child_process';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
 const watchdog = startWatchdog(process.argv[1]);
-const pids = ['kept', 'dropped'].map(() => spawn('sleep', ['60'], { detached: true, stdio: 'ignore' }).pid);
-for (const pid of pids) watchdog.add(pid);
-watchdog.drop(pids[1]);
+const started = watchdog.spawn('sleep', ['60'], { cwd: '/', env: process.env, stdio: ['ignore', 'ignore', 'ignore'] }).pid;
+const others = ['added', 'dropped'].map(() => spawn('sleep', ['60'], { detached: true, stdio: 'ignore' }).pid);
+for (const pid of others) watchdog.add(pid);
+watchdog.drop(others[1]);
+const pids = [started, ...others];
 process.stdout.write(pids.join(' ') + '\\n');
 setInterval(() => undefined, 1000);
 `;
@@ -28,17 +30,43 @@ describe('a watchdog', () => {
       writeFileSync(join(folder, 'file'), '');
       const child = spawn(process.execPath, ['--input-type=module', '-e', owner, folder], { detached: true });
       const [line] = (await once(child.stdout, 'data')) as [Buffer];
-      const [kept = 0, dropped = 0] = line.toString().split(' ').map(Number);
-      expect([kept, dropped].map(isAlive)).toEqual([true, true]);
+      const [started = 0, added = 0, dropped = 0] = line.toString().split(' ').map(Number);
+      expect([started, added, dropped].map(isAlive)).toEqual([true, true, true]);
       // The whole group gets it, as after a Ctrl-C.
       process.kill(-(child.pid ?? 0), signal);
       await once(child, 'exit');
-      await eventually(() => expect(isAlive(kept)).toBe(false));
+      await eventually(() => expect([started, added].map(isAlive)).toEqual([false, false]));
       await eventually(() => expect(existsSync(folder)).toBe(false));
       expect(isAlive(dropped)).toBe(true);
       process.kill(dropped, 'SIGKILL');
     },
   );
+
+  /** Ends itself in the very moment in which it has started a process. */
+  const hasty = `
+import { existsSync } from 'node:fs';
+import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
+const [folder, noted] = process.argv.slice(1);
+const watchdog = startWatchdog(folder);
+const command = 'echo $$ > ' + noted + '; exec sleep 60';
+watchdog.spawn('sh', ['-c', command], { cwd: '/', env: process.env, stdio: ['ignore', 'ignore', 'ignore'] });
+while (!existsSync(noted)); // the event loop does not turn, so nothing that was put off happens
+process.kill(process.pid, 'SIGKILL');
+`;
+
+  test('ends a process that was started right before the end of its owner', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'brupop-watchdog-'));
+    const noted = `${folder}.pid`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', hasty, folder, noted], { detached: true });
+    await once(child, 'exit');
+    const pid = await eventually(() => {
+      const text = readFileSync(noted, 'utf8');
+      expect(text).toMatch(/^\d+\n$/);
+      return Number(text);
+    });
+    await eventually(() => expect(isAlive(pid)).toBe(false));
+    rmSync(noted);
+  });
 
   test('released, it has ended what was left and removed the folder', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'brupop-watchdog-'));

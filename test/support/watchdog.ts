@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import type { ChildProcess, StdioNull } from 'node:child_process';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 
@@ -8,12 +9,24 @@ import type { Socket } from 'node:net';
  * for us does not reach it.
  */
 export interface Watchdog {
+  /**
+   * Starts a program in a process group of its own, registered before it runs, so that there is no instant at which it could
+   * be left behind. A program that does not exist ends with 127.
+   */
+  spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess;
   /** Adds a process that leads a process group (spawned with `detached: true`). Call it right after the spawn. */
   add(pid: number): void;
   /** Forgets a process that has ended. Call it on the child's `exit`. */
   drop(pid: number): void;
   /** Ends what is still registered, removes the folder and resolves when both are done. */
   release(): Promise<void>;
+}
+
+export interface SpawnOptions {
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  /** Standard input, output and error. */
+  stdio: [StdioNull, StdioNull | number, StdioNull | number] | ['ignore', 'pipe', 'pipe'];
 }
 
 const script = `
@@ -34,6 +47,9 @@ done
 exit 1
 `;
 
+/** Registers itself through file 3, the watchdog's pipe, and becomes the program, which does not get the pipe. */
+const registered = 'echo "add $$" >&3; exec "$0" "$@" 3>&-';
+
 /** Starts a watchdog for `folder`. Throws when `sh` cannot be started. */
 export function startWatchdog(folder: string): Watchdog {
   const child = spawn('sh', ['-c', script, 'watchdog', folder], {
@@ -46,9 +62,20 @@ export function startWatchdog(folder: string): Watchdog {
   pipe.on('error', () => undefined);
   pipe.unref();
   child.unref();
+  const drop = (pid: number): void => void pipe.write(`drop ${pid}\n`);
   return {
+    spawn: (program, args, { cwd, env, stdio }) => {
+      const started = spawn('sh', ['-c', registered, program, ...args], {
+        cwd,
+        env,
+        detached: true,
+        stdio: [...stdio, pipe],
+      });
+      started.once('exit', () => drop(started.pid ?? 0));
+      return started;
+    },
     add: (pid) => void pipe.write(`add ${pid}\n`),
-    drop: (pid) => void pipe.write(`drop ${pid}\n`),
+    drop,
     release: async () => {
       child.ref();
       pipe.end();

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 
@@ -14,24 +13,22 @@ const modules = join(import.meta.dirname, '..', '..', 'control-plane');
  */
 export async function build(program: Program, output: string, go: string, watchdog: Watchdog): Promise<void> {
   const { module, package: name, ldflags } = buildOf(program);
-  const child = spawn(go, ['build', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags}`, '-o', output, name], {
-    cwd: join(modules, module),
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local', GOWORK: 'off' },
-  });
-  if (child.pid !== undefined) watchdog.add(child.pid);
+  const child = watchdog.spawn(
+    go,
+    ['build', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags}`, '-o', output, name],
+    {
+      cwd: join(modules, module),
+      env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local', GOWORK: 'off' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   let printed = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (text: Buffer) => {
+    stream?.on('data', (text: Buffer) => {
       printed = (printed + text.toString()).slice(-4000);
     });
   }
-  const [code, signal] = (await once(child, 'close').catch((error: unknown) => {
-    throw new Error(`cannot run ${go}, which ${program} would be built with: ${(error as Error).message}`, {
-      cause: error,
-    });
-  })) as [number | null, NodeJS.Signals | null];
-  if (child.pid !== undefined) watchdog.drop(child.pid);
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  if (code === 127) throw new Error(`cannot run ${go}, which ${program} would be built with:\n${printed}`);
   if (code !== 0) throw new Error(`building ${program} failed (${signal ?? `exit ${code}`}):\n${printed}`);
 }

@@ -2,12 +2,13 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { startWatchdog } from '../watchdog.ts';
+import type { Watchdog } from '../watchdog.ts';
 import { build } from './build.ts';
 import { cachedPath, install, isCached, makeWorkFolder, sweep, usualCacheFolder } from './cache.ts';
 import { download, Unreachable, usualLimits } from './download.ts';
 import type { DownloadLimits } from './download.ts';
 import { withLock } from './lock.ts';
-import { duration, saying, sayOnStderr } from './progress.ts';
+import { duration, estimate, saying, sayOnStderr } from './progress.ts';
 import type { Say } from './progress.ts';
 import { buildSeconds, programs, projectOf, publishedAt, publishedProgram } from './versions.ts';
 import type { Assets, Program, Project } from './versions.ts';
@@ -89,17 +90,30 @@ async function obtainMissing(missing: readonly Program[], job: Job): Promise<voi
   const start = Date.now();
   try {
     const left = await downloadAll(missing, work, job);
-    const estimate = duration(left.reduce((sum, program) => sum + buildSeconds[program], 0) * 1000);
-    for (const [index, program] of left.entries()) {
-      const line = (): string =>
-        `building ${program} (${index + 1} of ${left.length}), ${duration(Date.now() - start)} so far, at most about ${estimate} in all`;
-      const output = join(work, program);
-      await saying(job.say, line, async () => await build(program, output, job.go, watchdog));
-      install(output, job.cacheFolder, program);
-    }
+    await buildAll(left, work, watchdog, job);
     job.say(`has all its programs now (${duration(Date.now() - start)}), in ${join(job.cacheFolder, 'bin')}`);
   } finally {
     await watchdog.release();
+  }
+}
+
+function expected(some: readonly Program[]): number {
+  return some.reduce((sum, program) => sum + buildSeconds[program], 0) * 1000;
+}
+
+async function buildAll(left: readonly Program[], work: string, watchdog: Watchdog, job: Job): Promise<void> {
+  const start = Date.now();
+  for (const [index, program] of left.entries()) {
+    const finishedAt = Date.now() - start;
+    const done = expected(left.slice(0, index));
+    const line = (): string => {
+      const elapsed = Date.now() - start;
+      const all = duration(estimate(expected(left), done, finishedAt, elapsed));
+      return `building ${program} (${index + 1} of ${left.length}), ${duration(elapsed)} so far, about ${all} in all`;
+    };
+    const output = join(work, program);
+    await saying(job.say, line, async () => await build(program, output, job.go, watchdog));
+    install(output, job.cacheFolder, program);
   }
 }
 

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -71,19 +70,12 @@ export class ComponentProcess implements Component {
   start(): void {
     const { program, args, cwd, logPath, watchdog } = this.#spec;
     const log = openSync(logPath, 'a');
-    const child = spawn(program, args, {
-      cwd,
-      detached: true,
-      stdio: ['ignore', log, log],
-      env: { PATH: process.env['PATH'], HOME: cwd },
-    });
+    const env = { PATH: process.env['PATH'], HOME: cwd };
+    const child = watchdog.spawn(program, args, { cwd, env, stdio: ['ignore', log, log] });
     closeSync(log);
-    const { pid } = child;
-    if (pid !== undefined) watchdog.add(pid);
     this.#child = child;
     this.#exited = once(child, 'exit').catch(() => undefined);
     const ended = (): void => {
-      if (pid !== undefined) watchdog.drop(pid);
       if (this.#child === child) this.#child = undefined;
     };
     child.once('exit', ended);
