@@ -1,0 +1,133 @@
+import type { Clock } from '@brupop/shared/clock';
+import { OperationError, messageOf } from '@brupop/shared/errors';
+import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
+
+import type { Action } from './action.ts';
+import type { Host, UpdateCommand, UpdateStatus } from './host.ts';
+import { HostError } from './host.ts';
+import { commandError, judgeCommand } from './host-status.ts';
+import { COMMAND_LIMITS, LIMITS } from './limits.ts';
+import type { Observation } from './observe.ts';
+import type { OperatorApi } from './operator-api.ts';
+
+export interface Hands {
+  readonly host: Host;
+  readonly api: OperatorApi;
+  readonly clock: Clock;
+}
+
+type Command = Action & { readonly do: 'command' };
+
+/** Everything but waiting and ending. */
+export type Deed = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
+
+/**
+ * Carries out one action to its end and answers what the call answered. Throws OperationError when the host did not do it, HostError when
+ * it is out of reach or busy (the action may have happened), ApiError for trouble with the apiserver.
+ */
+export async function act(action: Deed, seen: Observation, hands: Hands, signal: AbortSignal): Promise<unknown> {
+  if (action.do === 'command') return runCommand(action, seen, hands, signal);
+  if (action.do === 'reboot') return reboot(hands.host, signal);
+  const { shadow } = seen;
+  if (shadow === undefined) throw new Error(`${action.do}: the shadow is not known`);
+  return callApi(action, shadow, hands.api, signal);
+}
+
+function callApi(
+  action: Exclude<Deed, Command>,
+  { uid, generation }: AgentShadow,
+  api: OperatorApi,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const reference: SpecReference = { shadowUID: uid, generation };
+  switch (action.do) {
+    case 'report':
+      return api.report({ shadowUID: uid, status: action.status }, signal);
+    case 'exclude':
+      return api.exclude(reference, signal);
+    case 'drain':
+      return api.drain(reference, signal);
+    default:
+      return api.restore(signal);
+  }
+}
+
+async function runCommand(
+  { command, version }: Command,
+  seen: Observation,
+  hands: Hands,
+  signal: AbortSignal,
+): Promise<void> {
+  const { host } = seen;
+  const update = host.kind === 'answered' ? host.update : undefined;
+  const before = update?.kind === 'status' ? update.status.latestCommand?.timestamp : undefined;
+  await hands.host.start(command, signal).catch((error: unknown) => {
+    throw translate(command, error);
+  });
+  const status = await finished(command, hands, signal);
+  const error = judgeCommand({ command, before, status, version });
+  if (error !== undefined) throw error;
+}
+
+/**
+ * Waits for the end of a command that was started: the lock is held without a gap, so the first answer that is not 423 is final.
+ * Undefined: the host has no status any more.
+ */
+async function finished(command: UpdateCommand, hands: Hands, signal: AbortSignal): Promise<UpdateStatus | undefined> {
+  const { host, clock } = hands;
+  const startedAt = clock.monotonic();
+  let silentSince: number | undefined;
+  for (let pause: number = LIMITS.pollFirst; ; pause = Math.min(pause * 1.5, LIMITS.pollLongest)) {
+    const looked = await look(command, host, signal);
+    if (!(looked instanceof HostError)) return looked;
+    const now = clock.monotonic();
+    silentSince = looked.kind === 'locked' ? undefined : (silentSince ?? now);
+    if (silentSince !== undefined && now - silentSince > LIMITS.staleSocket) throw looked;
+    const limit = COMMAND_LIMITS[command];
+    if (now - startedAt > limit) throw new OperationError('StepTimedOut', `${command} ran for longer than ${limit} ms`);
+    await clock.sleep(pause, signal);
+  }
+}
+
+/** The status, or the error that says to look again. */
+async function look(
+  command: UpdateCommand,
+  host: Host,
+  signal: AbortSignal,
+): Promise<UpdateStatus | HostError | undefined> {
+  try {
+    return await host.updateStatus(signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof HostError)) throw error;
+    if (error.kind === 'uninitialized') return undefined;
+    if (error.kind === 'locked' || error.kind === 'refused' || error.kind === 'silent') return error;
+    throw translate(command, error);
+  }
+}
+
+/** Answers of the host that no repetition changes become errors of the operation. */
+function translate(command: UpdateCommand, error: unknown): unknown {
+  if (!(error instanceof HostError)) return error;
+  switch (error.kind) {
+    case 'refused':
+    case 'silent':
+    case 'locked':
+      return error;
+    case 'unsupported':
+      return new OperationError('HostUnsupported', `this host has no in-place updates: ${messageOf(error)}`);
+    case 'unreadable':
+      return new OperationError('HostStatusUnreadable', messageOf(error));
+    default:
+      return commandError(command, messageOf(error));
+  }
+}
+
+async function reboot(host: Host, signal: AbortSignal): Promise<void> {
+  try {
+    await host.reboot(signal);
+  } catch (error) {
+    if (!(error instanceof HostError) || error.kind === 'refused') throw error;
+    throw new OperationError('RebootRefused', messageOf(error));
+  }
+}

@@ -1,0 +1,21 @@
+import type { AgentStatus } from '@brupop/shared/shadow';
+
+import type { UpdateCommand } from './host.ts';
+
+/** The one thing that the agent does next, and why. */
+export type Action = { readonly reason: string } & (
+  | /** Look again at `untilMs` on the monotonic clock, or when something changes. */ {
+      readonly do: 'wait';
+      readonly untilMs: number;
+    }
+  | /** End the process, so that the kubelet starts it with fresh mounts and environment. */ { readonly do: 'exit' }
+  | /** Write the status, and have it acknowledged. */ { readonly do: 'report'; readonly status: AgentStatus }
+  | /** Calls of the apiserver about the Node; reboot is one of the host. */ {
+      readonly do: 'exclude' | 'drain' | 'restore' | 'reboot';
+    }
+  | /** Run a host command to its end and check its effect. */ {
+      readonly do: 'command';
+      readonly command: UpdateCommand;
+      readonly version?: string;
+    }
+);

@@ -1,0 +1,137 @@
+import type { Clock } from '@brupop/shared/clock';
+import { messageOf } from '@brupop/shared/errors';
+import type { Logger } from '@brupop/shared/log';
+import { Loop } from '@brupop/shared/loop';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+
+import type { Deed } from './act.ts';
+import { act } from './act.ts';
+import type { Action } from './action.ts';
+import { decide } from './decide.ts';
+import type { Host } from './host.ts';
+import { COMMAND_LIMITS, LIMITS } from './limits.ts';
+import { Memory } from './memory.ts';
+import type { Observation } from './observe.ts';
+import { observe } from './observe.ts';
+import type { OperatorApi } from './operator-api.ts';
+import { ShadowSource } from './shadow-source.ts';
+
+export interface AgentOptions {
+  readonly host: Host;
+  readonly api: OperatorApi;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Milliseconds between two checks for updates. */
+  readonly checkIntervalMs: number;
+  readonly random?: () => number;
+}
+
+/** An update takes about 20 actions; so many without a wait between them are an error of ours that must not become load for others. */
+const MAX_STREAK = 100;
+/** After so many refusals of one spec its stream is given up. */
+const REFUSALS = 3;
+
+/** Observe, decide, act once, repeat. */
+export class Agent {
+  readonly #options: AgentOptions;
+  readonly #memory: Memory;
+  readonly #source: ShadowSource;
+  readonly #loop: Loop;
+  readonly #end = new AbortController();
+  #seen: Observation | undefined;
+  /** When the loop turns next at the latest (monotonic milliseconds). */
+  #dueMs: number;
+  #streak = 0;
+  #said = '';
+  #fatal: Error | undefined;
+
+  constructor(options: AgentOptions) {
+    const { api, clock, log, checkIntervalMs } = options;
+    const random = options.random ?? Math.random;
+    this.#options = options;
+    this.#dueMs = clock.monotonic();
+    this.#memory = new Memory({ nowMs: this.#dueMs, checkIntervalMs, random });
+    this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
+    this.#loop = new Loop({ clock, log, step: (signal) => this.#step(signal) });
+  }
+
+  /** Runs until `signal` aborts. Throws when the process must be started anew: a stale mount, an apiserver out of reach for long. */
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = (): void => this.#end.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    await Promise.all([this.#source.run(this.#end.signal), this.#loop.run(this.#end.signal)]);
+    if (this.#fatal !== undefined) throw this.#fatal;
+  }
+
+  /** Why this process is stuck, or undefined. */
+  live(): string | undefined {
+    const lateMs = this.#options.clock.monotonic() - this.#dueMs;
+    if (lateMs <= LIMITS.loopStuck) return undefined;
+    return `the loop should have turned ${Math.round(lateMs / 1000)} s ago; last: ${this.#said}`;
+  }
+
+  /** Why this agent cannot do its work now, or undefined. */
+  ready(): string | undefined {
+    if (this.#source.view().shadow === undefined) return 'the apiserver has not sent the shadow yet';
+    if (this.#seen === undefined) return 'the host has not been looked at yet';
+    return this.#seen.host.kind === 'silent' ? `the host does not answer: ${this.#seen.host.message}` : undefined;
+  }
+
+  async #step(signal: AbortSignal): Promise<number | undefined> {
+    const { host, clock } = this.#options;
+    this.#dueMs = clock.monotonic() + LIMITS.hostCall * 2;
+    const seen = await observe({ host, clock, shadow: () => this.#source.view(), signal });
+    this.#seen = seen;
+    this.#memory.note(seen);
+    const action = decide(seen, this.#memory);
+    this.#say(action);
+    if (action.do === 'exit') return this.#exit(action.reason);
+    if (action.do === 'wait') {
+      this.#streak = 0;
+      return this.#pause(action.untilMs - clock.monotonic());
+    }
+    this.#dueMs = clock.monotonic() + limitOf(action);
+    await this.#perform(action, seen, signal);
+    this.#streak += 1;
+    return this.#pause(this.#streak < MAX_STREAK ? 0 : LIMITS.pollLongest);
+  }
+
+  #pause(ms: number): number {
+    const pause = Math.min(Math.max(ms, 0), LIMITS.lookAgain);
+    this.#dueMs = this.#options.clock.monotonic() + pause;
+    return pause;
+  }
+
+  async #perform(action: Deed, seen: Observation, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    try {
+      const result = await act(action, seen, this.#options, signal);
+      if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
+      this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() });
+    } catch (error) {
+      if (signal.aborted) return;
+      log.warn(`${action.do} failed`, { error: messageOf(error), reason: action.reason });
+      this.#memory.failed(action, error, { ...seen, nowMs: clock.monotonic() });
+      if ((this.#memory.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();
+    }
+  }
+
+  #exit(reason: string): undefined {
+    this.#fatal = new Error(reason);
+    this.#end.abort(this.#fatal);
+    return undefined;
+  }
+
+  #say(action: Action): void {
+    const { log } = this.#options;
+    const what = action.do === 'command' ? action.command : action.do;
+    const said = `${what}: ${action.reason}`;
+    if (said !== this.#said) log.info(what, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
+    this.#said = said;
+  }
+}
+
+function limitOf(action: Deed): number {
+  return action.do === 'command' ? COMMAND_LIMITS[action.command] + LIMITS.staleSocket : LIMITS.hostCall * 3;
+}

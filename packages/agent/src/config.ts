@@ -1,0 +1,45 @@
+import type { Env } from '@brupop/shared/config';
+import { integer, oneOf, requiredText, text } from '@brupop/shared/config';
+import type { LogLevel } from '@brupop/shared/log';
+import { LOG_LEVELS } from '@brupop/shared/log';
+
+/** The agent's settings, from its pod's environment. */
+export interface AgentConfig {
+  readonly node: string;
+  readonly podIP: string;
+  readonly healthPort: number;
+  readonly logLevel: LogLevel;
+  readonly hostSocket: string;
+  readonly bootIDFile: string;
+  readonly apiserver: {
+    readonly host: string;
+    readonly port: number;
+    /** Name that the certificate must carry. */
+    readonly serverName: string;
+    readonly tokenFile: string;
+    readonly caFile: string;
+  };
+  /** Pause between two checks for updates, in milliseconds. */
+  readonly checkIntervalMs: number;
+}
+
+/** Reads the settings. Throws ConfigError, which names the variable. */
+export function agentConfig(env: Env): AgentConfig {
+  const day = 86_400;
+  return {
+    node: requiredText(env, 'NODE_NAME'),
+    podIP: requiredText(env, 'POD_IP'),
+    healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
+    logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'info'),
+    hostSocket: text(env, 'HOST_SOCKET', '/run/api.sock'),
+    bootIDFile: text(env, 'BOOT_ID_FILE', '/proc/sys/kernel/random/boot_id'),
+    apiserver: {
+      host: requiredText(env, 'APISERVER_HOST'),
+      port: integer(env, 'APISERVER_PORT', { min: 1, max: 65_535, fallback: 443 }),
+      serverName: requiredText(env, 'APISERVER_SERVER_NAME'),
+      tokenFile: text(env, 'TOKEN_FILE', '/var/run/secrets/tokens/brupop-apiserver'),
+      caFile: text(env, 'CA_FILE', '/etc/brupop-tls/ca.crt'),
+    },
+    checkIntervalMs: 1000 * integer(env, 'UPDATE_CHECK_INTERVAL_SECONDS', { min: 1, max: day, fallback: 1800 }),
+  };
+}

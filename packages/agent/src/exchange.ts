@@ -1,0 +1,64 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
+
+import type { Clock } from '@brupop/shared/clock';
+
+/** A request that was sent, to be answered. */
+export interface Pending {
+  readonly request: ClientRequest;
+  readonly body?: string | undefined;
+  /** The exchange is given up after so long, in milliseconds. */
+  readonly limitMs: number;
+  /** Bytes of the answer's body that are taken at most. */
+  readonly maxBytes: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Waits for the head of the answer. Rejects on a broken connection, and when `limitMs` runs out before. */
+export function responseOf({ request, body, limitMs }: Pending, clock: Clock): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(limitMs, () => request.destroy(new Error(`no answer within ${limitMs} ms`)));
+    request.once('response', (response) => {
+      cancel();
+      resolve(response);
+    });
+    // Stays for the whole life of the request: an error event that nobody hears ends the process.
+    request.on('error', (error) => {
+      cancel();
+      reject(error);
+    });
+    request.end(body);
+  });
+}
+
+/** Waits for the whole answer. Rejects on a broken connection, a body over the limit, and when `limitMs` runs out. */
+export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
+  const cancel = clock.after(pending.limitMs, () =>
+    pending.request.destroy(new Error(`no whole answer within ${pending.limitMs} ms`)),
+  );
+  try {
+    const response = await responseOf(pending, clock);
+    return { status: response.statusCode ?? 0, body: await bodyOf(response, pending.maxBytes) };
+  } finally {
+    cancel();
+  }
+}
+
+/** Reads a body. Rejects when it breaks off or is longer than `maxBytes`. */
+export function bodyOf(response: IncomingMessage, maxBytes: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > maxBytes) response.destroy(new Error(`the answer is longer than ${maxBytes} bytes`));
+      else chunks.push(chunk);
+    });
+    response.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    response.once('error', reject);
+    response.once('close', () => reject(new Error('the answer broke off')));
+  });
+}

@@ -1,0 +1,189 @@
+import { OperationError } from '@brupop/shared/errors';
+
+import type { CommandRecord, StagedImage, UpdateCommand, UpdateStatus } from './host.ts';
+import { HostError, UPDATE_COMMANDS, UPDATE_STATES } from './host.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads the host's update status, field by field. Throws HostError `unreadable`, which names the first field that is not as expected.
+ * Absent optionals are null; the record of the latest command is null when the first command since the boot was refused.
+ */
+export function parseUpdateStatus(text: string): UpdateStatus {
+  const status = object(parseJson(text), 'body');
+  return {
+    state: oneOf(status['update_state'], UPDATE_STATES, 'update_state'),
+    chosenVersion: optional(status['chosen_update'], (image) => string(image['version'], 'chosen_update.version')),
+    staged: optional(status['staging_partition'], parseStaged),
+    latestCommand: optional(status['most_recent_command'], parseCommand),
+  };
+}
+
+/** Reads `version_id` of `GET /os`. Throws HostError `answer`. */
+export function parseVersion(text: string): string {
+  try {
+    return string(object(parseJson(text), 'body')['version_id'], 'version_id');
+  } catch (error) {
+    throw new HostError('answer', 'GET /os: expected JSON with a text in version_id', { cause: error });
+  }
+}
+
+function parseStaged(partition: Fields): StagedImage {
+  const image = object(partition['image'], 'staging_partition.image');
+  return {
+    version: string(image['version'], 'staging_partition.image.version'),
+    nextToBoot: partition['next_to_boot'] === true,
+  };
+}
+
+function parseCommand(command: Fields): CommandRecord {
+  const { exit_status: exitStatus, stderr } = command;
+  return {
+    type: oneOf(command['cmd_type'], UPDATE_COMMANDS, 'most_recent_command.cmd_type'),
+    succeeded: command['cmd_status'] === 'Success',
+    timestamp: string(command['timestamp'], 'most_recent_command.timestamp'),
+    exitStatus: typeof exitStatus === 'number' ? exitStatus : undefined,
+    stderr: typeof stderr === 'string' ? stderr : '',
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new HostError('unreadable', 'expected JSON', { cause: error });
+  }
+}
+
+function object(value: unknown, field: string): Fields {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+  throw unexpected(field, 'an object', value);
+}
+
+function optional<T>(value: unknown, parse: (fields: Fields) => T): T | undefined {
+  return value == null ? undefined : parse(object(value, 'optional object'));
+}
+
+function string(value: unknown, field: string): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw unexpected(field, 'a text', value);
+}
+
+function oneOf<T extends string>(value: unknown, values: readonly T[], field: string): T {
+  const found = values.find((one) => one === value);
+  if (found === undefined) throw unexpected(field, `one of ${values.join(', ')}`, value);
+  return found;
+}
+
+function unexpected(field: string, expected: string, found: unknown): HostError {
+  return new HostError(
+    'unreadable',
+    `update status: ${field}: expected ${expected}, found ${shorten(JSON.stringify(found) ?? 'nothing', 100)}`,
+  );
+}
+
+/** Cuts a text that somebody else wrote to `length` characters. */
+export function shorten(text: string, length: number): string {
+  const trimmed = text.trim();
+  return trimmed.length <= length ? trimmed : `${trimmed.slice(0, length)}…`;
+}
+
+/** Versions are equal when their texts are, but for a leading `v`. */
+export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
+  return a != null && b != null && a.replace(/^v/, '') === b.replace(/^v/, '');
+}
+
+/** The version that a prepare wrote according to its own words, which the status does not tell: it records the chosen one. */
+export function writtenVersion(record: CommandRecord): string | undefined {
+  return /^Starting update to (\S+)/.exec(record.stderr)?.[1];
+}
+
+/**
+ * True when `version` is staged and the latest command is the prepare that wrote it.
+ * After any other command (a failed prepare leaves `Staged` with nothing there, a refresh hides the record) this cannot be known.
+ */
+export function isStaged(status: UpdateStatus, version: string): boolean {
+  const { state, staged, latestCommand: latest } = status;
+  if (state !== 'Staged' || !sameVersion(staged?.version, version)) return false;
+  return latest?.type === 'prepare' && latest.succeeded && sameVersion(writtenVersion(latest), version);
+}
+
+/** True when `version` is staged and boots next. */
+export function isActivated(status: UpdateStatus, version: string): boolean {
+  return status.state === 'Ready' && sameVersion(status.staged?.version, version) && status.staged?.nextToBoot === true;
+}
+
+/** True when a prepare would write `version` by what the latest refresh chose. */
+export function isOffered(status: UpdateStatus, version: string): boolean {
+  return (status.state === 'Available' || status.state === 'Staged') && sameVersion(status.chosenVersion, version);
+}
+
+/** What the host holds, for people. */
+export function describeStatus(status: UpdateStatus): string {
+  const { state, staged, latestCommand: latest } = status;
+  const command = latest === undefined ? 'none' : `${latest.type} ${latest.succeeded ? 'succeeded' : 'failed'}`;
+  return `state ${state}, staged ${staged?.version ?? 'nothing'}, latest command ${command}`;
+}
+
+/** The code with which a host command fails. */
+const FAILED = {
+  refresh: 'RefreshFailed',
+  prepare: 'PrepareFailed',
+  activate: 'ActivateFailed',
+  deactivate: 'ActivateFailed',
+} as const;
+
+/** The failure of a host command. */
+export function commandError(command: UpdateCommand, message: string, cause?: unknown): OperationError {
+  return new OperationError(
+    FAILED[command],
+    `${command}: ${shorten(message, 500)}`,
+    cause === undefined ? {} : { cause },
+  );
+}
+
+export interface Finished {
+  readonly command: UpdateCommand;
+  /** Timestamp of the record before the command was started. */
+  readonly before: string | undefined;
+  /** The first status after it that was not 423, undefined when there is none at all. */
+  readonly status: UpdateStatus | undefined;
+  /** Version that a refresh must offer, a prepare must have written and an activation must have made the next to boot. */
+  readonly version?: string | undefined;
+}
+
+/** Whether a host command did what it was for: by its own fresh record, and by the state after it. Returns the error when it did not. */
+export function judgeCommand({ command, before, status, version }: Finished): OperationError | undefined {
+  const record = status?.latestCommand;
+  if (status === undefined || record === undefined || record.timestamp === before) {
+    return commandError(command, 'ended without a record: its process died');
+  }
+  if (record.type !== command) return commandError(command, `expected its record, found that of ${record.type}`);
+  if (!record.succeeded)
+    return commandError(command, `exit status ${record.exitStatus ?? 'unknown'}: ${record.stderr}`);
+  return version === undefined ? undefined : EFFECTS[command](status, record, version);
+}
+
+type Effect = (status: UpdateStatus, record: CommandRecord, version: string) => OperationError | undefined;
+
+const EFFECTS: Readonly<Record<UpdateCommand, Effect>> = {
+  refresh: (status, _record, version) =>
+    isOffered(status, version)
+      ? undefined
+      : new OperationError(
+          'VersionNotOffered',
+          `expected the host to offer ${version}, found ${status.chosenVersion ?? 'nothing'} (state ${status.state}); see its version lock and update waves`,
+        ),
+  prepare: (status, record, version) =>
+    isStaged(status, version)
+      ? undefined
+      : new OperationError(
+          'WrongVersionStaged',
+          `expected prepare to write ${version}, found "${shorten(record.stderr, 200)}" (${describeStatus(status)})`,
+        ),
+  activate: (status, _record, version) =>
+    isActivated(status, version)
+      ? undefined
+      : commandError('activate', `expected ${version} to boot next, found ${describeStatus(status)}`),
+  deactivate: () => undefined,
+};

@@ -1,0 +1,71 @@
+/** The Bottlerocket host API as far as updates need it. */
+
+export const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
+export type UpdateState = (typeof UPDATE_STATES)[number];
+export const UPDATE_COMMANDS = ['refresh', 'prepare', 'activate', 'deactivate'] as const;
+export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
+
+/** The record of the host's latest finished update command. */
+export interface CommandRecord {
+  readonly type: UpdateCommand;
+  readonly succeeded: boolean;
+  /** When it ended. Equal as text or not: it has no fixed number of fraction digits. */
+  readonly timestamp: string;
+  readonly exitStatus: number | undefined;
+  readonly stderr: string;
+}
+
+/** The inactive partition set. */
+export interface StagedImage {
+  readonly version: string;
+  readonly nextToBoot: boolean;
+}
+
+/** `GET /updates/status`, validated. */
+export interface UpdateStatus {
+  readonly state: UpdateState;
+  /** What the latest good refresh chose; kept when a refresh fails. */
+  readonly chosenVersion: string | undefined;
+  readonly staged: StagedImage | undefined;
+  readonly latestCommand: CommandRecord | undefined;
+}
+
+export type HostErrorKind =
+  /** Nobody listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
+  | 'refused'
+  /** No answer, or a broken one, in time. The request may have been carried out. */
+  | 'silent'
+  /** 423: an update command is running. */
+  | 'locked'
+  /** The status does not exist: no update command has run since the boot. */
+  | 'uninitialized'
+  /** No in-place updates on this host: the dispatcher or the route is not there. */
+  | 'unsupported'
+  /** The update status or the partition table cannot be read; no command heals that. */
+  | 'unreadable'
+  /** Any other answer. */
+  | 'answer';
+
+/** A call of the host API that did not succeed. The message names the call and what came back. */
+export class HostError extends Error {
+  override readonly name = 'HostError';
+  readonly kind: HostErrorKind;
+
+  constructor(kind: HostErrorKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+export interface Host {
+  /** The running version (`version_id` of `GET /os`). Throws HostError. */
+  version(signal: AbortSignal): Promise<string>;
+  /** Throws HostError: `locked`, `uninitialized`, `unsupported`, `unreadable` are states of the host. */
+  updateStatus(signal: AbortSignal): Promise<UpdateStatus>;
+  /** Starts an update command; its end shows in the status. Throws HostError. */
+  start(command: UpdateCommand, signal: AbortSignal): Promise<void>;
+  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. */
+  reboot(signal: AbortSignal): Promise<void>;
+  /** The kernel's boot ID, which only a reboot changes. */
+  bootID(): Promise<string>;
+}

@@ -1,0 +1,91 @@
+import type { ErrorCode } from '@brupop/shared/errors';
+import type { Operation } from '@brupop/shared/shadow';
+
+import type { UpdateCommand } from './host.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** Every time limit and pause of the agent, in milliseconds. */
+export const LIMITS = {
+  /** One call of the host API. */
+  hostCall: 10 * SECOND,
+  /** The reboot call, which answers only when systemctl has returned. */
+  rebootCall: 30 * SECOND,
+  /** First and longest pause between two looks at a running host command. */
+  pollFirst: 10,
+  pollLongest: SECOND,
+  /** A host that has not answered for so long fails the step that needs it. */
+  hostSilent: 5 * MINUTE,
+  /** A socket that nobody listens on for so long is a stale mount: the agent ends, so that the kubelet mounts it anew. */
+  staleSocket: 2 * MINUTE,
+  /** An update lock that somebody else holds for so long fails the step that needs it. */
+  locked: 20 * MINUTE,
+  /** An apiserver out of reach for so long: the agent ends, so that the kubelet configures it anew. */
+  apiSilent: 10 * MINUTE,
+  /** A spec counts as current for so long after the last message of a connected stream. */
+  specFresh: 60 * SECOND,
+  /** A finished drain counts for so long; then a pass is run again before anything depends on it. */
+  drainFresh: 60 * SECOND,
+  /** A host that is still up so long after the reboot call is asked again. */
+  rebootAgain: 5 * MINUTE,
+  /** An update status that is unusable for so long is no passing trouble. */
+  broken: 30 * SECOND,
+  /** A host that nothing is expected of is looked at so often. */
+  lookAgain: 5 * MINUTE,
+  /** What we reported counts for so long, whatever an older message of the stream says. */
+  statusFresh: MINUTE,
+  /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
+  loopStuck: 5 * MINUTE,
+} as const;
+
+/** How long a host command may run, in milliseconds. */
+export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
+  refresh: 3 * MINUTE,
+  prepare: 15 * MINUTE,
+  activate: MINUTE,
+  deactivate: MINUTE,
+};
+
+/** How long each step may take in milliseconds, counted from `lastOperation.startTime`, and how it fails then. */
+export const STEP_LIMITS: Readonly<Record<Operation, { readonly ms: number; readonly code: ErrorCode }>> = {
+  Stage: { ms: 45 * MINUTE, code: 'StepTimedOut' },
+  Drain: { ms: 30 * MINUTE, code: 'DrainTimedOut' },
+  Activate: { ms: 10 * MINUTE, code: 'StepTimedOut' },
+  Reboot: { ms: 15 * MINUTE, code: 'RebootTimedOut' },
+  Restore: { ms: 15 * MINUTE, code: 'StepTimedOut' },
+};
+
+/** How often one attempt meets each error before it fails with it. Errors that are not listed fail it at once. */
+export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
+  RefreshFailed: 5,
+  VersionNotOffered: 5,
+  PrepareFailed: 3,
+  WrongVersionStaged: 3,
+  RebootRefused: 5,
+};
+
+/** A pause that doubles with each failure, from `baseMs` to `capMs`. */
+export interface Pause {
+  readonly baseMs: number;
+  readonly capMs: number;
+}
+
+export const PAUSES = {
+  host: { baseMs: 100, capMs: 10 * SECOND },
+  api: { baseMs: 200, capMs: 30 * SECOND },
+  /** Another replica must be found, which a new connection does with luck. */
+  otherReplica: { baseMs: 20, capMs: 5 * SECOND },
+  /** The spec that the apiserver knows and ours differ: the stream is about to say so. */
+  specChanged: { baseMs: SECOND, capMs: 10 * SECOND },
+  /** A host command that failed. */
+  command: { baseMs: 2 * SECOND, capMs: MINUTE },
+  /** A reboot that the host refused, as an inhibitor does while it saves something. */
+  rebootRefused: { baseMs: 5 * SECOND, capMs: MINUTE },
+  /** A drain pass that got nothing evicted. */
+  drain: { baseMs: 500, capMs: 10 * SECOND },
+  /** The check for updates; its cap is the check interval. */
+  check: { baseMs: MINUTE, capMs: 30 * MINUTE },
+  /** The stream, and the creation of the shadow. Streams that lived for longer than the cap begin anew. */
+  stream: { baseMs: 200, capMs: 30 * SECOND },
+} as const satisfies Record<string, Pause>;

@@ -1,0 +1,19 @@
+import { AGENT } from '@brupop/shared/constants';
+import { serveHealth } from '@brupop/shared/health';
+import { run } from '@brupop/shared/run';
+
+import { Agent } from './agent.ts';
+import { agentConfig } from './config.ts';
+import { HostSocket } from './host-socket.ts';
+import { OperatorApiClient } from './operator-api.ts';
+
+run(AGENT, async ({ signal, log, clock, env }) => {
+  const config = agentConfig(env);
+  const { node, apiserver, checkIntervalMs, podIP, healthPort } = config;
+  const host = new HostSocket({ socketPath: config.hostSocket, bootIDFile: config.bootIDFile, clock });
+  const api = new OperatorApiClient({ node, apiserver, clock });
+  const agent = new Agent({ host, api, clock, log: log.with({ node }), checkIntervalMs });
+  const checks = { live: () => agent.live(), ready: () => agent.ready() };
+  await serveHealth({ host: podIP, port: healthPort, ...checks, signal });
+  await agent.run(signal);
+});

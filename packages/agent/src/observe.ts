@@ -1,0 +1,88 @@
+import type { Clock } from '@brupop/shared/clock';
+import { messageOf } from '@brupop/shared/errors';
+import type { ErrorCode } from '@brupop/shared/errors';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+
+import type { Host, UpdateStatus } from './host.ts';
+import { HostError } from './host.ts';
+
+/** What the host's update status shows. */
+export type UpdateView =
+  | { readonly kind: 'status'; readonly status: UpdateStatus }
+  | { readonly kind: 'uninitialized' }
+  | { readonly kind: 'locked' }
+  | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
+
+export type HostView =
+  | { readonly kind: 'answered'; readonly version: string; readonly update: UpdateView }
+  | { readonly kind: 'silent'; readonly refused: boolean; readonly message: string };
+
+/** The shadow and how recent it is. */
+export interface ShadowView {
+  readonly shadow: AgentShadow | undefined;
+  /** Since the last message of the stream that is connected now; infinite while none is. */
+  readonly streamSilentMs: number;
+  /** Since the apiserver last answered anything that was no refusal of our identity. */
+  readonly apiSilentMs: number;
+}
+
+/** Everything that a decision looks at, but for what this process remembers. */
+export interface Observation extends ShadowView {
+  /** Epoch milliseconds; may jump. */
+  readonly wallMs: number;
+  /** Monotonic milliseconds. */
+  readonly nowMs: number;
+  readonly bootID: string;
+  readonly host: HostView;
+}
+
+export interface ObserveOptions {
+  readonly host: Host;
+  readonly clock: Clock;
+  /** Read after the host has answered, so that the newest spec counts. */
+  readonly shadow: () => ShadowView;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at the host and the shadow. Throws only when aborted, or when the boot ID cannot be read. */
+export async function observe({ host, clock, shadow, signal }: ObserveOptions): Promise<Observation> {
+  const bootID = await host.bootID();
+  const view = await viewHost(host, signal);
+  signal.throwIfAborted();
+  return { ...shadow(), bootID, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
+}
+
+async function viewHost(host: Host, signal: AbortSignal): Promise<HostView> {
+  try {
+    const version = await host.version(signal);
+    return { kind: 'answered', version, update: await viewUpdate(host, signal) };
+  } catch (error) {
+    const refused = error instanceof HostError && error.kind === 'refused';
+    return { kind: 'silent', refused, message: messageOf(error) };
+  }
+}
+
+async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> {
+  try {
+    return { kind: 'status', status: await host.updateStatus(signal) };
+  } catch (error) {
+    const view = error instanceof HostError ? viewError(error) : undefined;
+    if (view === undefined) throw error;
+    return view;
+  }
+}
+
+function viewError(error: HostError): UpdateView | undefined {
+  switch (error.kind) {
+    case 'locked':
+      return { kind: 'locked' };
+    case 'uninitialized':
+      return { kind: 'uninitialized' };
+    case 'unsupported':
+      return { kind: 'failed', code: 'HostUnsupported', message: messageOf(error) };
+    case 'unreadable':
+      return { kind: 'failed', code: 'HostStatusUnreadable', message: messageOf(error) };
+    default:
+      return undefined;
+  }
+}

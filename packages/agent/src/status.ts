@@ -1,0 +1,77 @@
+import { rfc3339 } from '@brupop/shared/clock';
+import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/shadow';
+
+import type { UpdateStatus } from './host.ts';
+import { sameVersion } from './host-status.ts';
+
+/** True when the shadow says already what the agent would report; what others write into the status does not count. */
+export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
+  return known !== undefined && JSON.stringify(flatten(known)) === JSON.stringify(flatten(next));
+}
+
+function flatten(status: AgentStatus): readonly unknown[] {
+  const { lastOperation: last } = status;
+  return [
+    status.current_state,
+    status.current_version,
+    status.target_version,
+    status.crash_count,
+    status.state_transition_failure_timestamp ?? null,
+    status.observedGeneration,
+    status.bootID,
+    last === undefined
+      ? null
+      : [
+          last.operation,
+          last.state,
+          last.version,
+          last.bootID,
+          last.startTime,
+          last.lastUpdateTime,
+          last.errorCode ?? null,
+          last.message ?? null,
+        ],
+  ];
+}
+
+export interface Start {
+  readonly version: string;
+  readonly bootID: string;
+  /** Wall clock, epoch milliseconds. */
+  readonly wallMs: number;
+}
+
+/** A step that begins now. */
+export function began(operation: Operation, { version, bootID, wallMs }: Start): LastOperation {
+  const time = rfc3339(wallMs);
+  const plain = version.replace(/^v/, '');
+  return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
+}
+
+/** A step that ended well now. */
+export function succeeded(operation: LastOperation, wallMs: number): LastOperation {
+  const { errorCode: _code, message: _message, ...rest } = operation;
+  return { ...rest, state: 'Succeeded', lastUpdateTime: rfc3339(wallMs) };
+}
+
+type Known = Pick<AgentStatus, 'current_version' | 'target_version'>;
+
+/**
+ * The version that the host would go to, or the running one. A refresh that failed, or none since the boot, says nothing about what is
+ * offered: then what was known before stays, as long as the host still runs what it ran then.
+ */
+export function targetVersion(running: string, update: UpdateStatus | undefined, known: Known | undefined): string {
+  const offered = update === undefined ? undefined : offeredVersion(update, running);
+  if (offered !== undefined) return offered;
+  return known !== undefined && sameVersion(known.current_version, running) ? known.target_version : running;
+}
+
+/** Undefined when this cannot be told. */
+function offeredVersion(
+  { state, chosenVersion, latestCommand: latest }: UpdateStatus,
+  running: string,
+): string | undefined {
+  const chosen = state === 'Idle' ? undefined : chosenVersion;
+  if (latest?.type !== 'refresh') return chosen;
+  return latest.succeeded ? (chosen ?? running) : undefined;
+}
