@@ -119,7 +119,7 @@ export class KubeClient {
       method: request.method,
       path: pathAndQuery(this.#credentials.server, request),
       headers: {
-        accept: 'application/json',
+        accept: 'application/json, */*',
         'user-agent': this.#options.userAgent,
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(body !== null && { 'content-type': request.contentType ?? 'application/json' }),

@@ -41,6 +41,8 @@ export class Observer {
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
   readonly #exempt = new Set<string>();
+  /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
+  readonly #begun = new Set<string>();
 
   constructor(options: ObserverOptions) {
     this.#options = options;
@@ -52,7 +54,7 @@ export class Observer {
     const budgets = this.#reflect<Observed<V1PodDisruptionBudget>>('/apis/policy/v1/poddisruptionbudgets');
     const deployments = this.#reflect<Observed<V1Deployment>>('/apis/apps/v1/deployments');
     const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
-    this.nodes.subscribe(() => this.#checkUnavailable());
+    this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
     budgets.subscribe(({ object, old }) => this.#checkBudget(object, old));
     for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
     const all = [this.nodes, this.pods, this.shadows, budgets, deployments, statefulSets];
@@ -119,10 +121,12 @@ export class Observer {
     return await this.#options.client.request<T>({ method: 'GET', path: plain, query }).catch(() => undefined);
   }
 
-  #checkUnavailable(): void {
+  #checkUnavailable(changed: Observed<V1Node>): void {
+    if (!isAway(changed)) this.#begun.add(changed.metadata.uid);
+    const isManaged = (node: V1Node): boolean => node.metadata?.labels?.[MANAGED_LABEL] !== undefined;
     const away = this.nodes
       .list()
-      .filter((node) => node.metadata.labels?.[MANAGED_LABEL] !== undefined && isAway(node));
+      .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isAway(node));
     this.mostUnavailable = Math.max(this.mostUnavailable, away.length);
     if (away.length > this.#options.maxUnavailable()) {
       this.#violated(`${away.length} nodes away at once: ${away.map(({ metadata }) => metadata.name).join(', ')}`);
@@ -131,7 +135,9 @@ export class Observer {
 
   #checkBudget(budget: Observed<V1PodDisruptionBudget>, old: Observed<V1PodDisruptionBudget> | undefined): void {
     const [now, before] = [shortfall(budget), old === undefined ? 0 : shortfall(old)];
-    if (now > 0 && before <= 0 && old !== undefined)
+    const healthy = budget.status?.currentHealthy ?? 0;
+    if (now <= 0 && healthy > 0) this.#begun.add(budget.metadata.uid);
+    if (now > 0 && before <= 0 && this.#begun.has(budget.metadata.uid))
       this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods`);
   }
 

@@ -1,0 +1,93 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/constants.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../control-plane/nodes.ts';
+import { BottlerocketHost } from '../host/host.ts';
+import type { HostDurations, RebootEvent } from '../host/host.ts';
+import type { StandInKubelet } from '../kubelet/kubelet.ts';
+import type { Observer } from './observer.ts';
+
+export interface NodeSpec {
+  readonly name: string;
+  readonly zone: string;
+}
+
+/** What a node of the fleet is connected to. */
+export interface NodeSurroundings {
+  readonly cluster: Connection;
+  readonly kubelet: StandInKubelet;
+  readonly observer: Observer;
+  readonly folder: string;
+  readonly version: string;
+  readonly repository: readonly string[];
+  readonly durations: Partial<HostDurations>;
+}
+
+/** A Node of the cluster with its stand-in host and what the stand-in kubelet runs on it. */
+export class FleetNode {
+  readonly name: string;
+  readonly host: BottlerocketHost;
+  readonly #surroundings: NodeSurroundings;
+
+  /** Creates Node and host, and has the kubelet act for it. */
+  static async join({ name, zone }: NodeSpec, surroundings: NodeSurroundings): Promise<FleetNode> {
+    const { cluster, kubelet, folder, version, repository, durations } = surroundings;
+    const run = join(folder, name, 'run');
+    await mkdir(run, { recursive: true });
+    // The host starts before there is a node to act on, and reboots only after.
+    let node: FleetNode | undefined;
+    const onReboot = async (event: RebootEvent): Promise<void> => await node?.reboots(event);
+    const host = await BottlerocketHost.start({
+      socketPath: join(run, 'api.sock'),
+      version,
+      repository,
+      durations,
+      onReboot,
+    });
+    node = new FleetNode(name, host, surroundings);
+    const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
+    await createNode(cluster, { name, zone, version, labels, bootID: host.bootID });
+    kubelet.addNode({
+      name,
+      hostPaths: new Map([
+        ['/run', run],
+        ['/proc/sys/kernel/random', run],
+      ]),
+    });
+    return node;
+  }
+
+  private constructor(name: string, host: BottlerocketHost, surroundings: NodeSurroundings) {
+    this.name = name;
+    this.host = host;
+    this.#surroundings = surroundings;
+  }
+
+  /** Deletes the Node and ends what runs on it. */
+  async leave(): Promise<void> {
+    const { cluster, kubelet } = this.#surroundings;
+    await kubelet.removeNode(this.name);
+    await cluster.api.delete(`/api/v1/nodes/${this.name}`);
+    await this.host.stop();
+  }
+
+  /** Puts the managed label on or takes it off. */
+  async setManaged(managed: boolean): Promise<void> {
+    const labels = { [MANAGED_LABEL]: managed ? MANAGED_LABEL_VALUE : null };
+    await this.#surroundings.cluster.api.patch(`/api/v1/nodes/${this.name}`, { metadata: { labels } });
+  }
+
+  private async reboots({ phase, bootID, version }: RebootEvent): Promise<void> {
+    const { cluster, kubelet, observer } = this.#surroundings;
+    if (phase === 'down') {
+      await observer.hostGoesDown(this.name, bootID);
+      await kubelet.nodeDown(this.name, { markNotReady: true });
+      await setNodeRebooting(cluster, this.name);
+    } else {
+      await setNodeBooted(cluster, this.name, bootID, osImageOf(version));
+      await kubelet.nodeUp(this.name);
+    }
+  }
+}

@@ -1,0 +1,196 @@
+/**
+ * A whole fleet: nodes with stand-in hosts, the stand-in kubelet that runs the chart's pods, a proxy for the operator's Service, and an
+ * observer that watches all the time.
+ *
+ *     const fleet = await Fleet.start({ cluster, nodes: fleetNodes(6), version: '1.26.0', repository: ['1.26.0', '1.27.0'] });
+ *     await fleet.operator.install({});
+ *     await fleet.untilAllRun('1.27.0');
+ *     expect(fleet.problems()).toEqual([]);
+ *     await fleet.stop();
+ */
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { systemClock } from '../../../packages/shared/src/clock.ts';
+import { APISERVER } from '../../../packages/shared/src/constants.ts';
+import { createKubeClient } from '../../../packages/shared/src/kube.ts';
+import type { KubeClient } from '../../../packages/shared/src/kube.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/brupop-config.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { eventually } from '../eventually.ts';
+import type { HostDurations } from '../host/host.ts';
+import { imageFromDockerfile } from '../kubelet/image.ts';
+import { StandInKubelet } from '../kubelet/kubelet.ts';
+import { ServiceProxy } from '../kubelet/service-proxy.ts';
+import { recordingLogger } from '../recording-logger.ts';
+import { FleetNode } from './fleet-node.ts';
+import type { NodeSpec } from './fleet-node.ts';
+import { Observer } from './observer.ts';
+import { Operator } from './operator.ts';
+
+export interface FleetOptions {
+  readonly cluster: Connection;
+  readonly nodes: readonly NodeSpec[];
+  /** Version that the hosts run at first, and what their update repository publishes. */
+  readonly version: string;
+  readonly repository: readonly string[];
+  /** How long things take on the hosts; default no time. */
+  readonly durations?: Partial<HostDurations>;
+  /** How many managed nodes may be away at once; default 1. */
+  readonly maxUnavailable?: number;
+}
+
+const ROOT = join(import.meta.dirname, '..', '..', '..');
+const NAMESPACE = 'brupop-bottlerocket-aws';
+const ROLLOUT_LIMIT_MS = 90_000;
+
+/** `count` nodes named `PREFIX-1`… in three zones. */
+export function fleetNodes(count: number, prefix = 'node'): NodeSpec[] {
+  return Array.from({ length: count }, (_, index) => ({
+    name: `${prefix}-${index + 1}`,
+    zone: `zone-${'abc'[index % 3]}`,
+  }));
+}
+
+/** See the top of this file. */
+export class Fleet {
+  readonly operator: Operator;
+  readonly kubelet: StandInKubelet;
+  readonly proxy: ServiceProxy;
+  readonly observer: Observer;
+  readonly nodes = new Map<string, FleetNode>();
+  /** How many managed nodes may be away at once. */
+  maxUnavailable: number;
+  readonly #options: FleetOptions;
+  readonly #client: KubeClient;
+  readonly #folder: string;
+
+  /** Starts everything but the operator. */
+  static async start(options: FleetOptions): Promise<Fleet> {
+    const { cluster } = options;
+    const { log } = recordingLogger();
+    const access = { kubeconfig: cluster.kubeconfigFor('stand-in-kubelet') };
+    const common = { clock: systemClock, log };
+    const client = await createKubeClient({ userAgent: 'stand-in-fleet', access, ...common });
+    const proxy = await ServiceProxy.start({ client, ...common, namespace: NAMESPACE, service: APISERVER });
+    const api = new URL(cluster.url);
+    const kubelet = await StandInKubelet.start({
+      client,
+      ...common,
+      image: () => ourImage(),
+      serviceAddress: async (node, { namespace, service, port }) => {
+        if (service === 'kubernetes') return { host: api.hostname, port: Number(api.port) };
+        return namespace === NAMESPACE && service === APISERVER ? await proxy.address(node, port) : undefined;
+      },
+      backOffScale: 0.02,
+    });
+    const fleet = new Fleet(options, client, proxy, kubelet);
+    await Promise.all(options.nodes.map(async (node) => await fleet.addNode(node)));
+    return fleet;
+  }
+
+  private constructor(options: FleetOptions, client: KubeClient, proxy: ServiceProxy, kubelet: StandInKubelet) {
+    this.#options = options;
+    this.#client = client;
+    this.#folder = mkdtempSync(join(tmpdir(), 'brupop-fleet-'));
+    this.proxy = proxy;
+    this.kubelet = kubelet;
+    this.maxUnavailable = options.maxUnavailable ?? 1;
+    this.operator = new Operator(options.cluster, NAMESPACE);
+    const maxUnavailable = (): number => this.maxUnavailable;
+    this.observer = new Observer({ client, operatorNamespace: NAMESPACE, maxUnavailable });
+  }
+
+  async addNode(spec: NodeSpec): Promise<FleetNode> {
+    const { cluster, version, repository, durations = {} } = this.#options;
+    const { kubelet, observer } = this;
+    const surroundings = { cluster, kubelet, observer, folder: this.#folder, version, repository, durations };
+    const node = await FleetNode.join(spec, surroundings);
+    this.nodes.set(spec.name, node);
+    return node;
+  }
+
+  /** Deletes a node for good. */
+  async removeNode(name: string): Promise<void> {
+    await this.node(name).leave();
+    this.nodes.delete(name);
+  }
+
+  node(name: string): FleetNode {
+    const node = this.nodes.get(name);
+    if (node === undefined) throw new Error(`the fleet has no node ${name}`);
+    return node;
+  }
+
+  shadow(node: string): BottlerocketShadow | undefined {
+    return this.observer.shadows.get(`brs-${node}`, NAMESPACE);
+  }
+
+  /** Creates or changes the BrupopConfig. */
+  async configure(spec: BrupopConfigSpec): Promise<void> {
+    const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
+    const body = {
+      apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
+      kind: 'BrupopConfig',
+      metadata: { name: 'cluster' },
+      spec,
+    };
+    const { api } = this.#options.cluster;
+    await api.request('PATCH', `${path}?fieldManager=person&force=true`, body, 'application/apply-patch+yaml');
+  }
+
+  /** Publishes versions to all hosts. */
+  publish(repository: readonly string[]): void {
+    for (const { host } of this.nodes.values()) host.setRepository(repository);
+  }
+
+  /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */
+  async untilAllRun(version: string, limitMs = ROLLOUT_LIMIT_MS): Promise<void> {
+    await eventually(
+      () => {
+        for (const name of this.nodes.keys()) this.assertRuns(name, version);
+      },
+      { limitMs },
+    );
+  }
+
+  /** Throws unless the node runs `version` and its shadow is at rest. */
+  assertRuns(name: string, version: string): void {
+    const expected = `${version} (host ${version}), Idle/Idle`;
+    const found = this.describe(name);
+    if (!found.startsWith(expected)) throw new Error(`${name}: expected ${expected}, found ${found}`);
+  }
+
+  /** Version and state of a node and its latest operation, in words. */
+  describe(name: string): string {
+    const { spec, status } = this.shadow(name) ?? {};
+    const state = `${spec?.state}/${status?.current_state}`;
+    return `${status?.current_version} (host ${this.node(name).host.version}), ${state} ${JSON.stringify(status?.lastOperation)}`;
+  }
+
+  /** What went wrong so far, and what is left behind on nodes. */
+  problems(): string[] {
+    return [...this.observer.violations, ...this.observer.leftovers(), ...this.kubelet.errors];
+  }
+
+  /** Ends everything that was started, also after a failure. */
+  async stop(): Promise<void> {
+    await this.kubelet.stop();
+    await this.observer.stop();
+    await this.proxy.stop();
+    await Promise.all([...this.nodes.values()].map(async ({ host }) => await host.stop().catch(() => undefined)));
+    await this.#client.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function ourImage(): ReturnType<typeof imageFromDockerfile> {
+  const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
+  return imageFromDockerfile(dockerfile, {
+    paths: new Map([['/app', join(ROOT, 'dist')]]),
+    programs: { node: process.execPath },
+  });
+}

@@ -1,0 +1,54 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { APISERVER } from '../../../packages/shared/src/constants.ts';
+import { makeServingCertificate } from '../certificates.ts';
+import type { Connection } from '../control-plane/connection.ts';
+
+const RELEASE = 'bottlerocket-update-operator';
+const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', RELEASE);
+const TLS_SECRET = 'brupop-apiserver-tls';
+const HELM_LIMIT_MS = 60_000;
+
+/** Chart values by their dotted path. */
+export type Values = Readonly<Record<string, string | number | boolean>>;
+
+/** Installs the chart with Helm, as a user does. */
+export class Operator {
+  readonly namespace: string;
+  readonly #cluster: Connection;
+
+  constructor(cluster: Connection, namespace: string) {
+    this.#cluster = cluster;
+    this.namespace = namespace;
+  }
+
+  /** Makes the namespace and the Secret with the API server's certificate, then `helm install`. */
+  async install(values: Values): Promise<void> {
+    const { api } = this.#cluster;
+    const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+    await api.create('/api/v1/namespaces', { metadata: { name: this.namespace, labels } });
+    await this.createCertificate();
+    await this.#helm('install', values);
+  }
+
+  async upgrade(values: Values): Promise<void> {
+    await this.#helm('upgrade', values);
+  }
+
+  async createCertificate(): Promise<void> {
+    const name = `${APISERVER}.${this.namespace}.svc`;
+    const { caCert, cert, key } = makeServingCertificate({ commonName: name, dnsNames: [name] });
+    const stringData = { 'ca.crt': caCert, 'tls.crt': cert, 'tls.key': key };
+    const body = { metadata: { name: TLS_SECRET }, type: 'kubernetes.io/tls', stringData };
+    await this.#cluster.api.create(`/api/v1/namespaces/${this.namespace}/secrets`, body);
+  }
+
+  async #helm(verb: 'install' | 'upgrade', values: Values): Promise<void> {
+    const { assets, env } = this.#cluster;
+    const set = Object.entries(values).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+    const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...set];
+    await promisify(execFile)(assets.helm, args, { env, timeout: HELM_LIMIT_MS });
+  }
+}
