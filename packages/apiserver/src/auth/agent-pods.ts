@@ -43,12 +43,15 @@ export class AgentPods {
     return pod?.metadata.uid === uid ? pod : undefined;
   }
 
-  /** The pod as the watch or else the API server knows it. Throws Failure `Forbidden` when it does not exist, `Unavailable` without an answer. */
+  /**
+   * The pod as the watch or else the API server knows it. Throws Failure `Unauthenticated` when it does not exist
+   * (its tokens are void, though the Kubernetes API accepts them for some seconds more), `Unavailable` without an answer.
+   */
   async find(name: string, uid: string): Promise<AgentPod> {
     const pod = this.known(name, uid) ?? (await this.#get(name));
     if (pod?.metadata.uid === uid) return pod;
     const found = pod === undefined ? 'none' : `one with UID ${pod.metadata.uid}`;
-    throw new Failure('Forbidden', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
+    throw new Failure('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
   }
 
   async #get(name: string): Promise<AgentPod | undefined> {

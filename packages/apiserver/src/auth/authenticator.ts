@@ -122,18 +122,22 @@ export class Authenticator {
 
   /** Calls with the same token at the same time share one review. */
   async #reviewOnce(token: string, key: string, claims: AgentClaims): Promise<Identity> {
-    const running = this.#running.get(key);
-    if (running !== undefined) return running;
-    const review = this.#slots
-      .run(() => this.#review(token, claims))
-      .finally(() => {
-        this.#running.delete(key);
-      });
-    this.#running.set(key, review);
-    const identity = await review;
-    const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
-    this.#accepted.set(key, { identity, until });
-    return identity;
+    const known = this.#known(key);
+    if (known !== undefined) return known;
+    const running = this.#running.get(key) ?? this.#startReview(token, key, claims);
+    this.#running.set(key, running);
+    return running;
+  }
+
+  async #startReview(token: string, key: string, claims: AgentClaims): Promise<Identity> {
+    try {
+      const identity = await this.#slots.run(() => this.#review(token, claims));
+      const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
+      this.#accepted.set(key, { identity, until });
+      return identity;
+    } finally {
+      this.#running.delete(key);
+    }
   }
 
   async #review(token: string, claims: AgentClaims): Promise<Identity> {

@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { renderChart, find } from '../chart.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { createNamespace } from '../control-plane/namespaces.ts';
+import { createNode } from '../control-plane/nodes.ts';
+import { installCrds } from '../crds.ts';
+
+/** A namespace as the chart sets it up for the apiserver: service accounts and exactly the chart's permissions. */
+export interface Installation {
+  readonly namespace: string;
+  /** `token` and `ca.crt` of the apiserver's service account. */
+  readonly serviceAccountDir: string;
+}
+
+export interface Agent {
+  readonly node: string;
+  readonly pod: string;
+  readonly podUID: string;
+  readonly token: string;
+}
+
+/** Makes a namespace of its own for a suite. */
+export async function installNamespace(cluster: Connection): Promise<Installation> {
+  await installCrds(cluster);
+  const namespace = await createNamespace(cluster, 'apiserver');
+  for (const name of ['brupop-agent', 'brupop-apiserver', 'brupop-other'])
+    await cluster.api.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
+  await grantAsTheChartDoes(cluster, namespace);
+  const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
+  const { status } = await requestToken(cluster, namespace, 'brupop-apiserver', { audiences: [cluster.issuer] });
+  writeFileSync(join(dir, 'token'), status.token, { mode: 0o600 });
+  writeFileSync(join(dir, 'ca.crt'), cluster.ca);
+  return { namespace, serviceAccountDir: dir };
+}
+
+async function grantAsTheChartDoes(cluster: Connection, namespace: string): Promise<void> {
+  const chart = await renderChart(cluster);
+  const rules = (kind: string): unknown =>
+    (find(chart, kind, 'brupop-apiserver') as unknown as { rules: unknown }).rules;
+  const subjects = [{ kind: 'ServiceAccount', name: 'brupop-apiserver', namespace }];
+  const name = `brupop-apiserver-${namespace}`;
+  const base = '/apis/rbac.authorization.k8s.io/v1';
+  const apiGroup = 'rbac.authorization.k8s.io';
+  const local = `${base}/namespaces/${namespace}`;
+  await cluster.api.create(`${base}/clusterroles`, { metadata: { name }, rules: rules('ClusterRole') });
+  await cluster.api.create(`${base}/clusterrolebindings`, {
+    metadata: { name },
+    roleRef: { apiGroup, kind: 'ClusterRole', name },
+    subjects,
+  });
+  await cluster.api.create(`${local}/roles`, { metadata: { name }, rules: rules('Role') });
+  await cluster.api.create(`${local}/rolebindings`, {
+    metadata: { name },
+    roleRef: { apiGroup, kind: 'Role', name },
+    subjects,
+  });
+}
+
+export interface TokenSpec {
+  readonly audiences: readonly string[];
+  readonly expirationSeconds?: number;
+  readonly boundObjectRef?: object;
+}
+
+/** A token of a service account, as a kubelet asks for it. */
+export async function requestToken(
+  cluster: Connection,
+  namespace: string,
+  account: string,
+  spec: TokenSpec,
+): Promise<{ status: { token: string } }> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+  return await cluster.api.create(path, { spec });
+}
+
+export function uniqueName(prefix: string): string {
+  return `${prefix}-${randomBytes(4).toString('hex')}`;
+}
+
+/** A managed node with an agent's pod on it and the token that a kubelet would project into it. */
+export async function createAgent(
+  cluster: Connection,
+  namespace: string,
+  labels: Readonly<Record<string, string>> = { 'bottlerocket.aws/updater-interface-version': '2.0.0' },
+): Promise<Agent> {
+  const node = uniqueName('node');
+  await createNode(cluster, { name: node, labels });
+  return await createAgentPod(cluster, namespace, node);
+}
+
+/** An agent's pod on a node. */
+export async function createAgentPod(cluster: Connection, namespace: string, node: string): Promise<Agent> {
+  const pod = uniqueName('brupop-agent');
+  const path = `/api/v1/namespaces/${namespace}/pods`;
+  const { metadata } = await cluster.api.create<{ metadata: { uid: string } }>(path, {
+    metadata: { name: pod, labels: { 'brupop.bottlerocket.aws/component': 'brupop-agent' } },
+    spec: {
+      nodeName: node,
+      serviceAccountName: 'brupop-agent',
+      automountServiceAccountToken: false,
+      containers: [{ name: 'agent', image: 'agent' }],
+      tolerations: [{ operator: 'Exists' }],
+    },
+  });
+  const token = await agentToken(cluster, namespace, { pod, podUID: metadata.uid });
+  return { node, pod, podUID: metadata.uid, token };
+}
+
+/** A fresh token for an agent's pod. */
+export async function agentToken(
+  cluster: Connection,
+  namespace: string,
+  { pod, podUID }: Pick<Agent, 'pod' | 'podUID'>,
+  spec: Partial<TokenSpec> = {},
+): Promise<string> {
+  const boundObjectRef = { apiVersion: 'v1', kind: 'Pod', name: pod, uid: podUID };
+  const audiences = ['brupop-apiserver'];
+  const { status } = await requestToken(cluster, namespace, 'brupop-agent', { audiences, boundObjectRef, ...spec });
+  return status.token;
+}
