@@ -1,0 +1,40 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { releaseNamespace, renderChart } from '../chart.ts';
+import type { Rendered } from '../chart.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { installCrds } from '../crds.ts';
+
+const paths: Readonly<Record<string, string>> = {
+  ServiceAccount: '/api/v1/namespaces/NAMESPACE/serviceaccounts',
+  Role: '/apis/rbac.authorization.k8s.io/v1/namespaces/NAMESPACE/roles',
+  RoleBinding: '/apis/rbac.authorization.k8s.io/v1/namespaces/NAMESPACE/rolebindings',
+  ClusterRole: '/apis/rbac.authorization.k8s.io/v1/clusterroles',
+  ClusterRoleBinding: '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+};
+
+/**
+ * Installs of the chart what a controller needs: definitions, service accounts and exactly the chart's permissions, but no workloads.
+ * Returns a folder with `token` and `ca.crt` of the controller's service account.
+ */
+export async function installForController(cluster: Connection): Promise<string> {
+  await installCrds(cluster);
+  await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
+  for (const object of await renderChart(cluster)) await create(cluster, object);
+  const account = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/brupop-controller/token`;
+  const { status } = await cluster.api.create<{ status: { token: string } }>(account, {
+    spec: { audiences: [cluster.issuer] },
+  });
+  const dir = mkdtempSync(join(tmpdir(), 'brupop-controller-'));
+  writeFileSync(join(dir, 'token'), status.token, { mode: 0o600 });
+  writeFileSync(join(dir, 'ca.crt'), cluster.ca);
+  return dir;
+}
+
+async function create({ api }: Connection, object: Rendered): Promise<void> {
+  const path = paths[object.kind];
+  if (path === undefined) return;
+  await api.create(path.replace('NAMESPACE', object.metadata.namespace ?? releaseNamespace), object);
+}
