@@ -21,6 +21,9 @@ const STEPS = {
   Restore: 'restoring',
 } as const;
 
+/** Reasons that the other columns tell. */
+const SILENT_REASONS: ReadonlySet<string> = new Set(['UpToDate', 'Updating']);
+
 /** What the API server says of one node, as a row. `goal` is the version that the fleet goes to. */
 export function rowOf(node: V1Node & KubernetesObject, shadow: BottlerocketShadow | undefined, goal: string): Row {
   const version = shadow?.status?.current_version ?? '';
@@ -54,6 +57,6 @@ function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {
   const progressing = shadow?.status?.conditions?.find(({ type }) => type === 'Progressing');
-  if (progressing === undefined || progressing.reason === 'UpToDate') return '';
+  if (progressing === undefined || SILENT_REASONS.has(progressing.reason)) return '';
   return progressing.message;
 }

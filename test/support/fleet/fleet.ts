@@ -9,7 +9,6 @@
  *     await fleet.stop();
  */
 import { mkdtempSync, readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -26,6 +25,8 @@ import { imageFromDockerfile } from '../kubelet/image.ts';
 import { StandInKubelet } from '../kubelet/kubelet.ts';
 import { ServiceProxy } from '../kubelet/service-proxy.ts';
 import { recordingLogger } from '../recording-logger.ts';
+import { startWatchdog } from '../watchdog.ts';
+import type { Watchdog } from '../watchdog.ts';
 import { FleetNode } from './fleet-node.ts';
 import type { NodeSpec } from './fleet-node.ts';
 import { Observer } from './observer.ts';
@@ -67,6 +68,7 @@ export class Fleet {
   readonly #options: FleetOptions;
   readonly #client: KubeClient;
   readonly #folder: string;
+  readonly #watchdog: Watchdog;
 
   /** Starts everything but the operator. */
   static async start(options: FleetOptions): Promise<Fleet> {
@@ -96,6 +98,7 @@ export class Fleet {
     this.#options = options;
     this.#client = client;
     this.#folder = mkdtempSync(join(tmpdir(), 'brupop-fleet-'));
+    this.#watchdog = startWatchdog(this.#folder);
     this.proxy = proxy;
     this.kubelet = kubelet;
     this.maxUnavailable = options.maxUnavailable ?? 1;
@@ -183,7 +186,7 @@ export class Fleet {
     await this.proxy.stop();
     await Promise.all([...this.nodes.values()].map(async ({ host }) => await host.stop().catch(() => undefined)));
     await this.#client.close();
-    await rm(this.#folder, { recursive: true, force: true });
+    await this.#watchdog.release();
   }
 }
 

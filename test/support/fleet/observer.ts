@@ -31,7 +31,7 @@ export class Observer {
   readonly violations: string[] = [];
   /** Most managed nodes seen cordoned or not ready at once. */
   mostUnavailable = 0;
-  /** Smallest number of ready replicas seen, by `namespace/name` of Deployments and StatefulSets. */
+  /** Smallest number of ready replicas seen since all were ready, by `namespace/name` of Deployments and StatefulSets. */
   readonly leastReady = new Map<string, number>();
   readonly nodes: Reflector<Observed<V1Node>>;
   readonly shadows: Reflector<BottlerocketShadow>;
@@ -123,7 +123,6 @@ export class Observer {
 
   #checkUnavailable(changed: Observed<V1Node>): void {
     if (!isAway(changed)) this.#begun.add(changed.metadata.uid);
-    const isManaged = (node: V1Node): boolean => node.metadata?.labels?.[MANAGED_LABEL] !== undefined;
     const away = this.nodes
       .list()
       .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isAway(node));
@@ -141,11 +140,12 @@ export class Observer {
       this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods`);
   }
 
-  #countReady({ metadata, status }: Observed<V1Deployment | V1StatefulSet>): void {
+  /** Counts from when all replicas were ready for the first time. */
+  #countReady({ metadata, spec, status }: Observed<V1Deployment | V1StatefulSet>): void {
     const key = `${metadata.namespace}/${metadata.name}`;
     const ready = status?.readyReplicas ?? 0;
-    const least = this.leastReady.get(key);
-    if (least === undefined ? ready > 0 : ready < least) this.leastReady.set(key, ready);
+    const least = this.leastReady.get(key) ?? (ready === spec?.replicas ? ready : undefined);
+    if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
   }
 
   #checkSecondReboot(name: string, bootID: string): void {
@@ -158,6 +158,10 @@ export class Observer {
   #violated(what: string): void {
     if (!this.violations.includes(what)) this.violations.push(what);
   }
+}
+
+function isManaged({ metadata }: V1Node): boolean {
+  return metadata?.labels?.[MANAGED_LABEL] !== undefined;
 }
 
 function isAway({ spec, status }: V1Node): boolean {
