@@ -6,6 +6,7 @@ import type { Pod } from './pod.ts';
 import { projectedFiles, referencesOf } from './projections.ts';
 import type { Projections } from './projections.ts';
 import type { DataReference, ReferencedObjects } from './referenced-objects.ts';
+import { allSettled } from './retry.ts';
 import { requestToken } from './tokens.ts';
 import type { IssuedToken, TokenSource } from './tokens.ts';
 
@@ -42,7 +43,7 @@ export class FileVolume {
   async open(): Promise<void> {
     const { projections } = this.#options;
     const references = referencesOf(projections, this.#pod.metadata.namespace);
-    await Promise.all([
+    await allSettled([
       ...references.map(async (one) => await this.#hold(one)),
       ...this.#tokenSources().map(async ({ path }) => await this.#renew(path)),
     ]);

@@ -133,12 +133,12 @@ export class StandInKubelet {
   addNode({ name, hostPaths }: NodeOptions): void {
     if (this.#nodes.has(name)) throw new Error(`the stand-in kubelet acts for node ${name} already`);
     const { client, clock } = this.#surroundings;
-    let address: Promise<string> | undefined;
+    let address: string | undefined;
     const node: Node = {
       name,
       hostPaths,
       up: true,
-      address: () => (address ??= nodeAddress(client, clock, name, this.#end.signal)),
+      address: async () => (address ??= await nodeAddress(client, clock, name, this.#end.signal)),
     };
     this.#nodes.set(name, node);
     for (const pod of this.#podsOn(name)) this.#podSeen(pod);

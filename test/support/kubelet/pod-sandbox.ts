@@ -15,6 +15,7 @@ import { NotYet, containerNamed } from './pod.ts';
 import type { Pod, Whereabouts } from './pod.ts';
 import { PodVolumes } from './pod-volumes.ts';
 import type { ReferencedObjects } from './referenced-objects.ts';
+import { allSettled } from './retry.ts';
 
 /** What all pods of the fleet share. */
 export interface Surroundings {
@@ -72,9 +73,10 @@ export class PodSandbox {
   /** Resolves when the containers can start. Tries for ever what may come to be; throws CannotHonour for the rest, and the signal's reason. */
   async prepare(pod: Pod): Promise<void> {
     const { node, podIP, signal } = this.#options;
-    const [hostIP] = await Promise.all([node.address(), this.#mount(pod), this.#holdObjects(pod)]);
+    const address = node.address();
+    await allSettled([address, this.#mount(pod), this.#holdObjects(pod)]);
     signal.throwIfAborted();
-    this.#whereabouts = { podIP, hostIP };
+    this.#whereabouts = { podIP, hostIP: await address };
   }
 
   /** The process for a container, with the environment as of now. Throws NotYet and CannotHonour. */
@@ -91,7 +93,7 @@ export class PodSandbox {
       services: await serviceVariables(node.name, pod),
       object: (reference) => objects.get(reference),
     });
-    const mounts = new Map([...kernelPaths(node.hostPaths), ...this.#volumes.mounts(pod, container)]);
+    const mounts = new Map([...kernelPaths(node.hostPaths), ...(await this.#volumes.mounts(pod, container))]);
     return commandOf({ container, image: image(container.image ?? ''), hostname: pod.metadata.name, env, mounts });
   }
 
@@ -112,7 +114,7 @@ export class PodSandbox {
     const held = environmentReferences(pod).map(async (one) => {
       this.#releases.push(await hold(one, () => undefined, signal));
     });
-    await Promise.all(held);
+    await allSettled(held);
   }
 
   async #mount(pod: Pod): Promise<void> {

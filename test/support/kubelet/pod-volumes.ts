@@ -1,5 +1,5 @@
 import type { V1Container, V1HostPathVolumeSource, V1Volume } from '@kubernetes/client-node';
-import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { link, mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Stats } from 'node:fs';
 import { FileVolume } from './file-volume.ts';
@@ -9,6 +9,7 @@ import type { PathMap } from './paths.ts';
 import { CannotHonour, NotYet, podName } from './pod.ts';
 import type { Pod } from './pod.ts';
 import { projectionsOf } from './projections.ts';
+import { allSettled } from './retry.ts';
 
 export interface PodVolumesOptions extends Omit<FileVolumeOptions, 'projections'> {
   readonly node: { readonly name: string; readonly hostPaths: PathMap };
@@ -27,17 +28,32 @@ export class PodVolumes {
 
   /** Resolves when all are there. Throws NotYet when something is missing, CannotHonour when it cannot be made. */
   async setUp(pod: Pod): Promise<void> {
-    await Promise.all((pod.spec.volumes ?? []).map(async (volume) => await this.#setUp(pod, volume)));
+    await allSettled((pod.spec.volumes ?? []).map(async (volume) => await this.#setUp(pod, volume)));
   }
 
-  /** Paths in the container and the folders that stand for them. */
-  mounts(pod: Pod, container: V1Container): PathMap {
-    const pairs = (container.volumeMounts ?? []).map(({ mountPath, name }) => {
-      const folder = this.#folders.get(name);
-      if (folder === undefined) throw new CannotHonour(`${podName(pod)} mounts ${name}, which is no volume of it`);
-      return [mountPath, folder] as const;
+  /**
+   * Paths in the container and what stands for them, for one start of it. A file or socket of the node is pinned as a bind mount pins it: when
+   * the node replaces it later, this start of the container still sees the old one. Throws NotYet when it is not there.
+   */
+  async mounts(pod: Pod, container: V1Container): Promise<PathMap> {
+    const pairs = (container.volumeMounts ?? []).map(async ({ mountPath, name }) => {
+      const source = this.#folders.get(name);
+      if (source === undefined) throw new CannotHonour(`${podName(pod)} mounts ${name}, which is no volume of it`);
+      return [mountPath, await this.#bound(source, join(container.name, name))] as const;
     });
-    return new Map(pairs);
+    return new Map(await Promise.all(pairs));
+  }
+
+  /** A folder as it is; anything else as a second name of the same file. */
+  async #bound(source: string, name: string): Promise<string> {
+    const found = await stat(source).catch(() => undefined);
+    if (found === undefined) throw new NotYet('CreateContainerError', `there is no ${source}`);
+    if (found.isDirectory()) return source;
+    const pinned = join(this.#options.dir, '.bound', name);
+    await mkdir(dirname(pinned), { recursive: true });
+    await rm(pinned, { force: true });
+    await link(source, pinned);
+    return pinned;
   }
 
   podChanged(pod: Pod): void {

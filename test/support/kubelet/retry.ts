@@ -22,3 +22,9 @@ export async function persistently<T>(clock: Clock, signal: AbortSignal, call: (
 function isPassing(status: number): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
+
+/** Waits for all, also when some fail, and throws the first failure then: nothing goes on behind the caller's back. */
+export async function allSettled(promises: readonly Promise<unknown>[]): Promise<void> {
+  const results = await Promise.allSettled(promises);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}

@@ -1,8 +1,8 @@
 import type { Clock } from '@brupop/shared/clock';
 import { messageOf } from '@brupop/shared/errors';
 import type { KubeClient } from '@brupop/shared/kube';
+import { hasStatus } from '@brupop/shared/kube-error';
 import { corePath } from '@brupop/shared/kube-paths';
-import type { Logger } from '@brupop/shared/log';
 import type { Pod } from './pod.ts';
 import { podName } from './pod.ts';
 import { persistently } from './retry.ts';
@@ -10,9 +10,10 @@ import { persistently } from './retry.ts';
 export interface StatusWriterOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly log: Logger;
   readonly pod: Pod;
   readonly signal: AbortSignal;
+  /** The API server has refused a status for another reason than that the pod is gone. */
+  readonly onError: (message: string) => void;
 }
 
 /** Writes the latest status of one pod, one write at a time. */
@@ -49,7 +50,7 @@ export class StatusWriter {
 
   /** As the kubelet patches: conditions of others stay, and the UID keeps it from a later pod of the same name. */
   async #patch(status: string): Promise<void> {
-    const { client, clock, log, pod, signal } = this.#options;
+    const { client, clock, pod, signal, onError } = this.#options;
     const { namespace, name, uid } = pod.metadata;
     const path = corePath('pods', { namespace, name, subresource: 'status' });
     const body = { metadata: { uid }, status: JSON.parse(status) as unknown };
@@ -57,7 +58,8 @@ export class StatusWriter {
     try {
       await persistently(clock, signal, () => client.request({ method: 'PATCH', path, body, contentType, signal }));
     } catch (error) {
-      if (!signal.aborted) log.warn('a pod status is not written', { pod: podName(pod), error: messageOf(error) });
+      const isGone = hasStatus(error, 404) || hasStatus(error, 409);
+      if (!signal.aborted && !isGone) onError(`${podName(pod)}: its status is refused: ${messageOf(error)}`);
     }
   }
 }
