@@ -52,14 +52,22 @@ export function podKey(pod: KubernetesObject): string {
   return `${pod.metadata.namespace}/${pod.metadata.name}`;
 }
 
+export interface Staying {
+  /** The DaemonSets (`namespace/name`) that do not exist any more. */
+  readonly orphaned: ReadonlySet<string>;
+  /** UID of the agent's pod that asks for the drain: without it nobody would go on. */
+  readonly caller: string;
+}
+
 /**
  * The pods that a drain must see gone, as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` chooses them: all but mirror
- * pods and the unfinished pods of a DaemonSet that exists.
- * @param orphaned - the DaemonSets (`namespace/name`) that do not exist any more
+ * pods and the unfinished pods of a DaemonSet that exists; and not the pod that asks.
  */
-export function podsToGo(pods: readonly DrainPod[], orphaned: ReadonlySet<string>): readonly DrainPod[] {
+export function podsToGo(pods: readonly DrainPod[], { orphaned, caller }: Staying): readonly DrainPod[] {
   const stays = (pod: DrainPod): boolean =>
-    pod.mirror || (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
+    pod.mirror ||
+    pod.metadata.uid === caller ||
+    (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
   return pods.filter((pod) => !stays(pod)).toSorted((a, b) => (podKey(a) < podKey(b) ? -1 : 1));
 }
 

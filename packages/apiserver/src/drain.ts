@@ -72,7 +72,7 @@ export class Drainer {
     try {
       await this.#synced(reflector, stop);
       const orphaned = await this.#orphaned(reflector.list(), stop);
-      const pods = (): readonly DrainPod[] => podsToGo(reflector.list(), orphaned);
+      const pods = (): readonly DrainPod[] => podsToGo(reflector.list(), { orphaned, caller: identity.podUID });
       const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod, stop), clock, log, deadline });
       const unsubscribe = reflector.subscribe(() => pass.wake());
       const result = await pass.run(stop).finally(unsubscribe);
@@ -128,7 +128,8 @@ export class Drainer {
     const { client, nodes } = this.#options;
     const list = await client.request<{ items: unknown[] }>({ method: 'GET', path: corePath('pods'), query, signal });
     const pods = list.items.map((raw) => slimPod(raw));
-    const remaining = podsToGo(pods, await this.#orphaned(pods, signal)).length;
+    const orphaned = await this.#orphaned(pods, signal);
+    const remaining = podsToGo(pods, { orphaned, caller: identity.podUID }).length;
     const cordoned = isCordoned(await nodes.read(identity, signal));
     return { ...result, remaining, done: remaining === 0 && cordoned };
   }

@@ -1,3 +1,5 @@
+import { backoff } from '@brupop/shared/backoff';
+import type { Clock } from '@brupop/shared/clock';
 import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/constants';
 import type { KubeClient } from '@brupop/shared/kube';
 import { hasStatus } from '@brupop/shared/kube-error';
@@ -14,12 +16,15 @@ import type { SlimShadow } from './shadow-policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 const ENSURE_ATTEMPTS = 5;
+const WRITE_ATTEMPTS = 8;
+const WRITE_RETRY = { baseMs: 20, capMs: 500 };
 const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 
 export interface ShadowsOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
   readonly namespace: string;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -66,14 +71,27 @@ export class Shadows {
    * for another shadow of that name, `NotFound` when there is none, `BadRequest` when the resource's schema refuses it.
    */
   async writeStatus(node: string, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
-    const metadata = { name: shadowName(node), uid: report.shadowUID };
-    const body = { apiVersion, kind: SHADOW_KIND, metadata, status: ownFields(report.status) };
-    const options = { fieldManager: FIELD_MANAGER, force: true, signal };
-    try {
-      return slimShadow(await this.#options.client.apply(this.#path(node, 'status'), body, options));
-    } catch (error) {
-      throw statusFailure(node, error);
+    const { clock } = this.#options;
+    const retry = backoff(WRITE_RETRY);
+    for (let attempt = 1; ; attempt += 1) {
+      const { metadata } = await this.read(node, signal);
+      if (metadata.uid !== report.shadowUID)
+        throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${report.shadowUID}`);
+      try {
+        return slimShadow(await this.#applyStatus(node, metadata.resourceVersion, report.status, signal));
+      } catch (error) {
+        if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw statusFailure(node, error);
+      }
+      await clock.sleep(retry.next(), signal);
     }
+  }
+
+  /** The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). */
+  #applyStatus(node: string, resourceVersion: string, status: AgentStatus, signal: AbortSignal): Promise<unknown> {
+    const metadata = { name: shadowName(node), resourceVersion };
+    const body = { apiVersion, kind: SHADOW_KIND, metadata, status: ownFields(status) };
+    const options = { fieldManager: FIELD_MANAGER, force: true, signal };
+    return this.#options.client.apply(this.#path(node, 'status'), body, options);
   }
 
   async #get(node: string, signal: AbortSignal): Promise<BottlerocketShadow | undefined> {
@@ -140,8 +158,6 @@ function ownFields(status: AgentStatus): AgentStatus {
 function statusFailure(node: string, error: unknown): unknown {
   const name = shadowName(node);
   if (hasStatus(error, 404)) return new Failure('NotFound', `${name} does not exist`);
-  if (hasStatus(error, 409))
-    return new Failure('SpecChanged', `${name}: the report is for another shadow: ${error.message}`);
   if (hasStatus(error, 422) || hasStatus(error, 400)) return new Failure('BadRequest', `${name}: ${error.message}`);
   return error;
 }

@@ -38,6 +38,7 @@ export interface AgentClient {
   /** A call of an action on a node. */
   act<T>(agent: Caller, action: AgentAction, body?: unknown): Promise<Answer<T>>;
   stream(agent: Caller): Promise<Stream>;
+  /** Resolves when all answers have been read. */
   close(): Promise<void>;
 }
 
@@ -73,7 +74,7 @@ export function connectAgent(port: number, ca: string): AgentClient {
       const closed = collect(response.body, messages).catch(() => undefined);
       return { status: response.statusCode, messages, closed, close: () => abort.abort() };
     },
-    close: async () => await dispatcher.destroy(),
+    close: async () => await dispatcher.close(),
   };
 }
 

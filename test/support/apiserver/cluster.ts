@@ -14,6 +14,12 @@ export interface Installation {
   readonly namespace: string;
   /** `token` and `ca.crt` of the apiserver's service account. */
   readonly serviceAccountDir: string;
+  /** Of the cluster role. */
+  readonly rules: readonly Rule[];
+}
+
+interface Rule {
+  readonly resources: readonly string[];
 }
 
 export interface Agent {
@@ -29,18 +35,18 @@ export async function installNamespace(cluster: Connection): Promise<Installatio
   const namespace = await createNamespace(cluster, 'apiserver');
   for (const name of ['brupop-agent', 'brupop-apiserver', 'brupop-other'])
     await cluster.api.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
-  await grantAsTheChartDoes(cluster, namespace);
+  const rules = await grantAsTheChartDoes(cluster, namespace);
   const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
   const { status } = await requestToken(cluster, namespace, 'brupop-apiserver', { audiences: [cluster.issuer] });
   writeFileSync(join(dir, 'token'), status.token, { mode: 0o600 });
   writeFileSync(join(dir, 'ca.crt'), cluster.ca);
-  return { namespace, serviceAccountDir: dir };
+  return { namespace, serviceAccountDir: dir, rules };
 }
 
-async function grantAsTheChartDoes(cluster: Connection, namespace: string): Promise<void> {
+async function grantAsTheChartDoes(cluster: Connection, namespace: string): Promise<readonly Rule[]> {
   const chart = await renderChart(cluster);
-  const rules = (kind: string): unknown =>
-    (find(chart, kind, 'brupop-apiserver') as unknown as { rules: unknown }).rules;
+  const rules = (kind: string): readonly Rule[] =>
+    (find(chart, kind, 'brupop-apiserver') as unknown as { rules: readonly Rule[] }).rules;
   const subjects = [{ kind: 'ServiceAccount', name: 'brupop-apiserver', namespace }];
   const name = `brupop-apiserver-${namespace}`;
   const base = '/apis/rbac.authorization.k8s.io/v1';
@@ -58,6 +64,7 @@ async function grantAsTheChartDoes(cluster: Connection, namespace: string): Prom
     roleRef: { apiGroup, kind: 'Role', name },
     subjects,
   });
+  return rules('ClusterRole');
 }
 
 export interface TokenSpec {

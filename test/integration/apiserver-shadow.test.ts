@@ -1,0 +1,205 @@
+import { jest } from '@jest/globals';
+
+import type { AgentShadow } from '../../packages/shared/src/operator-api.ts';
+import type { BottlerocketShadow } from '../../packages/shared/src/shadow.ts';
+import { createAgent, createAgentPod, installNamespace } from '../support/apiserver/cluster.ts';
+import type { Agent, Installation } from '../support/apiserver/cluster.ts';
+import { startApiserver } from '../support/apiserver/server.ts';
+import type { RunningApiserver } from '../support/apiserver/server.ts';
+import { idleStatus, shadowPath } from '../support/apiserver/shadow.ts';
+import type { Connection } from '../support/control-plane/connection.ts';
+import { createNode } from '../support/control-plane/nodes.ts';
+import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
+
+jest.setTimeout(60_000);
+
+describe('an apiserver that keeps shadows', () => {
+  let cluster: Connection;
+  let installation: Installation;
+  let apiserver: RunningApiserver;
+  let agent: Agent;
+
+  beforeAll(async () => {
+    cluster = connectSharedControlPlane();
+    installation = await installNamespace(cluster);
+    apiserver = await startApiserver(cluster, installation);
+  });
+
+  beforeEach(async () => {
+    agent = await createAgent(cluster, installation.namespace);
+  });
+
+  afterAll(async () => {
+    await apiserver.stop();
+    await cluster.close();
+  });
+
+  const ensure = async (): Promise<AgentShadow> => (await apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
+
+  const live = async (): Promise<BottlerocketShadow> =>
+    await cluster.api.get<BottlerocketShadow>(shadowPath(installation.namespace, agent.node));
+
+  const report = async (shadowUID: string, changes = {}): ReturnType<typeof apiserver.client.act<AgentShadow>> =>
+    await apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
+
+  describe('PUT shadow', () => {
+    it('makes an idle shadow that its Node owns', async () => {
+      const { status, body } = await apiserver.client.act<AgentShadow>(agent, 'shadow');
+      const { metadata, spec } = await live();
+      const { metadata: node } = await cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
+      expect(status).toBe(201);
+      expect(body).toEqual({ uid: metadata.uid, generation: 1, spec: { state: 'Idle' } });
+      expect(spec).toEqual({ state: 'Idle' });
+      const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: node.uid };
+      expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
+    });
+
+    it('returns the one that is there', async () => {
+      const { uid } = await ensure();
+      const { status, body } = await apiserver.client.act<AgentShadow>(agent, 'shadow');
+      expect([status, body.uid]).toEqual([200, uid]);
+    });
+
+    it('makes one when many ask at once', async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, () => apiserver.client.act<AgentShadow>(agent, 'shadow')),
+      );
+      expect(new Set(answers.map(({ body }) => body.uid)).size).toBe(1);
+      expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+    });
+
+    it('replaces one that belongs to an earlier Node of the same name', async () => {
+      const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: '11111111-2222-4333-8444-555555555555' };
+      const stale = await cluster.api.create<BottlerocketShadow>(shadowPath(installation.namespace), {
+        apiVersion: 'brupop.bottlerocket.aws/v2',
+        kind: 'BottlerocketShadow',
+        metadata: { name: `brs-${agent.node}`, ownerReferences: [owner] },
+        spec: { state: 'Idle' },
+      });
+      const { uid } = await ensure();
+      const { metadata } = await live();
+      expect(uid).not.toBe(stale.metadata.uid);
+      expect(metadata.uid).toBe(uid);
+    });
+
+    it('refuses a Node that is not managed, and says which label it needs', async () => {
+      agent = await createAgent(cluster, installation.namespace, {});
+      const { status, body } = await apiserver.client.act(agent, 'shadow');
+      expect(status).toBe(403);
+      expect(JSON.stringify(body)).toContain('bottlerocket.aws/updater-interface-version=2.0.0');
+    });
+
+    it('refuses the token of a pod on an earlier Node of the same name', async () => {
+      await cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      await createNode(cluster, {
+        name: agent.node,
+        labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0' },
+      });
+      const { status } = await apiserver.client.act(agent, 'shadow');
+      expect([401, 403]).toContain(status);
+      agent = await createAgentPod(cluster, installation.namespace, agent.node);
+      expect((await apiserver.client.act(agent, 'shadow')).status).toBe(201);
+    });
+
+    it('says that a Node is gone', async () => {
+      await cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      expect((await apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');
+    });
+  });
+
+  describe('PUT shadow/status', () => {
+    const operation = {
+      operation: 'Stage',
+      state: 'Failed',
+      version: '1.21.0',
+      bootID: '6a7b1c2d-0000-4000-8000-000000000001',
+      startTime: '2026-01-02T03:04:05Z',
+      lastUpdateTime: '2026-01-02T03:05:05Z',
+      errorCode: 'PrepareFailed',
+      message: 'no space',
+    };
+
+    it('writes what the agent says and leaves the conditions of the controller alone', async () => {
+      const { uid } = await ensure();
+      const conditions = [
+        {
+          type: 'Progressing',
+          status: 'False',
+          reason: 'Paused',
+          message: 'paused',
+          lastTransitionTime: '2026-01-02T03:04:05Z',
+        },
+      ];
+      await cluster.api.patch(`${shadowPath(installation.namespace, agent.node)}/status`, { status: { conditions } });
+      const changes = {
+        crash_count: 1,
+        state_transition_failure_timestamp: '2026-01-02T03:05:05Z',
+        lastOperation: operation,
+      };
+      const { status, body } = await report(uid, changes);
+      expect([status, body.status]).toEqual([200, idleStatus(changes as object)]);
+      expect((await live()).status).toEqual({ ...idleStatus(changes as object), conditions });
+    });
+
+    it('takes away what the next report does not say any more', async () => {
+      const { uid } = await ensure();
+      await report(uid, { state_transition_failure_timestamp: '2026-01-02T03:05:05Z', lastOperation: operation });
+      await report(uid);
+      const { status } = await live();
+      expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null });
+    });
+
+    it('clears a failure time that an older operator wrote', async () => {
+      const { uid } = await ensure();
+      const status = { state_transition_failure_timestamp: '2025-01-02T03:05:05Z' };
+      await cluster.api.patch(`${shadowPath(installation.namespace, agent.node)}/status`, { status });
+      await report(uid);
+      expect((await live()).status?.state_transition_failure_timestamp).toBeNull();
+    });
+
+    it('changes nothing when the same report comes again', async () => {
+      const { uid } = await ensure();
+      await report(uid);
+      const { metadata } = await live();
+      expect((await report(uid)).status).toBe(200);
+      expect((await live()).metadata.resourceVersion).toBe(metadata.resourceVersion);
+    });
+
+    it('writes in spite of a controller that writes at the same time', async () => {
+      const { uid } = await ensure();
+      const path = shadowPath(installation.namespace, agent.node);
+      const writes = Array.from({ length: 8 }, async (_, number) => {
+        await cluster.api.patch(path, { metadata: { annotations: { number: String(number) } } });
+        return (await report(uid, { crash_count: number })).status;
+      });
+      expect(new Set(await Promise.all(writes))).toEqual(new Set([200]));
+    });
+
+    it('refuses a report for an earlier shadow of the same name', async () => {
+      const { uid } = await ensure();
+      await cluster.api.delete(shadowPath(installation.namespace, agent.node));
+      const second = await ensure();
+      expect((await report(uid)).code).toBe('SpecChanged');
+      expect((await live()).status).toBeUndefined();
+      expect((await report(second.uid)).status).toBe(200);
+    });
+
+    it('makes no shadow when there is none', async () => {
+      expect((await report('11111111-2222-4333-8444-555555555555')).code).toBe('NotFound');
+      await expect(live()).rejects.toMatchObject({ status: 404 });
+    });
+
+    it.each([
+      ['an unknown field', { surprise: 1 }, 'body.status.surprise'],
+      ['a state that there is not', { current_state: 'Rebooting' }, 'body.status.current_state'],
+      ['a version that is none', { current_version: 'latest' }, 'body.status.current_version'],
+      ['an error code off the list', { lastOperation: { ...operation, errorCode: 'Oops' } }, 'errorCode'],
+      ['a failure without a code', { lastOperation: { ...operation, errorCode: undefined } }, 'errorCode'],
+    ])('refuses %s and names it', async (_what, changes, named) => {
+      const { uid } = await ensure();
+      const { status, body } = await report(uid, changes);
+      expect(status).toBe(400);
+      expect(JSON.stringify(body)).toContain(named);
+    });
+  });
+});
