@@ -28,8 +28,6 @@ const config: Config = {
       ...common,
       displayName: 'fleet',
       testMatch: ['<rootDir>/test/fleet/**/*.test.ts'],
-      globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
-      globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
     },
   ],
 };
