@@ -146,5 +146,5 @@ function times({ assessment, retryAt }: Decision): (number | undefined)[] {
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
   const later = candidates.filter((time): time is number => time !== undefined && time > now);
-  return later.length === 0 ? undefined : Math.min(...later);
+  return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
 }
