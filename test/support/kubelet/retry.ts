@@ -3,7 +3,7 @@ import type { Clock } from '@brupop/shared/clock';
 import { KubeError } from '@brupop/shared/kube';
 
 /**
- * Calls until there is an answer other than "try again" (no answer, 429, 5xx), with backoff; every other error is thrown. Ends with the
+ * Calls until there is an answer other than "try again" (no answer, 429, 5xx, concurrent writes), with backoff; every other error is thrown. Ends with the
  * signal's reason when it aborts.
  */
 export async function persistently<T>(clock: Clock, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
@@ -13,13 +13,15 @@ export async function persistently<T>(clock: Clock, signal: AbortSignal, call: (
     try {
       return await call();
     } catch (error) {
-      if (!(error instanceof KubeError) || !isPassing(error.status)) throw error;
+      if (!(error instanceof KubeError) || !isPassing(error)) throw error;
     }
     await clock.sleep(pause.next(), signal);
   }
 }
 
-function isPassing(status: number): boolean {
+/** A 409 passes when others wrote at the same time, but not when the object is another one (UID precondition). */
+function isPassing({ status, message }: KubeError): boolean {
+  if (status === 409) return message.includes('has been modified');
   return status === 0 || status === 429 || status >= 500;
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '@brupop/shared/clock';
 import { messageOf } from '@brupop/shared/errors';
 import type { KubeClient } from '@brupop/shared/kube';
@@ -21,6 +22,7 @@ export class StatusWriter {
   readonly #options: StatusWriterOptions;
   #wanted: string | undefined;
   #written: string | undefined;
+  #busy = false;
   #writing: Promise<void> | undefined;
 
   constructor(options: StatusWriterOptions) {
@@ -30,9 +32,9 @@ export class StatusWriter {
   /** The status to write; a later one replaces one that is not yet on its way. */
   set(status: object): void {
     this.#wanted = JSON.stringify(status);
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
-    });
+    if (this.#busy) return;
+    this.#busy = true;
+    this.#writing = this.#write();
   }
 
   /** Resolves when the latest status is written, or cannot be any more. */
@@ -42,10 +44,12 @@ export class StatusWriter {
 
   async #write(): Promise<void> {
     while (this.#wanted !== this.#written && !this.#options.signal.aborted) {
+      await setImmediate(); // what changes at one moment is one write
       const status = this.#wanted;
       await this.#patch(status ?? '');
       this.#written = status;
     }
+    this.#busy = false;
   }
 
   /** As the kubelet patches: conditions of others stay, and the UID keeps it from a later pod of the same name. */
