@@ -1,0 +1,81 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import { Registry } from 'prom-client';
+
+import { Metrics } from '../../packages/apiserver/src/metrics.ts';
+import { createHttpsServer, listen, secureContext } from '../../packages/apiserver/src/server.ts';
+import { TlsFiles } from '../../packages/apiserver/src/tls-files.ts';
+import { FakeClock } from '../../packages/shared/src/fake-clock.ts';
+import { writeCertificate } from '../support/apiserver/server.ts';
+import { eventually } from '../support/eventually.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
+
+describe('the certificate of an apiserver', () => {
+  const clock = new FakeClock(Date.now());
+  const registry = new Registry();
+  const metrics = new Metrics(registry);
+  const files = writeCertificate();
+  const stop = new AbortController();
+  const tls = new TlsFiles({ ...files, clock, log: recordingLogger().log, metrics });
+  const used: string[] = [];
+
+  beforeAll(async () => {
+    await tls.load();
+    void tls.watch(({ cert }) => used.push(cert), stop.signal);
+  });
+
+  afterAll(() => {
+    stop.abort();
+  });
+
+  /** Lets half a minute pass and the files be looked at. */
+  const look = async (): Promise<void> => {
+    await eventually(() => expect(clock.pending).toBe(1));
+    await clock.advance(30_000);
+    await eventually(() => expect(clock.pending).toBe(1));
+  };
+
+  const errors = async (): Promise<number> => (await metrics.certificateErrors.get()).values[0]?.value ?? 0;
+
+  it('stays while the files stay', async () => {
+    await look();
+    expect([used, await errors()]).toEqual([[], 0]);
+  });
+
+  it.each([
+    ['hold no certificate', () => writeFileSync(files.certFile, 'none')],
+    ['hold one that has expired', () => writeCertificate(files, -1)],
+    ['do not belong together', () => writeCertificate({ ...files, keyFile: `${files.keyFile}.other` })],
+  ])('stays, with an error counted, when the new files %s', async (_how, write) => {
+    const before = await errors();
+    write();
+    await look();
+    expect([used, await errors()]).toEqual([[], before + 1]);
+  });
+
+  it('is replaced when the new files are good', async () => {
+    writeCertificate(files);
+    await look();
+    expect(used).toEqual([readFileSync(files.certFile, 'utf8')]);
+  });
+
+  it('is the one that new connections see', async () => {
+    const listener = (): void => undefined;
+    const server = createHttpsServer({ listener, certificate: await tls.load(), maxConnections: 10 });
+    const port = await listen(server, '127.0.0.1', 0);
+    const { ca } = writeCertificate(files);
+    server.setSecureContext(secureContext(await tls.load()));
+    const socket = connect({ host: '127.0.0.1', port, ca });
+    await once(socket, 'secureConnect');
+    expect(socket.authorized).toBe(true);
+    socket.destroy();
+    server.close();
+  });
+
+  it('is refused at the start when it cannot be served with', async () => {
+    writeCertificate(files, -1);
+    const fresh = new TlsFiles({ ...files, clock, log: recordingLogger().log, metrics });
+    await expect(fresh.load()).rejects.toThrow('expired');
+  });
+});

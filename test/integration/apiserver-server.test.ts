@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
+import { jest } from '@jest/globals';
+
+import { connectAgent } from '../support/apiserver/agent-client.ts';
+import { agentToken, createAgent, installNamespace } from '../support/apiserver/cluster.ts';
+import type { Agent, Installation } from '../support/apiserver/cluster.ts';
+import { startProxy } from '../support/apiserver/proxy.ts';
+import { startApiserver } from '../support/apiserver/server.ts';
+import type { RunningApiserver } from '../support/apiserver/server.ts';
+import type { Connection } from '../support/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
+import { eventually } from '../support/eventually.ts';
+
+jest.setTimeout(60_000);
+
+describe('the listener of an apiserver', () => {
+  let cluster: Connection;
+  let installation: Installation;
+  let apiserver: RunningApiserver;
+  let agent: Agent;
+
+  beforeAll(async () => {
+    cluster = connectSharedControlPlane();
+    installation = await installNamespace(cluster);
+    agent = await createAgent(cluster, installation.namespace);
+    apiserver = await startApiserver(cluster, installation);
+  });
+
+  afterAll(async () => {
+    await apiserver.stop();
+    await cluster.close();
+  });
+
+  const open = async (options = {}): Promise<TLSSocket> => {
+    const socket = connect({ host: '127.0.0.1', port: apiserver.port, ca: apiserver.ca, ...options });
+    socket.on('error', () => undefined);
+    await once(socket, 'secureConnect');
+    return socket;
+  };
+
+  /** All that the server says until it closes. */
+  const converse = async (text: string): Promise<string> => {
+    const socket = await open();
+    socket.setEncoding('utf8');
+    let answer = '';
+    socket.on('data', (chunk: string) => {
+      answer += chunk;
+    });
+    socket.write(text);
+    await once(socket, 'close');
+    return answer;
+  };
+
+  it.each([
+    ['a path that there is not', 'GET', '/v1/nodes/x/shadow/other', 404, 'NotFound'],
+    ['another method', 'DELETE', '/v1/nodes/x/shadow', 404, 'NotFound'],
+    ['the root', 'GET', '/', 404, 'NotFound'],
+    ['a broken escape', 'POST', '/v1/nodes/%zz/restore', 400, 'BadRequest'],
+    ['a name that no Node can have', 'POST', '/v1/nodes/..%2f..%2fx/restore', 400, 'BadRequest'],
+    ['a name in capitals', 'POST', '/v1/nodes/NODE/restore', 400, 'BadRequest'],
+  ])('answers %s in the form of the contract', async (_what, method, path, status, code) => {
+    const answer = await apiserver.client.call(method, path, { token: agent.token });
+    expect([answer.status, answer.code]).toEqual([status, code]);
+    expect(answer.headers['x-powered-by']).toBeUndefined();
+  });
+
+  it.each([
+    ['that is no JSON', '{"shadowUID":', 400, 'BadRequest'],
+    ['that is empty', '', 400, 'BadRequest'],
+    ['of more than 64 KiB', JSON.stringify({ filler: 'x'.repeat(70_000) }), 413, 'TooLarge'],
+  ])('refuses a body %s', async (_what, raw, status, code) => {
+    const answer = await apiserver.client.call('POST', `/v1/nodes/${agent.node}/drain`, { token: agent.token, raw });
+    expect([answer.status, answer.code]).toEqual([status, code]);
+    expect(JSON.stringify(answer.body)).not.toContain('node_modules');
+  });
+
+  it('refuses headers of more than 16 KiB', async () => {
+    const answer = await converse(`GET / HTTP/1.1\r\nhost: x\r\nfiller: ${'x'.repeat(20_000)}\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /);
+  });
+
+  it('does not wait for a client that never ends its headers', async () => {
+    const began = performance.now();
+    const answer = await converse('GET / HTTP/1.1\r\nhost: x\r\n');
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  it('speaks no TLS before 1.2', async () => {
+    const socket = connect({
+      host: '127.0.0.1',
+      port: apiserver.port,
+      ca: apiserver.ca,
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1.1',
+      ciphers: 'DEFAULT@SECLEVEL=0',
+    });
+    await expect(once(socket, 'secureConnect')).rejects.toThrow(/version|protocol|disconnected/i);
+    expect((await open()).getProtocol()).toBe('TLSv1.3');
+  });
+
+  it('holds a node back that calls too often, and no other', async () => {
+    const [one, other] = await Promise.all([1, 2].map(() => createAgent(cluster, installation.namespace)));
+    if (one === undefined || other === undefined) throw new Error('no agents');
+    const answers = await Promise.all(Array.from({ length: 60 }, () => apiserver.client.act(one, 'restore')));
+    const { headers } = answers.find(({ status }) => status === 429) ?? { headers: {} };
+    expect(headers).toMatchObject({ 'retry-after': '5' });
+    expect((await apiserver.client.act(other, 'restore')).status).toBe(200);
+  });
+
+  it('answers 503 while the Kubernetes API is out of reach, also for tokens that it does not know', async () => {
+    const proxy = await startProxy(Number(new URL(cluster.url).port));
+    const url = `https://127.0.0.1:${proxy.port}`;
+    const cut = await startApiserver({ ...cluster, url }, installation);
+    const one = await createAgent(cluster, installation.namespace);
+    expect((await cut.client.act(one, 'restore')).status).toBe(200);
+    const unknown = {
+      ...one,
+      token: await agentToken(cluster, installation.namespace, one, { expirationSeconds: 900 }),
+    };
+    proxy.cut();
+    expect((await cut.client.act(one, 'restore')).code).toBe('Unavailable');
+    expect((await cut.client.act(unknown, 'restore')).code).toBe('Unavailable');
+    proxy.mend();
+    await eventually(async () => expect((await cut.client.act(unknown, 'restore')).status).toBe(200));
+    await cut.stop();
+    await proxy.close();
+  });
+
+  it('is not ready and takes no connection once it stops', async () => {
+    const short = await startApiserver(cluster, installation);
+    const other = connectAgent(short.port, short.ca);
+    await short.stop();
+    await expect(other.act(agent, 'restore')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(fetch(`http://127.0.0.1:${short.healthPort}/readyz`)).rejects.toThrow('fetch failed');
+  });
+});

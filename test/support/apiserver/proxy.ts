@@ -1,0 +1,50 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+
+/** A way to a loopback port that can be cut. */
+export interface Proxy {
+  readonly port: number;
+  /** Cuts all connections, and new ones at once, until `mend`. */
+  cut(): void;
+  mend(): void;
+  close(): Promise<void>;
+}
+
+/** Passes bytes on to a loopback port. */
+export async function startProxy(target: number): Promise<Proxy> {
+  const sockets = new Set<Socket>();
+  let open = true;
+  const server = createServer((socket) => {
+    if (!open) return void socket.destroy();
+    const onward = connect(target, '127.0.0.1');
+    for (const [one, other] of [
+      [socket, onward],
+      [onward, socket],
+    ] as const) {
+      sockets.add(one);
+      one.on('error', () => other.destroy());
+      one.on('close', () => sockets.delete(one) && other.destroy());
+      one.pipe(other);
+    }
+    return undefined;
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const cut = (): void => {
+    open = false;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut,
+    mend: () => {
+      open = true;
+    },
+    close: async () => {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
