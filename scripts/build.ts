@@ -17,11 +17,11 @@ const banner =
  */
 const builtins: Plugin = {
   name: 'builtins',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:/ }, ({ path, kind }) =>
+  setup(bundler) {
+    bundler.onResolve({ filter: /^node:/ }, ({ path, kind }) =>
       kind === 'import-statement' ? { path, namespace: 'builtin' } : { path, external: true },
     );
-    onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
+    bundler.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
       contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
     }));
   },
