@@ -14,6 +14,7 @@ export interface AuditedRequest {
 }
 
 interface AuditEvent {
+  readonly auditID: string;
   readonly stage: string;
   readonly requestURI: string;
   readonly verb: string;
@@ -34,15 +35,25 @@ export async function auditPosition(path: string): Promise<number> {
  * it is answered (ResponseComplete).
  */
 export async function ourRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
+  const events = await ourEvents(path, namespace, position);
+  return events
+    .filter(({ stage, verb }) => stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete'))
+    .map(toRequest);
+}
+
+/** The watches of our own service accounts that have been opened and not ended. */
+export async function openWatches(path: string, namespace: string): Promise<AuditedRequest[]> {
+  const watches = (await ourEvents(path, namespace, 0)).filter(({ verb }) => verb === 'watch');
+  const ended = new Set(
+    watches.filter(({ stage }) => stage === 'ResponseComplete' || stage === 'Panic').map(({ auditID }) => auditID),
+  );
+  return watches.filter(({ stage, auditID }) => stage === 'ResponseStarted' && !ended.has(auditID)).map(toRequest);
+}
+
+async function ourEvents(path: string, namespace: string, position: number): Promise<AuditEvent[]> {
   const bytes = (await readFile(path)).subarray(position);
   const lines = bytes.toString('utf8').split('\n').slice(0, -1);
-  return lines
-    .map((line) => JSON.parse(line) as AuditEvent)
-    .filter(
-      ({ user, stage, verb }) =>
-        isOurs(user.username, namespace) && stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete'),
-    )
-    .map(toRequest);
+  return lines.map((line) => JSON.parse(line) as AuditEvent).filter(({ user }) => isOurs(user.username, namespace));
 }
 
 function isOurs(username: string, namespace: string): boolean {
