@@ -1,0 +1,138 @@
+import { HostError } from './host.ts';
+import { isActivated, isStaged, judgeCommand, parseUpdateStatus, parseVersion, sameVersion } from './host-status.ts';
+import type { Finished } from './host-status.ts';
+
+/** The status of a host that has staged 1.27.0, as a real one says it. */
+const staged = {
+  update_state: 'Staged',
+  available_updates: ['1.27.0', '1.26.0'],
+  chosen_update: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' },
+  active_partition: { image: { arch: 'x86_64', version: '1.26.0', variant: 'aws-k8s-1.31' }, next_to_boot: true },
+  staging_partition: { image: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' }, next_to_boot: false },
+  most_recent_command: {
+    cmd_type: 'prepare',
+    cmd_status: 'Success',
+    timestamp: '2026-11-21T11:37:57.109560926Z',
+    exit_status: 0,
+    stderr: 'Starting update to 1.27.0\n',
+  },
+};
+
+function parse(changes: object): ReturnType<typeof parseUpdateStatus> {
+  return parseUpdateStatus(JSON.stringify({ ...staged, ...changes }));
+}
+
+function kindThrown(read: () => unknown): string {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof HostError) return error.kind;
+  }
+  return 'nothing of ours';
+}
+
+it('reads a status', () => {
+  expect(parse({})).toEqual({
+    state: 'Staged',
+    chosenVersion: '1.27.0',
+    staged: { version: '1.27.0', nextToBoot: false },
+    latestCommand: {
+      type: 'prepare',
+      succeeded: true,
+      timestamp: '2026-11-21T11:37:57.109560926Z',
+      exitStatus: 0,
+      stderr: 'Starting update to 1.27.0\n',
+    },
+  });
+});
+
+it('reads a status with every optional part null', () => {
+  const empty = { update_state: 'Idle', chosen_update: null, staging_partition: null, most_recent_command: null };
+  expect(parse(empty)).toEqual({
+    state: 'Idle',
+    chosenVersion: undefined,
+    staged: undefined,
+    latestCommand: undefined,
+  });
+});
+
+it.each<readonly [string, object, RegExp]>([
+  ['a state that is not known', { update_state: 'Rebooting' }, /update_state: expected one of Idle.*"Rebooting"/],
+  ['a chosen update without a version', { chosen_update: {} }, /chosen_update.version: expected a text/],
+  ['a staging partition without an image', { staging_partition: {} }, /staging_partition.image: expected an object/],
+  ['a command that is not known', { most_recent_command: { cmd_type: 'x' } }, /cmd_type: expected one of refresh/],
+])('refuses %s and names the field', (_name, changes, message) => {
+  expect(() => parse(changes)).toThrow(message);
+});
+
+it.each(['', 'null', '[]', '{"update_state":', '<html>'])('refuses %j instead of a status', (text) => {
+  expect(kindThrown(() => parseUpdateStatus(text))).toBe('unreadable');
+});
+
+it.each(['', '{}', '{"version_id":7}', 'garbage'])('refuses %j instead of an OS release', (text) => {
+  expect(kindThrown(() => parseVersion(text))).toBe('answer');
+});
+
+it('compares versions without a leading v, and nothing equals what is not known', () => {
+  expect(sameVersion('v1.27.0', '1.27.0')).toBe(true);
+  expect(sameVersion('1.27.0', '1.27.1')).toBe(false);
+  expect(sameVersion(undefined, undefined)).toBe(false);
+});
+
+it('takes next_to_boot for an activation only in Ready: after a boot that was not yet marked it is wrong', () => {
+  const next = { image: { version: '1.27.0' }, next_to_boot: true };
+  expect(isActivated(parse({ update_state: 'Ready', staging_partition: next }), '1.27.0')).toBe(true);
+  expect(isActivated(parse({ staging_partition: next }), '1.27.0')).toBe(false);
+  expect(isActivated(parse({ update_state: 'Ready', staging_partition: next }), '1.28.0')).toBe(false);
+});
+
+it('does not trust a staging partition whose prepare it cannot see', () => {
+  const command = staged.most_recent_command;
+  expect(isStaged(parse({}), '1.27.0')).toBe(true);
+  expect(isStaged(parse({ most_recent_command: { ...command, cmd_type: 'refresh', stderr: '' } }), '1.27.0')).toBe(
+    false,
+  );
+  expect(isStaged(parse({ most_recent_command: { ...command, cmd_status: 'Failed' } }), '1.27.0')).toBe(false);
+  expect(isStaged(parse({ most_recent_command: { ...command, stderr: 'No update required\n' } }), '1.27.0')).toBe(
+    false,
+  );
+});
+
+const good: Finished = { command: 'prepare', before: 'earlier', status: parse({}), version: '1.27.0' };
+const failedRefresh = {
+  ...staged.most_recent_command,
+  cmd_type: 'refresh',
+  cmd_status: 'Failed',
+  exit_status: 1,
+  stderr: 'Metadata error',
+};
+
+it.each<readonly [string, Partial<Finished>, RegExp]>([
+  ['a prepare that wrote the version', {}, /^good$/],
+  [
+    'a command that left the record of before',
+    { before: staged.most_recent_command.timestamp },
+    /PrepareFailed.*without a record/,
+  ],
+  ['a command after which there is no status', { status: undefined }, /PrepareFailed.*without a record/],
+  ['a command whose record is hidden by another', { command: 'activate' }, /ActivateFailed.*found that of prepare/],
+  [
+    'a refresh that failed',
+    { command: 'refresh', status: parse({ most_recent_command: failedRefresh }) },
+    /RefreshFailed.*exit status 1: Metadata error/,
+  ],
+  ['a prepare that wrote another version', { version: '1.28.0' }, /WrongVersionStaged.*Starting update to 1.27.0/],
+])('judges %s', (_name, changes, expected) => {
+  const error = judgeCommand({ ...good, ...changes });
+  expect(error === undefined ? 'good' : `${error.code}: ${error.message}`).toMatch(expected);
+});
+
+it('judges a refresh that succeeded but does not offer the version', () => {
+  const command = { ...staged.most_recent_command, cmd_type: 'refresh', stderr: '' };
+  const status = parse({ most_recent_command: command, update_state: 'Available' });
+  expect(judgeCommand({ command: 'refresh', before: undefined, status, version: '1.28.0' })?.code).toBe(
+    'VersionNotOffered',
+  );
+  expect(judgeCommand({ command: 'refresh', before: undefined, status, version: '1.27.0' })).toBeUndefined();
+  expect(judgeCommand({ command: 'refresh', before: undefined, status })).toBeUndefined();
+});

@@ -1,0 +1,133 @@
+import { FakeClock } from '@brupop/shared/fake-clock';
+import { createLogger } from '@brupop/shared/log';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+import type { ShadowStatus } from '@brupop/shared/shadow';
+
+import { ApiError } from './api-error.ts';
+import { FakeOperatorApi } from './fake-operator-api.ts';
+import { ShadowSource } from './shadow-source.ts';
+
+const status: ShadowStatus = {
+  current_state: 'Idle',
+  current_version: '1.26.0',
+  target_version: '1.26.0',
+  crash_count: 0,
+  observedGeneration: 1,
+  bootID: 'boot-1',
+};
+const shadow: AgentShadow = { uid: 'uid-1', generation: 2, spec: { state: 'Idle' }, status };
+
+async function follow(first?: AgentShadow) {
+  const clock = new FakeClock();
+  const api = new FakeOperatorApi(clock, first);
+  const stop = new AbortController();
+  let changes = 0;
+  const log = createLogger({ clock, write: () => undefined });
+  const source = new ShadowSource({ api, clock, log, changed: () => (changes += 1), random: () => 0.5 });
+  const running = source.run(stop.signal);
+  await clock.advance(0);
+  return {
+    clock,
+    api,
+    source,
+    changes: () => changes,
+    seen: () => source.view().shadow,
+    end: async (): Promise<void> => {
+      stop.abort(new Error('the test is over'));
+      await clock.advance(0);
+      await running;
+    },
+  };
+}
+
+it('makes the shadow before it follows it', async () => {
+  const { api, seen, end } = await follow();
+  expect(api.calls).toEqual(['ensure', 'stream']);
+  expect(seen()).toMatchObject({ generation: 1 });
+  await end();
+});
+
+it('ignores an older spec than the one it knows: another replica may be behind', async () => {
+  const { api, clock, seen, end } = await follow(shadow);
+  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
+  await clock.advance(0);
+  expect(seen()?.generation).toBe(2);
+  api.tell({ type: 'shadow', shadow: { ...shadow, uid: 'uid-2', generation: 1 } });
+  await clock.advance(0);
+  expect(seen()).toMatchObject({ uid: 'uid-2', generation: 1 });
+  await end();
+});
+
+it('holds to what it has just reported, and later to what the stream says', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  source.acknowledged(shadow, { ...status, target_version: '1.27.0' });
+  api.tell({ type: 'shadow', shadow });
+  await clock.advance(0);
+  expect(seen()?.status?.target_version).toBe('1.27.0');
+  for (let minute = 0; minute < 6; minute += 1) {
+    await clock.advance(10_000);
+    api.tell({ type: 'heartbeat' });
+  }
+  api.tell({ type: 'shadow', shadow });
+  await clock.advance(0);
+  expect(seen()?.status?.target_version).toBe('1.26.0');
+  await end();
+});
+
+it('counts silence from the last message, and without end while no stream is connected', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  await clock.advance(5000);
+  expect(source.view().streamSilentMs).toBe(5000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1000);
+  expect(source.view().streamSilentMs).toBe(1000);
+  api.tell(new Error('reset'));
+  await clock.advance(0);
+  expect(source.view().streamSilentMs).toBe(Infinity);
+  await clock.advance(1000);
+  expect(source.view().streamSilentMs).toBeLessThan(1000);
+  await end();
+});
+
+it('opens a stream again with pauses that grow to half a minute, and not all agents at once', async () => {
+  const { api, clock, end } = await follow(shadow);
+  api.unreachable = true;
+  api.tell(new Error('reset'));
+  await clock.advance(10 * 60_000);
+  api.unreachable = false;
+  const before = api.calls.length;
+  await clock.advance(30_000);
+  expect(api.calls.length).toBe(before + 1);
+  expect(api.streams).toBe(1);
+  await end();
+});
+
+it('waits with a shadow that it is refused', async () => {
+  const { api, clock, seen, end } = await follow(shadow);
+  api.shadow = undefined;
+  api.fail('ensure', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
+  api.tell({ type: 'deleted' });
+  await clock.advance(0);
+  expect(seen()).toBeUndefined();
+  await clock.advance(30_000);
+  expect(seen()?.uid).toBe('uid-1');
+  await end();
+});
+
+it('opens another stream when told that this one is behind', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  source.reconnect();
+  await clock.advance(5000);
+  expect(api.calls).toEqual(['ensure', 'stream', 'stream']);
+  expect(api.streams).toBe(1);
+  await end();
+});
+
+it('tells of each change', async () => {
+  const { api, clock, changes, end } = await follow(shadow);
+  const before = changes();
+  api.setSpec({ state: 'StagedAndPerformedUpdate', version: '1.27.0' });
+  await clock.advance(0);
+  expect(changes()).toBe(before + 1);
+  await end();
+});
