@@ -1,7 +1,6 @@
 import { backoff } from '@brupop/shared/backoff';
 import type { Backoff } from '@brupop/shared/backoff';
 import type { Clock } from '@brupop/shared/clock';
-import type { Logger } from '@brupop/shared/log';
 import type { DrainResult } from '@brupop/shared/operator-api';
 
 import { blocks, due, isStuck, turn } from './drain-policy.ts';
@@ -14,7 +13,6 @@ export interface DrainPassOptions {
   readonly pods: () => readonly DrainPod[];
   readonly evict: (pod: DrainPod) => Promise<EvictionOutcome>;
   readonly clock: Clock;
-  readonly log: Logger;
   /** Monotonic milliseconds. */
   readonly deadline: number;
 }

@@ -62,7 +62,7 @@ export class Drainer {
   }
 
   async #pass(identity: Identity, signal: AbortSignal): Promise<DrainResult> {
-    const { clock, nodes, log } = this.#options;
+    const { clock, nodes } = this.#options;
     const deadline = clock.monotonic() + DRAIN_PASS_LIMIT_MS - RESERVE_MS;
     await nodes.cordon(identity, signal);
     const end = new AbortController();
@@ -73,7 +73,7 @@ export class Drainer {
       await this.#synced(reflector, stop);
       const orphaned = await this.#orphaned(reflector.list(), stop);
       const pods = (): readonly DrainPod[] => podsToGo(reflector.list(), { orphaned, caller: identity.podUID });
-      const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod, stop), clock, log, deadline });
+      const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod, stop), clock, deadline });
       const unsubscribe = reflector.subscribe(() => pass.wake());
       const result = await pass.run(stop).finally(unsubscribe);
       return result.remaining > 0 ? result : await this.#confirm(identity, result, stop);

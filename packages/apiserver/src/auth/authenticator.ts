@@ -34,10 +34,10 @@ export interface Credentials {
 }
 
 export interface AuthenticatorOptions {
-  readonly keys: SigningKeys;
+  readonly keys: Pick<SigningKeys, 'verify' | 'issuer'>;
   /** One TokenReview. Throws Failure `Unavailable`. */
   readonly review: (token: string) => Promise<TokenReviewStatus>;
-  readonly pods: AgentPods;
+  readonly pods: Pick<AgentPods, 'known' | 'find'>;
   /** Failures per address. */
   readonly failures: RateLimit;
   readonly namespace: string;

@@ -1,0 +1,172 @@
+import { FakeClock } from '@brupop/shared/fake-clock';
+
+import { Failure } from '../failure.ts';
+import { RateLimit } from '../rate-limit.ts';
+import { caught } from '../../../../test/support/caught.ts';
+import type { AgentPod } from './agent-pods.ts';
+import { Authenticator, bearerToken, identityOf } from './authenticator.ts';
+import type { AuthenticatorOptions } from './authenticator.ts';
+import type { TokenReviewStatus } from './token-review.ts';
+
+const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({
+  metadata: { name: 'agent', namespace: 'brupop', uid, resourceVersion: '1' },
+  nodeName,
+});
+
+const accepted: TokenReviewStatus = {
+  authenticated: true,
+  audiences: ['brupop-apiserver'],
+  user: {
+    username: 'system:serviceaccount:brupop:brupop-agent',
+    extra: { 'authentication.kubernetes.io/node-name': ['node-1'], 'authentication.kubernetes.io/pod-uid': ['p'] },
+  },
+};
+
+/** An authenticator whose keys take every token, with a cluster that a test can change. */
+function setUp(lifeMs = 600_000): {
+  call: (token?: string, node?: string) => Promise<unknown>;
+  clock: FakeClock;
+  world: { answer: TokenReviewStatus | Error; pod: AgentPod | undefined };
+  reviews: () => number;
+} {
+  const clock = new FakeClock();
+  const exp = (clock.now() + lifeMs) / 1000;
+  const world: { answer: TokenReviewStatus | Error; pod: AgentPod | undefined } = { answer: accepted, pod: agentPod() };
+  let reviews = 0;
+  const claims = {
+    iss: 'issuer',
+    aud: 'brupop-apiserver',
+    exp,
+    'kubernetes.io': {
+      namespace: 'brupop',
+      serviceaccount: { name: 'brupop-agent' },
+      pod: { name: 'agent', uid: 'p' },
+    },
+  };
+  const known = (_name: string, uid: string): AgentPod | undefined =>
+    world.pod?.metadata.uid === uid ? world.pod : undefined;
+  const options: AuthenticatorOptions = {
+    keys: { issuer: 'issuer', verify: async () => claims },
+    review: async () => {
+      reviews += 1;
+      if (world.answer instanceof Error) throw world.answer;
+      return world.answer;
+    },
+    pods: {
+      known,
+      find: async (name, uid) => {
+        const pod = known(name, uid);
+        if (pod === undefined) throw new Failure('Unauthenticated', 'gone');
+        return pod;
+      },
+    },
+    failures: new RateLimit({ clock, burst: 100, perSecond: 1, keys: 10 }),
+    namespace: 'brupop',
+    clock,
+  };
+  const authenticator = new Authenticator(options);
+  const call = (token = 'a.b.c', node = 'node-1'): Promise<unknown> =>
+    authenticator.authenticate({ authorization: `Bearer ${token}`, address: '10.0.0.1', node });
+  return { call, clock, world, reviews: () => reviews };
+}
+
+const failing = (code: string): unknown => expect.objectContaining({ code }) as unknown;
+
+describe('an accepted token', () => {
+  it('is reviewed again after a minute', async () => {
+    const { call, clock, reviews } = setUp();
+    await call();
+    await clock.advance(59_999);
+    await call();
+    expect(reviews()).toBe(1);
+    await clock.advance(1);
+    await call();
+    expect(reviews()).toBe(2);
+  });
+
+  it('is not accepted past its expiry', async () => {
+    const { call, clock } = setUp(20_000);
+    await call();
+    await clock.advance(20_000);
+    await expect(call()).rejects.toEqual(failing('Unauthenticated'));
+  });
+
+  it('is not accepted once its pod is gone or is another one', async () => {
+    const { call, world } = setUp();
+    await call();
+    world.pod = agentPod('another');
+    await expect(call()).rejects.toEqual(failing('Unauthenticated'));
+  });
+
+  it('is accepted for its own node only, also from the cache', async () => {
+    const { call } = setUp();
+    await expect(call('a.b.c', 'node-2')).rejects.toEqual(failing('Forbidden'));
+    await call();
+    await expect(call('a.b.c', 'node-2')).rejects.toEqual(failing('Forbidden'));
+  });
+
+  it('is bound to the node that its pod runs on where the cluster names none', async () => {
+    const { call, world } = setUp();
+    const username = 'system:serviceaccount:brupop:brupop-agent';
+    world.answer = { ...accepted, user: { username } };
+    expect(await call()).toMatchObject({ node: 'node-1' });
+    await expect(call('a.b.d', 'node-2')).rejects.toEqual(failing('Forbidden'));
+  });
+});
+
+describe('a refused token', () => {
+  it('is not reviewed again for ten seconds', async () => {
+    const { call, clock, world, reviews } = setUp();
+    world.answer = { authenticated: false, error: 'invalid' };
+    await expect(call()).rejects.toEqual(failing('Unauthenticated'));
+    await expect(call()).rejects.toEqual(failing('Unauthenticated'));
+    expect(reviews()).toBe(1);
+    world.answer = accepted;
+    await clock.advance(10_000);
+    expect(await call()).toMatchObject({ node: 'node-1' });
+  });
+
+  it.each([
+    ['for another audience', { ...accepted, audiences: ['other'] }, 'Unauthenticated'],
+    ['without audiences', { authenticated: true, user: accepted.user ?? {} }, 'Unauthenticated'],
+    ['without an answer', {}, 'Unauthenticated'],
+    ['of another user', { ...accepted, user: { username: 'system:serviceaccount:x:brupop-agent' } }, 'Forbidden'],
+    ['of a pod on another node', accepted, 'Forbidden', agentPod('p', 'node-2')],
+  ])('is one %s', async (_what, answer, code, pod = agentPod()) => {
+    const { call, world } = setUp();
+    world.answer = answer;
+    world.pod = pod;
+    await expect(call()).rejects.toEqual(failing(code));
+  });
+});
+
+describe('a token that cannot be judged', () => {
+  it('is neither accepted nor remembered as refused', async () => {
+    const { call, world } = setUp();
+    world.answer = new Failure('Unavailable', 'no answer');
+    await expect(call()).rejects.toEqual(failing('Unavailable'));
+    world.answer = accepted;
+    expect(await call()).toMatchObject({ node: 'node-1' });
+  });
+});
+
+describe('an Authorization header', () => {
+  it.each([undefined, '', 'Bearer', 'Bearer ', 'Basic YTpi', 'Bearer a.b', 'Bearer a.b.c d', 'Bearer a.b.ü'])(
+    'such as %p has no token',
+    (header) => {
+      expect(caught(() => bearerToken(header))).toMatchObject({ code: 'Unauthenticated' });
+    },
+  );
+
+  it('names its scheme in any case (RFC 7235)', () => {
+    expect(bearerToken('bearer a.b.c')).toBe('a.b.c');
+  });
+});
+
+describe('an identity', () => {
+  it('needs a pod that has a node', () => {
+    const { nodeName: _, ...unscheduled } = agentPod();
+    const claims = { podName: 'agent', podUID: 'p', expiresAt: 1 };
+    expect(caught(() => identityOf(claims, {}, unscheduled))).toMatchObject({ code: 'Forbidden' });
+  });
+});

@@ -1,0 +1,121 @@
+import { FakeClock } from '@brupop/shared/fake-clock';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/operator-api';
+
+import { ShadowStream } from './shadow-stream.ts';
+
+const shadow = (generation: number): { type: 'shadow'; shadow: AgentShadow } => ({
+  type: 'shadow',
+  shadow: { uid: 'u', generation, spec: { state: 'Idle' } },
+});
+
+/** A stream to a client that takes a line only when told to. */
+function setUp(lifeMs = 600_000) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const takes: (() => void)[] = [];
+  const closed: (() => void)[] = [];
+  let destroyed = false;
+  const sink = {
+    write: (line: string, done: () => void): void => {
+      lines.push(line);
+      takes.push(done);
+    },
+    end: (line?: string): void => void lines.push(line ?? ''),
+    destroy: (): void => {
+      destroyed = true;
+    },
+    onClose: (listener: () => void): void => void closed.push(listener),
+  };
+  const stream = new ShadowStream({ sink, clock, expiresAt: clock.now() + lifeMs });
+  const said = (): unknown[] =>
+    lines.map((line) => {
+      const message = JSON.parse(line) as { type: string; shadow?: AgentShadow };
+      return message.shadow?.generation ?? message.type;
+    });
+  const beats = async (count: number): Promise<void> => {
+    for (let beat = 0; beat < count; beat += 1) {
+      await clock.advance(STREAM_HEARTBEAT_MS);
+      stream.beat();
+    }
+  };
+  const close = (): void => closed.forEach((listener) => listener());
+  return { clock, stream, said, take: () => takes.shift()?.(), beats, close, destroyed: () => destroyed };
+}
+
+describe('a stream', () => {
+  it('keeps only the latest message for a client that is slow', () => {
+    const { stream, said, take } = setUp();
+    for (const generation of [1, 2, 3, 4]) stream.send(shadow(generation));
+    expect(said()).toEqual([1]);
+    take();
+    expect(said()).toEqual([1, 4]);
+    take();
+    expect(said()).toEqual([1, 4]);
+  });
+
+  it('does not repeat what the client knows', () => {
+    const { stream, said, take } = setUp();
+    stream.send(shadow(1));
+    take();
+    stream.send(shadow(1));
+    expect(said()).toEqual([1]);
+  });
+
+  it('does not skip a message that equals the one before the one on its way', () => {
+    const { stream, said, take } = setUp();
+    stream.send(shadow(1));
+    take();
+    stream.send(shadow(2));
+    stream.send(shadow(1));
+    take();
+    expect(said()).toEqual([1, 2, 1]);
+  });
+
+  it('sends heartbeats, but not to a client that has not taken the last line', async () => {
+    const { said, take, beats } = setUp();
+    await beats(2);
+    expect(said()).toEqual(['heartbeat']);
+    take();
+    await beats(1);
+    expect(said()).toEqual(['heartbeat', 'heartbeat']);
+  });
+
+  it('cuts off a client that takes nothing for longer than agents wait themselves', async () => {
+    const { stream, beats, destroyed } = setUp();
+    stream.send(shadow(1));
+    await beats(Math.floor(STREAM_INACTIVITY_MS / STREAM_HEARTBEAT_MS));
+    expect(destroyed()).toBe(false);
+    await beats(1);
+    expect(destroyed()).toBe(true);
+  });
+
+  it('ends before its token expires', async () => {
+    const { said, take, beats } = setUp(25_000);
+    await beats(1);
+    take();
+    expect(said()).toEqual(['heartbeat']);
+    await beats(1);
+    expect(said()).toEqual(['heartbeat', 'end']);
+  });
+
+  it('says nothing after its end', async () => {
+    const { stream, said, take, beats } = setUp();
+    stream.send(shadow(1));
+    stream.send(shadow(2));
+    stream.end('over');
+    stream.end('over again');
+    stream.send(shadow(3));
+    take();
+    await beats(1);
+    expect(said()).toEqual([1, 'end']);
+  });
+
+  it('is cut two seconds after its end, unless it is closed by then', async () => {
+    const [stuck, good] = [setUp(), setUp()];
+    for (const { stream } of [stuck, good]) stream.end('over');
+    good.close();
+    for (const { clock } of [stuck, good]) await clock.advance(2_000);
+    expect([stuck.destroyed(), good.destroyed()]).toEqual([true, false]);
+  });
+});
