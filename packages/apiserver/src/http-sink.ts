@@ -2,9 +2,10 @@ import type { ServerResponse } from 'node:http';
 
 import type { Sink } from './shadow-stream.ts';
 
-/** Begins a chunked answer and returns where its lines go. */
+/** Begins a chunked answer and returns where its lines go. The connection ends with it: the next stream may go to another replica. */
 export function httpSink(response: ServerResponse): Sink {
-  response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' });
+  const headers = { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' };
+  response.writeHead(200, headers);
   response.flushHeaders();
   response.on('error', () => response.destroy());
   return {
