@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type * as ClientNode from '@kubernetes/client-node';
 import type { Env } from './config.ts';
 import { integer, requiredText, text } from './config.ts';
 import { ConfigError } from './errors.ts';
@@ -16,6 +17,8 @@ export interface Credentials {
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
+  /** Bearer token of a kubeconfig. A pod's token is read for each request instead. */
+  readonly token?: string;
 }
 
 /** The settings of a pod or, when KUBECONFIG names a file, of a program outside. Throws ConfigError. */
@@ -37,42 +40,38 @@ export async function readCredentials(access: ClusterAccess): Promise<Credential
   return { server: `https://${host}:${access.port}`, ca };
 }
 
-/** Reads the bearer token anew: a kubelet replaces it before it expires. Undefined when a certificate is the identity. */
-export async function readToken(access: ClusterAccess): Promise<string | undefined> {
-  if (!('kubeconfig' in access)) return (await readFile(join(access.serviceAccountDir, 'token'), 'utf8')).trim();
-  const options = await httpsOptions(access.kubeconfig);
-  return options.token;
+/** The bearer token: in a pod read anew, since a kubelet replaces it before it expires. Undefined when a certificate is the identity. */
+export async function readToken(access: ClusterAccess, credentials: Credentials): Promise<string | undefined> {
+  if ('kubeconfig' in access) return credentials.token;
+  return (await readFile(join(access.serviceAccountDir, 'token'), 'utf8')).trim();
 }
 
 async function fromKubeconfig(path: string): Promise<Credentials> {
-  const { server, ca, cert, key } = await httpsOptions(path);
-  return { server, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
-}
-
-interface HttpsOptions {
-  readonly server: string;
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-  readonly token?: string | undefined;
-}
-
-async function httpsOptions(path: string): Promise<HttpsOptions> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
+  const { KubeConfig } = await kubeconfigLibrary();
   const config = new KubeConfig();
   config.loadFromFile(path);
   const server = config.getCurrentCluster()?.server;
   if (server === undefined) throw new ConfigError(`${path}: expected a current context with a cluster, found none`);
   const options: { ca?: unknown; cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {};
   await config.applyToHTTPSOptions(options as Parameters<typeof config.applyToHTTPSOptions>[0]);
-  const authorization = options.headers?.['Authorization'];
-  return {
-    server,
-    ca: pem(options.ca),
-    cert: pem(options.cert),
-    key: pem(options.key),
-    token: typeof authorization === 'string' ? authorization.replace(/^Bearer /u, '') : undefined,
-  };
+  const [ca, cert, key] = [pem(options.ca), pem(options.cert), pem(options.key)];
+  const token = bearer(options.headers?.['Authorization']);
+  return { server, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }), ...(token && { token }) };
+}
+
+/** The bundles of the image leave the library out: pods never need it. */
+async function kubeconfigLibrary(): Promise<typeof ClientNode> {
+  try {
+    return await import('@kubernetes/client-node');
+  } catch (error) {
+    const message =
+      'KUBECONFIG: kubeconfig files can be read only where the package @kubernetes/client-node is installed, found none';
+    throw new ConfigError(message, { cause: error });
+  }
+}
+
+function bearer(authorization: unknown): string | undefined {
+  return typeof authorization === 'string' ? authorization.replace(/^Bearer /u, '') : undefined;
 }
 
 function pem(value: unknown): string | undefined {

@@ -17,6 +17,7 @@ const REQUEST_LIMIT_MS = 10_000;
 export const STREAM_SILENCE_LIMIT_MS = 100_000;
 /** After a failed connection, certificates are read again at most this often. */
 const RELOAD_INTERVAL_MS = 5_000;
+const UNAUTHORIZED = 401;
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -61,6 +62,7 @@ export class KubeClient {
     return this.#limited(request, async (signal) => {
       const answer = await this.#send(request, signal);
       const body = await answer.body.text();
+      if (answer.statusCode === UNAUTHORIZED) this.#reloadSoon();
       if (answer.statusCode >= 300) throw errorFromAnswer(request, answer.statusCode, answer.headers, body);
       return parse(request, body) as T;
     });
@@ -113,7 +115,7 @@ export class KubeClient {
 
   async #send(request: KubeRequest, signal: AbortSignal | undefined, silenceLimitMs = 0): Promise<Answer> {
     signal?.throwIfAborted();
-    const token = await readToken(this.#options.access);
+    const token = await readToken(this.#options.access, this.#credentials);
     const body = request.body === undefined ? null : JSON.stringify(request.body);
     return this.#pool.request({
       method: request.method,
