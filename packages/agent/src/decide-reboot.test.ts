@@ -27,6 +27,17 @@ const reboot = {
 } as const;
 const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
 
+const held = {
+  done: false,
+  evicted: 0,
+  remaining: 1,
+  blockedBy: [
+    { pod: 'shop/web-1', reason: 'DisruptionBudget', message: 'the budget web needs 3 healthy pods and has 3' },
+  ],
+} as const;
+const heldMessage =
+  '1 pod is still on the node; held up by shop/web-1 (DisruptionBudget: the budget web needs 3 healthy pods and has 3)';
+
 const cases: Cases = {
   'reboot: the drain is written down before anything is disturbed': [
     { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
@@ -40,6 +51,18 @@ const cases: Cases = {
   'reboot: then the node is drained': [{ ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW } }, 'drain'],
   'reboot: passes are paced': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: what a drain waits for is said': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: and said once': [
+    {
+      ...reboot,
+      last: { ...step('Drain'), message: heldMessage },
+      attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 },
+    },
     'wait',
   ],
   'reboot: a drain has a time limit': [
@@ -68,7 +91,7 @@ const cases: Cases = {
     'drain',
   ],
   'reboot: no reboot without a stream that confirms the spec': [
-    { ...reboot, update: READY, last: step('Reboot'), attempt: empty, streamSilentMs: Infinity },
+    { ...reboot, update: READY, last: step('Reboot'), attempt: empty, specAgeMs: Infinity },
     'wait',
   ],
   'reboot: never while a command runs': [{ ...reboot, update: LOCKED, last: step('Reboot'), attempt: empty }, 'wait'],

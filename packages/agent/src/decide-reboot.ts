@@ -2,8 +2,9 @@ import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from './action.ts';
 import type { Context } from './decision.ts';
-import { begin, ended, fail, failStep, hasFailed, settle, stepUnderWay, wait } from './decision.ts';
+import { begin, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './decision.ts';
 import { cleanUp } from './decide-stage.ts';
+import { describeDrain } from './drain-progress.ts';
 import { describeStatus, isActivated, isStaged, sameVersion } from './host-status.ts';
 import { LIMITS } from './limits.ts';
 import { obstacle } from './obstacles.ts';
@@ -18,7 +19,7 @@ export function reboot(c: Context, version: string): Action {
     (step === undefined ? undefined : obstacle(c, step)) ??
     withoutImage(c, version, step) ??
     beginDrain(c, version, step) ??
-    emptyNode(c) ??
+    emptyNode(c, step) ??
     activateAndReboot(c, version, step)
   );
 }
@@ -65,13 +66,25 @@ function beginDrain(c: Context, version: string, step: LastOperation | undefined
     : undefined;
 }
 
-function emptyNode({ seen, memory }: Context): Action | undefined {
+function emptyNode(c: Context, step: LastOperation | undefined): Action | undefined {
+  const { seen, memory } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = memory.attempt;
   if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers take the node out first' };
   if (excludedUntil > seen.nowMs) return wait(seen, 'load balancers are taking the node out', excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
+  const explanation = explainDrain(c, step);
+  if (explanation !== undefined) return explanation;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
   return { do: 'drain', reason: 'nothing that a drain removes may run on the node' };
+}
+
+/** Whoever looks at the shadow is to see what the drain waits for. */
+function explainDrain(c: Context, step: LastOperation | undefined): Action | undefined {
+  const { drain } = c.memory.attempt;
+  if (step?.operation !== 'Drain' || drain === undefined || drain.done) return undefined;
+  const message = describeDrain(drain);
+  if (step.message === message) return undefined;
+  return report(c, { lastOperation: { ...step, message } }, 'what the drain waits for');
 }
 
 function activateAndReboot(c: Context, version: string, step: LastOperation | undefined): Action {
@@ -80,7 +93,7 @@ function activateAndReboot(c: Context, version: string, step: LastOperation | un
     return { do: 'command', command: 'activate', version, reason: 'the node is drained' };
   }
   if (step?.operation !== 'Reboot') return begin(c, 'Reboot', version);
-  if (c.seen.streamSilentMs > LIMITS.specFresh) {
+  if (c.seen.specAgeMs > LIMITS.specFresh) {
     return wait(c.seen, 'no reboot before the apiserver confirms the spec', c.seen.nowMs + LIMITS.pollLongest);
   }
   return { do: 'reboot', reason: `${version} is activated and boots next` };

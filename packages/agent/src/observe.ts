@@ -20,8 +20,8 @@ export type HostView =
 /** The shadow and how recent it is. */
 export interface ShadowView {
   readonly shadow: AgentShadow | undefined;
-  /** Since the last message of the stream that is connected now; infinite while none is. */
-  readonly streamSilentMs: number;
+  /** Since the apiserver last confirmed the spec: by a message of the stream that is connected now, or by acknowledging a report. */
+  readonly specAgeMs: number;
   /** Since the apiserver last answered anything that was no refusal of our identity. */
   readonly apiSilentMs: number;
 }

@@ -5,6 +5,7 @@ import type { LastOperation } from '@brupop/shared/shadow';
 import type { Action } from './action.ts';
 import type { Context } from './decision.ts';
 import { failStep, pollDelay, wait } from './decision.ts';
+import { describeDrain } from './drain-progress.ts';
 import { LIMITS, STEP_LIMITS, TRIES } from './limits.ts';
 
 /** What ends or holds up a step that has begun: its time limit, an error met too often, a busy or broken host. */
@@ -22,9 +23,7 @@ function timedOut(c: Context, step: LastOperation): Action | undefined {
 function detail(c: Context): string {
   const { drain, error } = c.memory.attempt;
   if (error !== undefined) return error.message;
-  if (drain === undefined || drain.done) return 'no error was met';
-  const blocked = drain.blockedBy.slice(0, 5).map((one) => `${one.pod} (${one.reason}: ${one.message})`);
-  return `${drain.remaining} pods remain; blocked by ${blocked.length === 0 ? 'none' : blocked.join(', ')}`;
+  return drain === undefined || drain.done ? 'no error was met' : describeDrain(drain);
 }
 
 function spent(c: Context, step: LastOperation): Action | undefined {

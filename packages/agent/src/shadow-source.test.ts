@@ -77,16 +77,42 @@ it('holds to what it has just reported, and later to what the stream says', asyn
 it('counts silence from the last message, and without end while no stream is connected', async () => {
   const { api, clock, source, end } = await follow(shadow);
   await clock.advance(5000);
-  expect(source.view().streamSilentMs).toBe(5000);
+  expect(source.view().specAgeMs).toBe(5000);
   api.tell({ type: 'heartbeat' });
   await clock.advance(1000);
-  expect(source.view().streamSilentMs).toBe(1000);
+  expect(source.view().specAgeMs).toBe(1000);
   api.tell(new Error('reset'));
   await clock.advance(0);
-  expect(source.view().streamSilentMs).toBe(Infinity);
+  expect(source.view().specAgeMs).toBe(Infinity);
   await clock.advance(1000);
-  expect(source.view().streamSilentMs).toBeLessThan(1000);
+  expect(source.view().specAgeMs).toBeLessThan(1000);
   await end();
+});
+
+it('counts an acknowledged report as a confirmation of the spec', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  api.unreachable = true;
+  api.tell(new Error('reset'));
+  await clock.advance(5000);
+  source.acknowledged(shadow, status);
+  await clock.advance(1000);
+  expect(source.view().specAgeMs).toBe(1000);
+  await end();
+});
+
+it('opens the stream of a node under way again at once when the server ends it, that of an idle one after a while', async () => {
+  const pauses: number[] = [];
+  for (const state of ['RebootedIntoUpdate', 'Idle'] as const) {
+    const { api, clock, end } = await follow({ ...shadow, spec: { state, version: '1.27.0' } });
+    api.tell({ type: 'end', reason: 'the apiserver is shutting down' });
+    const before = api.calls.length;
+    const endedAt = clock.monotonic();
+    while (api.calls.length === before) await clock.advance(10);
+    pauses.push(clock.monotonic() - endedAt);
+    await end();
+  }
+  expect(pauses[0]).toBeLessThan(300);
+  expect(pauses[1]).toBeGreaterThan(1000);
 });
 
 it('opens a stream again with pauses that grow to half a minute, and not all agents at once', async () => {

@@ -19,7 +19,10 @@ export interface ShadowSourceOptions {
   readonly random?: () => number;
 }
 
-/** A stream that the server ends is opened again within so long, spread over it: the server ends many at a time. */
+/**
+ * A stream that the server ends is opened again within so long, spread over it: the server ends many at a time. The few nodes that are being
+ * updated do not wait.
+ */
 const AFTER_END_MS = 2_000;
 
 /** Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. */
@@ -41,8 +44,8 @@ export class ShadowSource {
 
   view(): ShadowView {
     const { api, clock } = this.#options;
-    const streamSilentMs = this.#heardAt === undefined ? Infinity : clock.monotonic() - this.#heardAt;
-    return { shadow: this.#shadow, streamSilentMs, apiSilentMs: api.silentMs() };
+    const specAgeMs = clock.monotonic() - Math.max(this.#heardAt ?? -Infinity, this.#reportedAt);
+    return { shadow: this.#shadow, specAgeMs, apiSilentMs: api.silentMs() };
   }
 
   /** Takes the shadow that the apiserver answered when it acknowledged `status`. */
@@ -61,12 +64,15 @@ export class ShadowSource {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
-      const startedAt = clock.monotonic();
       const endedByServer = await this.#connect(signal);
-      if (clock.monotonic() - startedAt > PAUSES.stream.capMs) this.#backoff.reset();
-      const pause = this.#backoff.next() + (endedByServer ? this.#random() * AFTER_END_MS : 0);
-      await clock.sleep(pause, signal).catch(() => undefined);
+      await clock.sleep(this.#pause(endedByServer), signal).catch(() => undefined);
     }
+  }
+
+  #pause(endedByServer: boolean): number {
+    const state = this.#shadow?.spec.state ?? 'Idle';
+    const spread = endedByServer && state === 'Idle' ? this.#random() * AFTER_END_MS : 0;
+    return this.#backoff.next() + spread;
   }
 
   async #connect(signal: AbortSignal): Promise<boolean> {
@@ -100,6 +106,7 @@ export class ShadowSource {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
+        this.#backoff.reset();
         return true;
       case 'deleted':
         this.#shadow = undefined;

@@ -34,7 +34,7 @@ export interface Case {
   readonly bare?: boolean;
   readonly last?: LastOperation;
   readonly noShadow?: boolean;
-  readonly streamSilentMs?: number;
+  readonly specAgeMs?: number;
   readonly apiSilentMs?: number;
   readonly memory?: Partial<MemoryView>;
   readonly attempt?: Partial<Attempt>;
@@ -111,7 +111,7 @@ function hostOf({ update: seen = AVAILABLE, running = OLD }: Case): HostView {
 function observation(c: Case): Observation {
   return {
     shadow: c.noShadow === true ? undefined : shadowOf(c),
-    streamSilentMs: c.streamSilentMs ?? 0,
+    specAgeMs: c.specAgeMs ?? 0,
     apiSilentMs: c.apiSilentMs ?? 0,
     wallMs: WALL,
     nowMs: NOW,
