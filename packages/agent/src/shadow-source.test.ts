@@ -74,6 +74,17 @@ it('holds to what it has just reported, and later to what the stream says', asyn
   await end();
 });
 
+it('keeps what it has reported when the stream tells of the next spec before the answer comes', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  source.acknowledged(shadow, status);
+  const failed: ShadowStatus = { ...status, current_state: 'ErrorReset', crash_count: 1, observedGeneration: 2 };
+  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3, status: failed } });
+  await clock.advance(0);
+  source.acknowledged(shadow, failed);
+  expect(seen()).toEqual({ ...shadow, generation: 3, status: failed });
+  await end();
+});
+
 it('counts silence from the last message, and without end while no stream is connected', async () => {
   const { api, clock, source, end } = await follow(shadow);
   await clock.advance(5000);

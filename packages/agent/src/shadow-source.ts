@@ -48,10 +48,13 @@ export class ShadowSource {
     return { shadow: this.#shadow, specAgeMs, apiSilentMs: api.silentMs() };
   }
 
-  /** Takes the shadow that the apiserver answered when it acknowledged `status`. */
+  /**
+   * Takes the shadow that the apiserver answered when it acknowledged `status`. The stream may have told of a newer spec meanwhile, with the
+   * controller's answer to this very report: then that spec stays, and the status counts all the same.
+   */
   acknowledged(shadow: AgentShadow, status: AgentStatus): void {
-    if (this.#isOlder(shadow)) return;
-    this.#shadow = { ...shadow, status };
+    const newest = this.#isOlder(shadow) ? this.#shadow : undefined;
+    this.#shadow = { ...(newest ?? shadow), status };
     this.#reportedAt = this.#options.clock.monotonic();
   }
 
