@@ -1,0 +1,159 @@
+/** An agent with a stand-in host and a real apiserver on a real Kubernetes API; the tests write specs as the controller does. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+
+import { Agent } from '../../packages/agent/src/agent.ts';
+import { HostSocket } from '../../packages/agent/src/host-socket.ts';
+import { OperatorApiClient } from '../../packages/agent/src/operator-api.ts';
+import { systemClock } from '../../packages/shared/src/clock.ts';
+import type { BottlerocketShadow, ShadowState, ShadowStatus } from '../../packages/shared/src/shadow.ts';
+import { createAgent, installNamespace } from '../support/apiserver/cluster.ts';
+import type { Agent as AgentPod, Installation } from '../support/apiserver/cluster.ts';
+import { startApiserver } from '../support/apiserver/server.ts';
+import type { RunningApiserver } from '../support/apiserver/server.ts';
+import { makeServingCertificate } from '../support/certificates.ts';
+import type { Connection } from '../support/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
+import { eventually } from '../support/eventually.ts';
+import { BottlerocketHost } from '../support/host/host.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
+
+jest.setTimeout(60_000);
+
+const OLD = '1.26.0';
+const NEW = '1.27.0';
+const NAME = 'brupop-apiserver.test.svc';
+
+describe('an agent', () => {
+  let cluster: Connection;
+  let installation: Installation;
+  let folder: string;
+  let apiserver: RunningApiserver;
+  let pod: AgentPod;
+  let host: BottlerocketHost;
+  let stop: AbortController;
+  let running: Promise<void>;
+  let lines: readonly string[];
+
+  beforeAll(async () => {
+    cluster = connectSharedControlPlane();
+    installation = await installNamespace(cluster);
+  });
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'brupop-agent-'));
+    const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME], ipAddresses: ['127.0.0.1'] });
+    writeFileSync(join(folder, 'ca.crt'), tls.caCert);
+    writeFileSync(join(folder, 'tls.crt'), tls.cert);
+    writeFileSync(join(folder, 'tls.key'), tls.key);
+    const files = { tlsCertFile: join(folder, 'tls.crt'), tlsKeyFile: join(folder, 'tls.key') };
+    apiserver = await startApiserver(cluster, installation, files);
+    pod = await createAgent(cluster, installation.namespace);
+    writeFileSync(join(folder, 'token'), pod.token);
+    host = await BottlerocketHost.start({
+      socketPath: join(folder, 'api.sock'),
+      version: OLD,
+      repository: [OLD, NEW],
+      durations: { prepareMs: 50, bootMs: 50 },
+      onReboot: async ({ phase }) => (phase === 'down' ? stopAgent() : startAgent()),
+    });
+    startAgent();
+  });
+
+  afterEach(async () => {
+    await stopAgent();
+    await host.stop();
+    await apiserver.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  afterAll(async () => {
+    await cluster.close();
+  });
+
+  function startAgent(): void {
+    const clock = systemClock;
+    const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
+    const at = { host: '127.0.0.1', port: apiserver.port, serverName: NAME, ...files };
+    const api = new OperatorApiClient({ node: pod.node, apiserver: at, clock });
+    const socket = new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
+    const recorded = recordingLogger();
+    lines = recorded.lines;
+    stop = new AbortController();
+    running = new Agent({ host: socket, api, clock, log: recorded.log, checkIntervalMs: 10_000 }).run(stop.signal);
+  }
+
+  async function stopAgent(): Promise<void> {
+    stop.abort(new Error('the process ends'));
+    await running;
+  }
+
+  const shadowPath = (): string =>
+    `/apis/brupop.bottlerocket.aws/v2/namespaces/${installation.namespace}/bottlerocketshadows/brs-${pod.node}`;
+
+  const setSpec = async (state: ShadowState, version: string | null = NEW): Promise<void> => {
+    await cluster.api.patch(shadowPath(), { spec: { state, version } });
+  };
+
+  /** Waits until the shadow's status is like this. */
+  const reached = async (expected: object): Promise<ShadowStatus | undefined> =>
+    eventually(async () => {
+      const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
+      if (status?.observedGeneration !== metadata.generation) throw new Error(`not yet answered:\n${lines.join('')}`);
+      expect(status).toMatchObject(expected);
+      return status;
+    });
+
+  const node = async (): Promise<{ spec: { unschedulable?: boolean }; metadata: { annotations?: object } }> =>
+    cluster.api.get(`/api/v1/nodes/${pod.node}`);
+
+  it('takes its node through an update', async () => {
+    await reached({ current_state: 'Idle', current_version: OLD, target_version: NEW, crash_count: 0 });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({
+      current_state: 'StagedAndPerformedUpdate',
+      lastOperation: { operation: 'Stage', state: 'Succeeded' },
+    });
+    await setSpec('RebootedIntoUpdate');
+    const status = await reached({ current_state: 'RebootedIntoUpdate', current_version: NEW });
+    expect(status?.bootID).toBe(host.bootID);
+    expect(host.bootedVersions).toEqual([OLD, NEW]);
+    expect((await node()).spec.unschedulable ?? false).toBe(false);
+    await setSpec('MonitoringUpdate');
+    await reached({ current_state: 'MonitoringUpdate' });
+    await setSpec('Idle', null);
+    await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
+  });
+
+  it('reports a boot that fell back to the old version, and gives the node back', async () => {
+    await host.faults.set({ boot: { rollsBack: true } });
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await setSpec('RebootedIntoUpdate');
+    await reached({ current_state: 'ErrorReset', crash_count: 1, lastOperation: { errorCode: 'RolledBack' } });
+    await eventually(async () => expect((await node()).spec.unschedulable ?? false).toBe(false));
+    await setSpec('Idle', null);
+    await reached({ current_state: 'Idle', crash_count: 1, current_version: OLD, lastOperation: { state: 'Failed' } });
+    expect(host.reboots).toBe(1);
+  });
+
+  it('goes on where it was when it is killed again and again', async () => {
+    host.durations.prepareMs = 300;
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    for (let kills = 0; kills < 5; kills += 1) {
+      await systemClock.sleep(40);
+      await stopAgent();
+      startAgent();
+    }
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await setSpec('RebootedIntoUpdate');
+    const status = await reached({ current_state: 'RebootedIntoUpdate', current_version: NEW });
+    expect(status?.crash_count).toBe(0);
+    expect(host.history.filter(({ path }) => path === '/actions/prepare-update')).toHaveLength(1);
+  });
+});
