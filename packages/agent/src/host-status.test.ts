@@ -1,5 +1,13 @@
 import { HostError } from './host.ts';
-import { isActivated, isStaged, judgeCommand, parseUpdateStatus, parseVersion, sameVersion } from './host-status.ts';
+import {
+  isActivated,
+  isStaged,
+  judgeCommand,
+  parseUpdateStatus,
+  parseVersion,
+  sameVersion,
+  shorten,
+} from './host-status.ts';
 import type { Finished } from './host-status.ts';
 
 /** The status of a host that has staged 1.27.0, as a real one says it. */
@@ -135,4 +143,16 @@ it('judges a refresh that succeeded but does not offer the version', () => {
   );
   expect(judgeCommand({ command: 'refresh', before: undefined, status, version: '1.27.0' })).toBeUndefined();
   expect(judgeCommand({ command: 'refresh', before: undefined, status })).toBeUndefined();
+});
+
+it.each([
+  [
+    'several lines of the host become one',
+    'Starting update to 1.27.0\n  no space left\n',
+    100,
+    'Starting update to 1.27.0; no space left',
+  ],
+  ['a long text is cut, and shows it', '0123456789\nabc', 4, '0123…'],
+])('%s', (_, text, length, expected) => {
+  expect(shorten(text, length)).toBe(expected);
 });

@@ -82,10 +82,10 @@ function unexpected(field: string, expected: string, found: unknown): HostError 
   );
 }
 
-/** Cuts a text that somebody else wrote to `length` characters. */
+/** Cuts a text that somebody else wrote to `length` characters in one line: kubectl shows no second line of a column or an Event. */
 export function shorten(text: string, length: number): string {
-  const trimmed = text.trim();
-  return trimmed.length <= length ? trimmed : `${trimmed.slice(0, length)}…`;
+  const line = text.trim().replaceAll(/\s*\n\s*/gu, '; ');
+  return line.length <= length ? line : `${line.slice(0, length)}…`;
 }
 
 /** Versions are equal when their texts are, but for a leading `v`. */
