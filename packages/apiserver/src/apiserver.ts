@@ -133,7 +133,7 @@ function createParts({ options, metrics, caches, keys, ready }: Parts): ReturnTy
   const { config, client, clock, log, signal } = options;
   const { namespace, nodeName: ownNode, exclusionWaitMs } = config;
   const nodes = new Nodes({ client, clock, log, exclusionWaitMs });
-  const shadows = new Shadows({ client, nodes, namespace, clock, log });
+  const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
   const drainer = new Drainer({ client, nodes, clock, log, metrics });
   const count = (open: number): void => metrics.streams.set(open);
   const hub = new StreamHub({ ...caches, namespace, clock, count });

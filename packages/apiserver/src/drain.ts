@@ -71,12 +71,13 @@ export class Drainer {
     const watching = reflector.run(stop);
     try {
       await this.#synced(reflector, stop);
-      const orphaned = await this.#orphaned(reflector.list(), stop);
+      const daemonSets = new Map<string, boolean>();
+      const orphaned = await this.#orphaned(reflector.list(), daemonSets, stop);
       const pods = (): readonly DrainPod[] => podsToGo(reflector.list(), { orphaned, caller: identity.podUID });
       const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod, stop), clock, deadline });
       const unsubscribe = reflector.subscribe(() => pass.wake());
       const result = await pass.run(stop).finally(unsubscribe);
-      return result.remaining > 0 ? result : await this.#confirm(identity, result, stop);
+      return result.remaining > 0 ? result : await this.#confirm(identity, result, daemonSets, stop);
     } finally {
       end.abort();
       await watching;
@@ -97,20 +98,32 @@ export class Drainer {
     await reflector.waitSynced(AbortSignal.any([signal, limit.signal])).finally(cancel);
   }
 
-  /** The DaemonSets that are gone: nothing but a drain removes their pods. Any answer but "yes" or "no" ends the pass. */
-  async #orphaned(pods: readonly DrainPod[], signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const orphaned = new Set<string>();
-    for (const daemonSet of daemonSetsInQuestion(pods)) {
-      const [namespace = '', name = ''] = daemonSet.split('/');
-      const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
-      try {
-        await this.#options.client.request({ method: 'GET', path, signal });
-      } catch (error) {
-        if (!hasStatus(error, 404)) throw error;
-        orphaned.add(daemonSet);
-      }
+  /**
+   * The DaemonSets that are gone: nothing but a drain removes their pods. Any answer but "yes" or "no" ends the pass.
+   * @param known - what was asked in this pass already, by `namespace/name`: whether it exists
+   */
+  async #orphaned(
+    pods: readonly DrainPod[],
+    known: Map<string, boolean>,
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
+    const inQuestion = daemonSetsInQuestion(pods);
+    for (const daemonSet of inQuestion) {
+      if (!known.has(daemonSet)) known.set(daemonSet, await this.#exists(daemonSet, signal));
     }
-    return orphaned;
+    return new Set([...inQuestion].filter((daemonSet) => known.get(daemonSet) === false));
+  }
+
+  async #exists(daemonSet: string, signal: AbortSignal): Promise<boolean> {
+    const [namespace = '', name = ''] = daemonSet.split('/');
+    const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
+    try {
+      await this.#options.client.request({ method: 'GET', path, signal });
+      return true;
+    } catch (error) {
+      if (!hasStatus(error, 404)) throw error;
+      return false;
+    }
   }
 
   async #evict(pod: DrainPod, signal: AbortSignal): ReturnType<typeof evict> {
@@ -123,12 +136,17 @@ export class Drainer {
   }
 
   /** Asks once more, past every cache, before the host is rebooted. */
-  async #confirm(identity: Identity, result: DrainResult, signal: AbortSignal): Promise<DrainResult> {
+  async #confirm(
+    identity: Identity,
+    result: DrainResult,
+    daemonSets: Map<string, boolean>,
+    signal: AbortSignal,
+  ): Promise<DrainResult> {
     const query = { fieldSelector: `spec.nodeName=${identity.node}` };
     const { client, nodes } = this.#options;
     const list = await client.request<{ items: unknown[] }>({ method: 'GET', path: corePath('pods'), query, signal });
     const pods = list.items.map((raw) => slimPod(raw));
-    const orphaned = await this.#orphaned(pods, signal);
+    const orphaned = await this.#orphaned(pods, daemonSets, signal);
     const remaining = podsToGo(pods, { orphaned, caller: identity.podUID }).length;
     const cordoned = isCordoned(await nodes.read(identity, signal));
     return { ...result, remaining, done: remaining === 0 && cordoned };

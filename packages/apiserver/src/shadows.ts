@@ -6,6 +6,7 @@ import { hasStatus } from '@brupop/shared/kube-error';
 import { crPath } from '@brupop/shared/kube-paths';
 import type { Logger } from '@brupop/shared/log';
 import type { StatusReport } from '@brupop/shared/operator-api';
+import type { Reflector } from '@brupop/shared/reflector';
 import type { AgentStatus, BottlerocketShadow } from '@brupop/shared/shadow';
 
 import type { Identity } from './auth/authenticator.ts';
@@ -23,6 +24,8 @@ const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 export interface ShadowsOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
+  /** The shadows as the watch knows them. */
+  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -73,8 +76,10 @@ export class Shadows {
   async writeStatus(node: string, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
     const { clock } = this.#options;
     const retry = backoff(WRITE_RETRY);
+    let known = this.#options.cache.get(shadowName(node), this.#options.namespace);
     for (let attempt = 1; ; attempt += 1) {
-      const { metadata } = await this.read(node, signal);
+      const { metadata } = known?.metadata.uid === report.shadowUID ? known : await this.read(node, signal);
+      known = undefined;
       if (metadata.uid !== report.shadowUID)
         throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${report.shadowUID}`);
       try {
@@ -86,7 +91,10 @@ export class Shadows {
     }
   }
 
-  /** The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). */
+  /**
+   * The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). So a shadow from
+   * the cache will do at first: when it is not the newest, the write conflicts.
+   */
   #applyStatus(node: string, resourceVersion: string, status: AgentStatus, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status: ownFields(status) };
