@@ -26,7 +26,7 @@ describe('a drain pass', () => {
   beforeAll(async () => {
     cluster = connectSharedControlPlane();
     installation = await installNamespace(cluster);
-    apiserver = await startApiserver(cluster, installation);
+    apiserver = await startApiserver(cluster, installation, { exclusionWaitMs: 60_000 });
   });
 
   beforeEach(async () => {
@@ -184,7 +184,7 @@ describe('a drain pass', () => {
   });
 
   it('is refused on the node that the replica runs on, on a connection that ends', async () => {
-    const own = await startApiserver(cluster, installation, { nodeName: agent.node });
+    const own = await startApiserver(cluster, installation, { nodeName: agent.node, exclusionWaitMs: 60_000 });
     for (const action of ['drain', 'load-balancer-exclusion'] as const) {
       const { status, code, headers } = await own.client.act(agent, action, reference);
       expect([status, code, headers['connection']]).toEqual([421, 'ReplicaOnSameNode', 'close']);
