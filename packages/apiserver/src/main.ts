@@ -1,3 +1,4 @@
+import { APISERVER } from '@brupop/shared/constants';
 import { createKubeClient } from '@brupop/shared/kube';
 import { createRegistry } from '@brupop/shared/metrics';
 import { run } from '@brupop/shared/run';
@@ -6,12 +7,12 @@ import { runApiserver } from './apiserver.ts';
 import { readConfig } from './config.ts';
 
 run(
-  'apiserver',
+  APISERVER,
   async ({ signal, log, clock, env }) => {
     const config = readConfig(env);
-    const client = await createKubeClient({ userAgent: 'brupop-apiserver', clock, log, access: config.access });
+    const client = await createKubeClient({ userAgent: APISERVER, clock, log, access: config.access });
     try {
-      await runApiserver({ config, client, clock, log, registry: createRegistry('apiserver'), signal });
+      await runApiserver({ config, client, clock, log, registry: createRegistry(APISERVER), signal });
     } finally {
       await client.close();
     }

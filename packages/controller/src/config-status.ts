@@ -79,7 +79,12 @@ export function statusOf(
   return { observedGeneration: generation, conditions, nodes: counts };
 }
 
-type NewCondition = Omit<Condition, 'lastTransitionTime'>;
+/** Reasons of the conditions of a BrupopConfig. `docs/runbook.md` explains each. */
+export const CONFIG_REASONS = ['InUse', 'InvalidConfiguration', 'Paused', 'NotPaused'] as const;
+
+interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
+  readonly reason: (typeof CONFIG_REASONS)[number];
+}
 
 function ready({ problem }: FleetSettings): NewCondition {
   if (problem === undefined) {

@@ -11,7 +11,15 @@ import type { Metrics } from './metrics.ts';
 import type { NodeView } from './node-view.ts';
 import type { ShadowView } from './shadow-view.ts';
 
-export type EventReason = 'UpdateStarted' | 'UpdateSucceeded' | 'UpdateFailed' | 'DeadlineExceeded' | 'Restored';
+/** `docs/runbook.md` explains each. */
+export const EVENT_REASONS = [
+  'UpdateStarted',
+  'UpdateSucceeded',
+  'UpdateFailed',
+  'DeadlineExceeded',
+  'Restored',
+] as const;
+export type EventReason = (typeof EVENT_REASONS)[number];
 
 /** Something that happened to a node. */
 export interface Occurrence {

@@ -1,19 +1,21 @@
-/** Reasons of the Progressing condition of a shadow, and of waiting in the metrics. */
-export type Reason =
-  | 'UpToDate'
-  | 'Updating'
-  | 'Paused'
-  | 'InvalidConfig'
-  | 'UnreadableVersion'
-  | 'NodeNotReady'
-  | 'CordonedByOthers'
-  | 'RestorePending'
-  | 'Backoff'
-  | 'NotRetried'
-  | 'SpecRefused'
-  | 'WaitingForCapacity'
-  | 'AgentNotResponding'
-  | 'DeadlineExceeded';
+/** Reasons of the Progressing condition of a shadow, and of waiting in the metrics. `docs/runbook.md` explains each. */
+export const REASONS = [
+  'UpToDate',
+  'Updating',
+  'Paused',
+  'InvalidConfig',
+  'UnreadableVersion',
+  'NodeNotReady',
+  'CordonedByOthers',
+  'RestorePending',
+  'Backoff',
+  'NotRetried',
+  'SpecRefused',
+  'WaitingForCapacity',
+  'AgentNotResponding',
+  'DeadlineExceeded',
+] as const;
+export type Reason = (typeof REASONS)[number];
 
 /** Why a node does not begin an update. */
 export interface Wait {

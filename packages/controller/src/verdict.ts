@@ -20,9 +20,9 @@ export function upToDate(version: string): Verdict {
   return verdict('False', 'UpToDate', `Runs ${version}, the version that the host is offered`);
 }
 
-/** The message stays the same for the whole update, so that an update costs few writes; `spec.state` names the step. */
+/** The message stays the same for the whole update, so that an update costs few writes. */
 export function updating(version: string): Verdict {
-  return verdict('True', 'Updating', `Updates to ${version}; spec.state names the step`);
+  return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
 }
 
 /** Held back by a gate. */
