@@ -57,12 +57,12 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'Succeeded',
   ],
   'staging without a result is called off at its deadline': [
-    next({ spec: underWay('StagedAndPerformedUpdate', 30 * MINUTE), status: { current_state: 'Idle' } }),
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE), status: { current_state: 'Idle' } }),
     'Idle',
     'Cancelled',
   ],
   'staging that is reported at its deadline counts': [
-    next({ spec: underWay('StagedAndPerformedUpdate', 30 * MINUTE) }),
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
     'RebootedIntoUpdate',
     'Advanced',
   ],

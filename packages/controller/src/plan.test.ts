@@ -86,7 +86,7 @@ const reasons: Record<string, [Plan, string | undefined]> = {
     'Updating',
   ],
   'a node whose staging is called off says so': [
-    planOf([aMember('a', {}, { ...stuckReboot, spec: underWay('StagedAndPerformedUpdate', 31 * MINUTE) })]),
+    planOf([aMember('a', {}, { ...stuckReboot, spec: underWay('StagedAndPerformedUpdate', 51 * MINUTE) })]),
     'DeadlineExceeded',
   ],
   'a node that has just ended keeps what it said': [

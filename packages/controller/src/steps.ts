@@ -7,11 +7,12 @@ const MINUTE_MS = 60_000;
 
 /**
  * How long a node may take for what its spec calls for, until it counts as stuck. The agent has shorter limits of its own and reports
- * which one was hit; these hold when no report comes. RebootedIntoUpdate: 30 min drain, 15 min reboot and as much margin.
+ * which one was hit; these hold when no report comes. StagedAndPerformedUpdate: 45 min
+ * there. RebootedIntoUpdate: 30 min drain, 10 min activation, 15 min reboot there.
  */
 export const STEP_LIMITS_MS: Readonly<Record<ShadowState, number>> = {
   Idle: 5 * MINUTE_MS,
-  StagedAndPerformedUpdate: 30 * MINUTE_MS,
+  StagedAndPerformedUpdate: 50 * MINUTE_MS,
   RebootedIntoUpdate: 60 * MINUTE_MS,
   MonitoringUpdate: 30 * MINUTE_MS,
   ErrorReset: 5 * MINUTE_MS,
