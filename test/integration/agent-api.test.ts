@@ -8,8 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { ApiError } from '../../packages/agent/src/api-error.ts';
-import { OperatorApiClient } from '../../packages/agent/src/operator-api.ts';
+import { ApiError } from '../../packages/agent/src/operator-api/api-error.ts';
+import { OperatorApiClient } from '../../packages/agent/src/operator-api/operator-api.ts';
 import type { Clock } from '../../packages/shared/src/clock.ts';
 import { systemClock } from '../../packages/shared/src/clock.ts';
 import type { StreamMessage } from '../../packages/shared/src/operator-api.ts';

@@ -4,10 +4,10 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { HostError } from '../../packages/agent/src/host.ts';
-import type { UpdateCommand, UpdateStatus } from '../../packages/agent/src/host.ts';
-import { HostSocket } from '../../packages/agent/src/host-socket.ts';
-import { isActivated, isStaged } from '../../packages/agent/src/host-status.ts';
+import { HostError } from '../../packages/agent/src/host/host.ts';
+import type { UpdateCommand, UpdateStatus } from '../../packages/agent/src/host/host.ts';
+import { HostSocket } from '../../packages/agent/src/host/host-socket.ts';
+import { isActivated, isStaged } from '../../packages/agent/src/host/host-status.ts';
 import type { Clock } from '../../packages/shared/src/clock.ts';
 import { systemClock } from '../../packages/shared/src/clock.ts';
 import { BottlerocketHost } from '../support/host/host.ts';

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { jest } from '@jest/globals';
 
 import { Agent } from '../../packages/agent/src/agent.ts';
-import { HostSocket } from '../../packages/agent/src/host-socket.ts';
-import { OperatorApiClient } from '../../packages/agent/src/operator-api.ts';
+import { HostSocket } from '../../packages/agent/src/host/host-socket.ts';
+import { OperatorApiClient } from '../../packages/agent/src/operator-api/operator-api.ts';
 import { systemClock } from '../../packages/shared/src/clock.ts';
 import type { BottlerocketShadow, ShadowState, ShadowStatus } from '../../packages/shared/src/shadow.ts';
 import { createAgent, installNamespace } from '../support/apiserver/cluster.ts';

@@ -3,12 +3,12 @@ import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
 
 import type { Action } from './action.ts';
-import type { Host, UpdateCommand, UpdateStatus } from './host.ts';
-import { HostError } from './host.ts';
-import { commandError, judgeCommand } from './host-status.ts';
+import type { Host, UpdateCommand, UpdateStatus } from './host/host.ts';
+import { HostError } from './host/host.ts';
+import { commandError, judgeCommand } from './host/host-status.ts';
 import { COMMAND_LIMITS, LIMITS } from './limits.ts';
 import type { Observation } from './observe.ts';
-import type { OperatorApi } from './operator-api.ts';
+import type { OperatorApi } from './operator-api/operator-api.ts';
 
 export interface Hands {
   readonly host: Host;

@@ -1,6 +1,6 @@
 import type { AgentStatus } from '@brupop/shared/shadow';
 
-import type { UpdateCommand } from './host.ts';
+import type { UpdateCommand } from './host/host.ts';
 
 /** The one thing that the agent does next, and why. */
 export type Action = { readonly reason: string } & (

@@ -5,10 +5,10 @@ import type { AgentShadow } from '@brupop/shared/operator-api';
 import type { ShadowSpec } from '@brupop/shared/shadow';
 
 import { Agent } from './agent.ts';
-import { ApiError } from './api-error.ts';
-import { FakeHost } from './fake-host.ts';
-import { FakeOperatorApi } from './fake-operator-api.ts';
-import { HostError } from './host.ts';
+import { ApiError } from './operator-api/api-error.ts';
+import { FakeHost } from './host/fake-host.ts';
+import { FakeOperatorApi } from './operator-api/fake-operator-api.ts';
+import { HostError } from './host/host.ts';
 
 const MINUTE = 60_000;
 const OLD = '1.26.0';

@@ -7,14 +7,14 @@ import type { AgentShadow } from '@brupop/shared/operator-api';
 import type { Deed } from './act.ts';
 import { act } from './act.ts';
 import type { Action } from './action.ts';
-import { decide } from './decide.ts';
-import type { Host } from './host.ts';
+import { decide } from './decide/decide.ts';
+import type { Host } from './host/host.ts';
 import { COMMAND_LIMITS, LIMITS } from './limits.ts';
 import { Memory } from './memory.ts';
 import type { Observation } from './observe.ts';
 import { observe } from './observe.ts';
-import type { OperatorApi } from './operator-api.ts';
-import { ShadowSource } from './shadow-source.ts';
+import type { OperatorApi } from './operator-api/operator-api.ts';
+import { ShadowSource } from './operator-api/shadow-source.ts';
 
 export interface AgentOptions {
   readonly host: Host;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '@brupop/shared/errors';
 import type { Operation } from '@brupop/shared/shadow';
 
-import type { UpdateCommand } from './host.ts';
+import type { UpdateCommand } from './host/host.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

@@ -4,8 +4,8 @@ import { run } from '@brupop/shared/run';
 
 import { Agent } from './agent.ts';
 import { agentConfig } from './config.ts';
-import { HostSocket } from './host-socket.ts';
-import { OperatorApiClient } from './operator-api.ts';
+import { HostSocket } from './host/host-socket.ts';
+import { OperatorApiClient } from './operator-api/operator-api.ts';
 
 run(AGENT, async ({ signal, log, clock, env }) => {
   const config = agentConfig(env);

@@ -5,11 +5,11 @@ import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/operator-api';
 
 import type { Action } from './action.ts';
-import { HostError } from './host.ts';
+import { HostError } from './host/host.ts';
 import type { Pause } from './limits.ts';
 import { PAUSES } from './limits.ts';
 import type { Observation } from './observe.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError } from './operator-api/api-error.ts';
 
 /** Not before this time (monotonic milliseconds). */
 export interface Pacing {

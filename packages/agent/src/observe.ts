@@ -3,8 +3,8 @@ import { messageOf } from '@brupop/shared/errors';
 import type { ErrorCode } from '@brupop/shared/errors';
 import type { AgentShadow } from '@brupop/shared/operator-api';
 
-import type { Host, UpdateStatus } from './host.ts';
-import { HostError } from './host.ts';
+import type { Host, UpdateStatus } from './host/host.ts';
+import { HostError } from './host/host.ts';
 
 /** What the host's update status shows. */
 export type UpdateView =

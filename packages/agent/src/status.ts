@@ -1,8 +1,8 @@
 import { rfc3339 } from '@brupop/shared/clock';
 import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/shadow';
 
-import type { UpdateStatus } from './host.ts';
-import { sameVersion } from './host-status.ts';
+import type { UpdateStatus } from './host/host.ts';
+import { sameVersion } from './host/host-status.ts';
 
 /** True when the shadow says already what the agent would report; what others write into the status does not count. */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {

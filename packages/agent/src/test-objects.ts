@@ -6,8 +6,8 @@ import type { AgentShadow } from '@brupop/shared/operator-api';
 import type { LastOperation, Operation, OperationState, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
 
 import type { Action } from './action.ts';
-import { decide } from './decide.ts';
-import type { CommandRecord, UpdateCommand, UpdateState, UpdateStatus } from './host.ts';
+import { decide } from './decide/decide.ts';
+import type { CommandRecord, UpdateCommand, UpdateState, UpdateStatus } from './host/host.ts';
 import type { Attempt, MemoryView } from './memory.ts';
 import { freshAttempt } from './memory.ts';
 import type { HostView, Observation, UpdateView } from './observe.ts';

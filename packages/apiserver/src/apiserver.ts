@@ -18,16 +18,16 @@ import { Authenticator } from './auth/authenticator.ts';
 import { SigningKeys, fetchKeys } from './auth/keys.ts';
 import { reviewToken } from './auth/token-review.ts';
 import type { Config } from './config.ts';
-import { Drainer } from './drain.ts';
+import { Drainer } from './drain/drain.ts';
 import { Metrics } from './metrics.ts';
-import { Nodes } from './nodes.ts';
+import { Nodes } from './nodes/nodes.ts';
 import { RateLimit } from './rate-limit.ts';
 import { Routes } from './routes.ts';
 import { close, createHttpsServer, listen, secureContext } from './server.ts';
-import { slimShadow } from './shadow-policy.ts';
-import type { SlimShadow } from './shadow-policy.ts';
-import { Shadows } from './shadows.ts';
-import { StreamHub } from './stream-hub.ts';
+import { slimShadow } from './shadows/shadow-policy.ts';
+import type { SlimShadow } from './shadows/shadow-policy.ts';
+import { Shadows } from './shadows/shadows.ts';
+import { StreamHub } from './shadows/stream-hub.ts';
 import { TlsFiles } from './tls-files.ts';
 
 export interface ApiserverOptions {

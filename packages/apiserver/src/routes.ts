@@ -4,14 +4,14 @@ import type { Reflector } from '@brupop/shared/reflector';
 
 import { readSpecReference, readStatusReport } from './bodies.ts';
 import type { Call } from './calls.ts';
-import type { Drainer } from './drain.ts';
+import type { Drainer } from './drain/drain.ts';
 import { Failure } from './failure.ts';
-import type { Nodes } from './nodes.ts';
-import { httpSink } from './http-sink.ts';
-import { agentShadow, requireReboot } from './shadow-policy.ts';
-import type { SlimShadow } from './shadow-policy.ts';
-import type { Shadows } from './shadows.ts';
-import type { StreamHub } from './stream-hub.ts';
+import type { Nodes } from './nodes/nodes.ts';
+import { httpSink } from './shadows/http-sink.ts';
+import { agentShadow, requireReboot } from './shadows/shadow-policy.ts';
+import type { SlimShadow } from './shadows/shadow-policy.ts';
+import type { Shadows } from './shadows/shadows.ts';
+import type { StreamHub } from './shadows/stream-hub.ts';
 
 export interface RoutesOptions {
   readonly shadows: Shadows;

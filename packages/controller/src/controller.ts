@@ -2,17 +2,17 @@ import type { Clock } from '@brupop/shared/clock';
 import type { KubeClient } from '@brupop/shared/kube';
 import type { Logger } from '@brupop/shared/log';
 import { Loop } from '@brupop/shared/loop';
-import type { Cluster } from './cluster.ts';
-import { ConfigStatus } from './config-status.ts';
-import { Events } from './events.ts';
+import type { Cluster } from './cluster/cluster.ts';
+import { ConfigStatus } from './write/config-status.ts';
+import { Events } from './write/events.ts';
 import type { Metrics } from './metrics.ts';
-import type { Plan } from './plan.ts';
-import { plan } from './plan.ts';
-import { Publisher } from './publish.ts';
-import { Restorer } from './restore.ts';
-import type { Snapshot } from './snapshot.ts';
-import { SpecWriter, specKey } from './write-specs.ts';
-import { Writes } from './writes.ts';
+import type { Plan } from './decide/plan.ts';
+import { plan } from './decide/plan.ts';
+import { Publisher } from './write/publish.ts';
+import { Restorer } from './write/restore.ts';
+import type { Snapshot } from './cluster/snapshot.ts';
+import { SpecWriter, specKey } from './write/write-specs.ts';
+import { Writes } from './write/writes.ts';
 
 export interface ControllerOptions {
   readonly client: KubeClient;

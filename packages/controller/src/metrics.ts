@@ -1,8 +1,8 @@
 import type { Registry } from 'prom-client';
 import { Counter, Gauge, Histogram } from 'prom-client';
-import { isManaged } from './node-view.ts';
-import type { Plan } from './plan.ts';
-import type { Member, Snapshot } from './snapshot.ts';
+import { isManaged } from './cluster/node-view.ts';
+import type { Plan } from './decide/plan.ts';
+import type { Member, Snapshot } from './cluster/snapshot.ts';
 
 export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'shadow_delete' | 'event';
 export type WriteResult = 'ok' | 'conflict' | 'error' | 'dropped';

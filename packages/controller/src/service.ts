@@ -4,7 +4,7 @@ import { createKubeClient } from '@brupop/shared/kube';
 import { LeaseElection } from '@brupop/shared/lease';
 import { createRegistry, metricsOf } from '@brupop/shared/metrics';
 import type { RunContext } from '@brupop/shared/run';
-import { Cluster } from './cluster.ts';
+import { Cluster } from './cluster/cluster.ts';
 import type { ControllerConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { Metrics } from './metrics.ts';

@@ -2,9 +2,9 @@
 import { rfc3339 } from '@brupop/shared/clock';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/constants';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
-import type { NodeView } from './node-view.ts';
-import type { ShadowView } from './shadow-view.ts';
-import type { Member, Snapshot } from './snapshot.ts';
+import type { NodeView } from './cluster/node-view.ts';
+import type { ShadowView } from './cluster/shadow-view.ts';
+import type { Member, Snapshot } from './cluster/snapshot.ts';
 
 export const NOW = 1_800_000_000_000;
 export const MINUTE = 60_000;

@@ -5,7 +5,7 @@ import type { Clock } from '@brupop/shared/clock';
 import { BoundedMap } from '../bounded-map.ts';
 import { Failure } from '../failure.ts';
 import type { RateLimit } from '../rate-limit.ts';
-import { Slots } from '../slots.ts';
+import { Slots } from '../drain/slots.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
 import { checkClaims } from './claims.ts';
 import type { AgentClaims } from './claims.ts';

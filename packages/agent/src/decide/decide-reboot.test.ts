@@ -1,0 +1,226 @@
+import { rfc3339 } from '@brupop/shared/clock';
+
+import {
+  MINUTE,
+  NOW,
+  NEW,
+  BOOT,
+  record,
+  update,
+  AVAILABLE,
+  STAGED,
+  READY,
+  UNINITIALIZED,
+  LOCKED,
+  step,
+  failed,
+  words,
+  decided,
+  error,
+} from '../test-objects.ts';
+import type { Case, Cases } from '../test-objects.ts';
+
+const reboot = {
+  spec: 'RebootedIntoUpdate',
+  update: STAGED,
+  status: { current_state: 'StagedAndPerformedUpdate' },
+} as const;
+const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
+
+const held = {
+  done: false,
+  evicted: 0,
+  remaining: 1,
+  blockedBy: [
+    { pod: 'shop/web-1', reason: 'DisruptionBudget', message: 'the budget web needs 3 healthy pods and has 3' },
+  ],
+} as const;
+const heldMessage =
+  '1 pod is still on the node; held up by shop/web-1 (DisruptionBudget: the budget web needs 3 healthy pods and has 3)';
+
+const cases: Cases = {
+  'reboot: the drain is written down before anything is disturbed': [
+    { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: load balancers come first': [{ ...reboot, last: step('Drain') }, 'exclude'],
+  'reboot: nothing is evicted before they are ready': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: then the node is drained': [{ ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW } }, 'drain'],
+  'reboot: passes are paced': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: what a drain waits for is said': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: and said once': [
+    {
+      ...reboot,
+      last: { ...step('Drain'), message: heldMessage },
+      attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 },
+    },
+    'wait',
+  ],
+  'reboot: a drain has a time limit': [
+    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }) },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: the activation is written down before it is done': [
+    { ...reboot, last: step('Drain'), attempt: empty },
+    'report StagedAndPerformedUpdate, Activate Processing',
+  ],
+  'reboot: a drained node is activated': [{ ...reboot, last: step('Activate'), attempt: empty }, 'activate'],
+  'reboot: a drain of a while ago is made sure of before the activation': [
+    { ...reboot, last: step('Activate'), attempt: { excludedUntil: 0, drainedAt: NOW - 2 * MINUTE } },
+    'drain',
+  ],
+  'reboot: the reboot is written down before it is asked for': [
+    { ...reboot, update: READY, last: step('Activate'), attempt: empty },
+    'report StagedAndPerformedUpdate, Reboot Processing',
+  ],
+  'reboot: an activated host is rebooted': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: empty },
+    'reboot',
+  ],
+  'reboot: a new process drains before it reboots': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0 } },
+    'drain',
+  ],
+  'reboot: no reboot without a stream that confirms the spec': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: empty, specAgeMs: Infinity },
+    'wait',
+  ],
+  'reboot: never while a command runs': [{ ...reboot, update: LOCKED, last: step('Reboot'), attempt: empty }, 'wait'],
+  'reboot: a host that was asked is given time': [
+    {
+      ...reboot,
+      update: READY,
+      last: step('Reboot'),
+      attempt: empty,
+      memory: { reboot: { atMs: NOW - MINUTE, bootID: BOOT } },
+    },
+    'wait',
+  ],
+  'reboot: a host that stays up is asked again': [
+    {
+      ...reboot,
+      update: READY,
+      last: step('Reboot'),
+      attempt: empty,
+      memory: { reboot: { atMs: NOW - 5 * MINUTE, bootID: BOOT } },
+    },
+    'reboot',
+  ],
+  'reboot: a host that never goes down fails it': [
+    { ...reboot, update: READY, last: step('Reboot', { agoMs: 16 * MINUTE }), attempt: empty },
+    'report ErrorReset, Reboot Failed RebootTimedOut',
+  ],
+  'reboot: an inhibitor that stays fails it': [
+    {
+      ...reboot,
+      update: READY,
+      last: step('Reboot'),
+      attempt: { ...empty, error: error('RebootRefused'), counts: { RebootRefused: 5 } },
+    },
+    'report ErrorReset, Reboot Failed RebootRefused',
+  ],
+  'reboot: an activation that failed fails it': [
+    {
+      ...reboot,
+      update: update('Staged', record('activate', 'not marked valid', false)),
+      last: step('Activate'),
+      attempt: { ...empty, error: error('ActivateFailed'), counts: { ActivateFailed: 1 } },
+    },
+    'report ErrorReset, Activate Failed ActivateFailed',
+  ],
+  'reboot: nothing is disturbed for an image that is not there': [
+    { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an image that is lost during the drain is not activated': [
+    { ...reboot, update: update('Staged', record('refresh')), last: step('Drain'), attempt: empty },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an activation that is not ours is not trusted': [
+    { ...reboot, update: READY, last: step('Drain'), attempt: empty },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an activation of another version is not booted': [
+    {
+      ...reboot,
+      update: update('Ready', record('activate'), { staged: { version: '1.28.0', nextToBoot: true } }),
+      last: step('Reboot'),
+      attempt: empty,
+    },
+    'report ErrorReset, Reboot Failed StagedImageLost',
+  ],
+  'reboot: a reboot before the activation loses the image (trap 5)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Drain', { boot: 'boot-1' }) },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: the old version after the reboot is a rollback (trap 8)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Reboot', { boot: 'boot-1' }) },
+    'report ErrorReset, Reboot Failed RolledBack',
+  ],
+  'reboot: the old version after an activation is a rollback too (trap 7)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
+    'report ErrorReset, Activate Failed RolledBack',
+  ],
+  'reboot: any third version after the reboot needs a person': [
+    { ...reboot, update: UNINITIALIZED, running: '1.28.0', last: step('Reboot', { boot: 'boot-1' }) },
+    'report ErrorReset, Reboot Failed WrongVersionBooted',
+  ],
+  'reboot: the new version gives the Node back first': [
+    { ...reboot, update: UNINITIALIZED, running: NEW, last: step('Reboot', { boot: 'boot-1' }) },
+    'restore',
+  ],
+  'reboot: then it is reached': [
+    {
+      ...reboot,
+      update: UNINITIALIZED,
+      running: NEW,
+      last: step('Reboot', { boot: 'boot-1' }),
+      attempt: { restored: true },
+    },
+    'report RebootedIntoUpdate, Restore Succeeded',
+  ],
+  'reboot: reached is said once': [
+    {
+      ...reboot,
+      update: UNINITIALIZED,
+      running: NEW,
+      last: step('Restore', { state: 'Succeeded' }),
+      status: { current_state: 'RebootedIntoUpdate', current_version: NEW },
+    },
+    'wait',
+  ],
+  'reboot: a failed attempt does not begin again': [
+    { ...reboot, last: failed('DrainTimedOut'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
+    'wait',
+  ],
+};
+
+it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
+  expect(words(decided(given))).toBe(expected);
+});
+
+it('resets the count of failures only when the new version runs', () => {
+  const given: Case = {
+    ...reboot,
+    running: NEW,
+    update: UNINITIALIZED,
+    status: { crash_count: 2, state_transition_failure_timestamp: rfc3339(0) },
+    attempt: { restored: true },
+  };
+  const expected = {
+    crash_count: 0,
+    state_transition_failure_timestamp: null,
+    current_version: NEW,
+    target_version: NEW,
+  };
+  expect(decided(given)).toMatchObject({ status: expected });
+});

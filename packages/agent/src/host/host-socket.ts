@@ -1,0 +1,115 @@
+import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
+
+import type { Clock } from '@brupop/shared/clock';
+
+import type { Answer } from '../exchange.ts';
+import { exchange } from '../exchange.ts';
+import type { Host, HostErrorKind, UpdateCommand, UpdateStatus } from './host.ts';
+import { HostError } from './host.ts';
+import { parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
+import { LIMITS } from '../limits.ts';
+
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+export interface HostSocketOptions {
+  readonly socketPath: string;
+  readonly bootIDFile: string;
+  readonly clock: Clock;
+}
+
+interface Call {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly limitMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Beginnings of error texts by which kinds of errors are told; statuses alone do not tell them. */
+const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostErrorKind])[] = [
+  [423, '', 'locked'],
+  [408, '', 'silent'],
+  [404, 'Update status is uninitialized', 'uninitialized'],
+  [500, 'Unable to start the update dispatcher: No such file', 'unsupported'],
+  [500, 'Update dispatcher failed', 'unreadable'],
+  [500, 'Failed to parse update status', 'unreadable'],
+  [500, 'Unable to open update lock file', 'unreadable'],
+];
+
+/** The host API behind its Unix socket. One connection per call: an idle one would hold up the host's shutdown by 5 s. */
+export class HostSocket implements Host {
+  readonly #options: HostSocketOptions;
+
+  constructor(options: HostSocketOptions) {
+    this.#options = options;
+  }
+
+  async version(signal: AbortSignal): Promise<string> {
+    return parseVersion(await this.#call({ method: 'GET', path: '/os', limitMs: LIMITS.hostCall, signal }));
+  }
+
+  async updateStatus(signal: AbortSignal): Promise<UpdateStatus> {
+    const call = { method: 'GET', path: '/updates/status', limitMs: LIMITS.hostCall, signal } as const;
+    return parseUpdateStatus(await this.#call(call));
+  }
+
+  async start(command: UpdateCommand, signal: AbortSignal): Promise<void> {
+    const path = `/actions/${command === 'refresh' ? 'refresh-updates' : `${command}-update`}`;
+    await this.#call({ method: 'POST', path, limitMs: LIMITS.hostCall, signal });
+  }
+
+  async reboot(signal: AbortSignal): Promise<void> {
+    const call = { method: 'POST', path: '/actions/reboot', limitMs: LIMITS.rebootCall, signal } as const;
+    try {
+      await this.#call(call);
+    } catch (error) {
+      if (!isInconclusive(error) || signal.aborted) throw error;
+    }
+  }
+
+  /** Read without the thread pool, whose threads would only cost memory. */
+  async bootID(): Promise<string> {
+    return readFileSync(this.#options.bootIDFile, 'utf8').trim();
+  }
+
+  async #call(call: Call): Promise<string> {
+    const name = `${call.method} ${call.path}`;
+    let answer;
+    try {
+      answer = await this.#exchange(call);
+    } catch (error) {
+      const kind = isRefused(error) ? 'refused' : 'silent';
+      throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
+    }
+    if (answer.status >= 200 && answer.status < 300) return answer.body;
+    throw new HostError(kindOf(answer), `${name}: ${answer.status} ${shorten(answer.body, 500)}`);
+  }
+
+  #exchange({ method, path, limitMs, signal }: Call): Promise<Answer> {
+    const { socketPath, clock } = this.#options;
+    const headers = { host: 'localhost', connection: 'close', ...(method === 'POST' ? { 'content-length': 0 } : {}) };
+    const sent = request({ socketPath, method, path, headers, agent: false, signal });
+    return exchange({ request: sent, limitMs, maxBytes: MAX_ANSWER_BYTES }, clock);
+  }
+}
+
+function kindOf({ status, body }: Answer): HostErrorKind {
+  if (status === 404 && body === '') return 'unsupported';
+  const known = TEXTS.find(([code, prefix]) => code === status && body.startsWith(prefix));
+  return known?.[2] ?? 'answer';
+}
+
+function isRefused(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === 'ECONNREFUSED' || code === 'ENOENT';
+}
+
+/**
+ * Whether the host may be rebooting in spite of this error: a connection that broke, or a systemctl that the shutdown itself ended.
+ * A systemctl that ran to its end and says no (exit code 1, an inhibitor) or could not be started is a refusal.
+ */
+function isInconclusive(error: unknown): boolean {
+  if (!(error instanceof HostError)) return false;
+  if (error.kind === 'silent') return true;
+  return error.kind === 'answer' && error.message.includes('Failed to reboot') && !/exit code: 1\b/.test(error.message);
+}

@@ -1,0 +1,139 @@
+import type { Backoff } from '@brupop/shared/backoff';
+import { backoff } from '@brupop/shared/backoff';
+import type { Clock } from '@brupop/shared/clock';
+import { messageOf } from '@brupop/shared/errors';
+import type { Logger } from '@brupop/shared/log';
+import type { AgentShadow, StreamMessage } from '@brupop/shared/operator-api';
+import type { AgentStatus } from '@brupop/shared/shadow';
+
+import { LIMITS, PAUSES } from '../limits.ts';
+import type { ShadowView } from '../observe.ts';
+import type { OperatorApi } from './operator-api.ts';
+
+export interface ShadowSourceOptions {
+  readonly api: Pick<OperatorApi, 'ensure' | 'stream' | 'silentMs'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called when the shadow has come, changed or gone. */
+  readonly changed: () => void;
+  readonly random?: () => number;
+}
+
+/**
+ * A stream that the server ends is opened again within so long, spread over it: the server ends many at a time. The few nodes that are being
+ * updated do not wait.
+ */
+const AFTER_END_MS = 2_000;
+
+/** Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. */
+export class ShadowSource {
+  readonly #options: ShadowSourceOptions;
+  readonly #backoff: Backoff;
+  readonly #random: () => number;
+  #shadow: AgentShadow | undefined;
+  #reportedAt = -Infinity;
+  /** When the connected stream last said something; undefined while none is connected. */
+  #heardAt: number | undefined;
+  #connection = new AbortController();
+
+  constructor(options: ShadowSourceOptions) {
+    this.#options = options;
+    this.#random = options.random ?? Math.random;
+    this.#backoff = backoff({ ...PAUSES.stream, random: this.#random });
+  }
+
+  view(): ShadowView {
+    const { api, clock } = this.#options;
+    const specAgeMs = clock.monotonic() - Math.max(this.#heardAt ?? -Infinity, this.#reportedAt);
+    return { shadow: this.#shadow, specAgeMs, apiSilentMs: api.silentMs() };
+  }
+
+  /**
+   * Takes the shadow that the apiserver answered when it acknowledged `status`. The stream may have told of a newer spec meanwhile, with the
+   * controller's answer to this very report: then that spec stays, and the status counts all the same.
+   */
+  acknowledged(shadow: AgentShadow, status: AgentStatus): void {
+    const newest = this.#isOlder(shadow) ? this.#shadow : undefined;
+    this.#shadow = { ...(newest ?? shadow), status };
+    this.#reportedAt = this.#options.clock.monotonic();
+  }
+
+  /** Opens another stream, since what this one says is not what the apiserver goes by. */
+  reconnect(): void {
+    this.#connection.abort(new Error('the stream is behind'));
+  }
+
+  /** Follows until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      const endedByServer = await this.#connect(signal);
+      await clock.sleep(this.#pause(endedByServer), signal).catch(() => undefined);
+    }
+  }
+
+  #pause(endedByServer: boolean): number {
+    const state = this.#shadow?.spec.state ?? 'Idle';
+    const spread = endedByServer && state === 'Idle' ? this.#random() * AFTER_END_MS : 0;
+    return this.#backoff.next() + spread;
+  }
+
+  async #connect(signal: AbortSignal): Promise<boolean> {
+    const connection = new AbortController();
+    this.#connection = connection;
+    const stop = (): void => connection.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      return await this.#follow(connection.signal);
+    } catch (error) {
+      if (!signal.aborted) this.#options.log.warn('the shadow cannot be followed', { error: messageOf(error) });
+      return false;
+    } finally {
+      signal.removeEventListener('abort', stop);
+      this.#heardAt = undefined;
+    }
+  }
+
+  async #follow(signal: AbortSignal): Promise<boolean> {
+    const { api, clock } = this.#options;
+    if (this.#shadow === undefined) this.#take(await api.ensure(signal));
+    for await (const message of api.stream(signal)) {
+      this.#heardAt = clock.monotonic();
+      if (!this.#hear(message)) return message.type === 'end';
+    }
+    return false;
+  }
+
+  /** False when the stream has nothing more to say. */
+  #hear(message: StreamMessage): boolean {
+    switch (message.type) {
+      case 'shadow':
+        this.#take(message.shadow);
+        this.#backoff.reset();
+        return true;
+      case 'deleted':
+        this.#shadow = undefined;
+        this.#options.changed();
+        return false;
+      case 'end':
+        this.#options.log.info('the apiserver ended the stream', { reason: message.reason });
+        return false;
+      default:
+        return true;
+    }
+  }
+
+  #take(shadow: AgentShadow): void {
+    if (this.#isOlder(shadow)) return;
+    const { status } = this.#shadow ?? {};
+    const reported = this.#shadow?.uid === shadow.uid && status !== undefined;
+    const recent = this.#options.clock.monotonic() - this.#reportedAt < LIMITS.statusFresh;
+    this.#shadow = reported && recent ? { ...shadow, status } : shadow;
+    this.#options.changed();
+  }
+
+  /** Another replica's watch may be behind. */
+  #isOlder({ uid, generation }: AgentShadow): boolean {
+    return this.#shadow?.uid === uid && generation < this.#shadow.generation;
+  }
+}

@@ -1,0 +1,107 @@
+import { backoff } from '@brupop/shared/backoff';
+import type { Clock } from '@brupop/shared/clock';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/constants';
+import type { KubeClient } from '@brupop/shared/kube';
+import { hasStatus } from '@brupop/shared/kube-error';
+import { corePath } from '@brupop/shared/kube-paths';
+import type { Logger } from '@brupop/shared/log';
+import type { RestoreResult } from '@brupop/shared/operator-api';
+
+import type { Identity } from '../auth/authenticator.ts';
+import { Failure } from '../failure.ts';
+import { cordon, exclude, restore } from './node-policy.ts';
+import type { Node, NodeChange } from './node-policy.ts';
+
+export type { Node } from './node-policy.ts';
+
+const WRITE_ATTEMPTS = 6;
+const WRITE_RETRY = { baseMs: 50, capMs: 500 };
+
+export interface NodesOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** How long load balancers get to take a node out, milliseconds; 0 = nodes stay in them. */
+  readonly exclusionWaitMs: number;
+}
+
+/** Reads Nodes and sets and takes back our marks on them. All throw KubeError, and Failure `NotFound` or `Forbidden` as `read` does. */
+export class Nodes {
+  readonly #options: NodesOptions;
+
+  constructor(options: NodesOptions) {
+    this.#options = options;
+  }
+
+  /** The Node as the API server has it now. Throws Failure `NotFound`, and `Forbidden` when it is another one than the token names. */
+  async read({ node, nodeUID }: Identity, signal: AbortSignal): Promise<Node> {
+    const found = await this.#get(node, signal);
+    const { uid } = found.metadata;
+    if (nodeUID === undefined || nodeUID === uid) return found;
+    throw new Failure('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
+  }
+
+  /** As `read`. Throws Failure `Forbidden` also when the Node lacks the label of managed nodes. */
+  async readManaged(identity: Identity, signal: AbortSignal): Promise<Node> {
+    const found = await this.read(identity, signal);
+    const value = found.metadata.labels?.[MANAGED_LABEL];
+    if (value === MANAGED_LABEL_VALUE) return found;
+    const expected = `label ${MANAGED_LABEL}=${MANAGED_LABEL_VALUE}`;
+    throw new Failure(
+      'Forbidden',
+      `Node ${identity.node} is not managed: expected ${expected}, found ${value ?? 'none'}`,
+    );
+  }
+
+  /** Makes the node unschedulable unless it is. */
+  async cordon(identity: Identity, signal: AbortSignal): Promise<void> {
+    await this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
+  }
+
+  /** Takes the node out of load balancers. Returns how long they still need, in milliseconds. */
+  async exclude(identity: Identity, signal: AbortSignal): Promise<number> {
+    const { exclusionWaitMs: waitMs, clock } = this.#options;
+    if (waitMs === 0) return 0;
+    return this.#change(identity, 'excluded from load balancers', (node) => exclude(node, waitMs, clock.now()), signal);
+  }
+
+  /** Takes back what of cordon and exclusion is ours. */
+  async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
+    return this.#change(identity, 'restored', restore, signal);
+  }
+
+  async #get(node: string, signal: AbortSignal): Promise<Node> {
+    try {
+      return await this.#options.client.request({ method: 'GET', path: corePath('nodes', { name: node }), signal });
+    } catch (error) {
+      if (hasStatus(error, 404)) throw new Failure('NotFound', `Node ${node} does not exist`);
+      throw error;
+    }
+  }
+
+  /** Decides on the live Node and writes with its resourceVersion; reads and decides again when it has changed meanwhile. */
+  async #change<T>(
+    identity: Identity,
+    what: string,
+    decide: (node: Node) => NodeChange<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const { client, clock, log } = this.#options;
+    const retry = backoff(WRITE_RETRY);
+    for (let attempt = 1; ; attempt += 1) {
+      const node = await this.read(identity, signal);
+      const { patch, result } = decide(node);
+      if (patch === undefined) return result;
+      const { resourceVersion, uid } = node.metadata;
+      const body = { ...patch, metadata: { ...patch.metadata, resourceVersion, uid } };
+      try {
+        await client.mergePatch(corePath('nodes', { name: identity.node }), body, { signal });
+        log.info(`node ${what}`, { node: identity.node });
+        return result;
+      } catch (error) {
+        if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw error;
+      }
+      await clock.sleep(retry.next(), signal);
+    }
+  }
+}

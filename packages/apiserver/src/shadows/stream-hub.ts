@@ -1,0 +1,111 @@
+import type { Clock } from '@brupop/shared/clock';
+import { shadowName } from '@brupop/shared/constants';
+import { STREAM_HEARTBEAT_MS } from '@brupop/shared/operator-api';
+import type { StreamMessage } from '@brupop/shared/operator-api';
+import type { Reflector } from '@brupop/shared/reflector';
+
+import type { AgentPod } from '../auth/agent-pods.ts';
+import type { Identity } from '../auth/authenticator.ts';
+import { agentShadow } from './shadow-policy.ts';
+import type { SlimShadow } from './shadow-policy.ts';
+import { ShadowStream } from './shadow-stream.ts';
+import type { Sink } from './shadow-stream.ts';
+
+export interface StreamHubOptions {
+  readonly shadows: Pick<Reflector<SlimShadow>, 'get' | 'subscribe'>;
+  readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
+  readonly namespace: string;
+  readonly clock: Clock;
+  /** Told how many streams are open. */
+  readonly count: (open: number) => void;
+}
+
+/** Streams are visited in so many groups, one after the other, so that heartbeats of thousands do not go out at the same instant. */
+const GROUPS = 10;
+const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
+
+/** All open streams: hands each change of a shadow to the stream of its node, with one watch for all. */
+export class StreamHub {
+  readonly #options: StreamHubOptions;
+  /** By shadow name, then by pod UID. */
+  readonly #streams = new Map<string, Map<string, ShadowStream>>();
+  readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
+  #open = 0;
+  #opened = 0;
+  #tick = 0;
+
+  constructor(options: StreamHubOptions) {
+    this.#options = options;
+  }
+
+  /** Serves the streams until `signal` aborts; then ends all of them. */
+  run(signal: AbortSignal): void {
+    const { shadows, pods } = this.#options;
+    const ends = [
+      shadows.subscribe(({ type, object }) =>
+        this.#tell(object.metadata.name, type === 'Deleted' ? undefined : object),
+      ),
+      pods.subscribe(({ type, object }) => {
+        if (type === 'Deleted') this.#podGone(object.metadata.uid);
+      }),
+    ];
+    this.#beat(signal);
+    signal.addEventListener('abort', () => {
+      for (const end of ends) end();
+      for (const stream of this.#groups.flatMap((group) => [...group])) stream.end('the apiserver is shutting down');
+    });
+  }
+
+  /**
+   * Opens a stream; it begins with the shadow that the watch knows, or else with `found`, or else says that there is none. An older stream
+   * of the same pod ends.
+   */
+  open(identity: Identity, sink: Sink, found: SlimShadow | undefined): void {
+    const { shadows, namespace, clock } = this.#options;
+    const name = shadowName(identity.node);
+    const group = this.#groups[this.#opened % GROUPS];
+    this.#opened += 1;
+    const stream = new ShadowStream({ sink, clock, expiresAt: identity.expiresAt });
+    const ofNode = this.#streams.get(name) ?? new Map<string, ShadowStream>();
+    ofNode.get(identity.podUID)?.end('a newer stream of this pod replaces it');
+    this.#streams.set(name, ofNode.set(identity.podUID, stream));
+    group?.add(stream);
+    this.#count(1);
+    sink.onClose(() => {
+      group?.delete(stream);
+      this.#forget(name, identity.podUID, stream);
+    });
+    stream.send(messageFor(shadows.get(name, namespace) ?? found));
+  }
+
+  #tell(name: string, shadow: SlimShadow | undefined): void {
+    for (const stream of this.#streams.get(name)?.values() ?? []) stream.send(messageFor(shadow));
+  }
+
+  #podGone(podUID: string): void {
+    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
+  }
+
+  #forget(name: string, podUID: string, stream: ShadowStream): void {
+    this.#count(-1);
+    const ofNode = this.#streams.get(name);
+    if (ofNode?.get(podUID) === stream) ofNode.delete(podUID);
+    if (ofNode?.size === 0) this.#streams.delete(name);
+  }
+
+  #count(change: number): void {
+    this.#open += change;
+    this.#options.count(this.#open);
+  }
+
+  #beat(signal: AbortSignal): void {
+    if (signal.aborted) return;
+    for (const stream of this.#groups[this.#tick % GROUPS] ?? []) stream.beat();
+    this.#tick += 1;
+    this.#options.clock.after(TICK_MS, () => this.#beat(signal));
+  }
+}
+
+function messageFor(shadow: SlimShadow | undefined): StreamMessage {
+  return shadow === undefined ? { type: 'deleted' } : { type: 'shadow', shadow: agentShadow(shadow) };
+}

@@ -1,0 +1,198 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import type { Clock } from '@brupop/shared/clock';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+} from '@brupop/shared/constants';
+import type { KubeClient } from '@brupop/shared/kube';
+import { corePath, crPath } from '@brupop/shared/kube-paths';
+import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
+import type { Logger } from '@brupop/shared/log';
+import type { ReflectorEvent } from '@brupop/shared/reflector';
+import { Reflector } from '@brupop/shared/reflector';
+import { SHADOW_STATES } from '@brupop/shared/shadow';
+import { Assumptions } from '../write/assumptions.ts';
+import type { NodeView } from './node-view.ts';
+import { carriesOurs, isManaged, readNode } from './node-view.ts';
+import type { ShadowView } from './shadow-view.ts';
+import { readShadow } from './shadow-view.ts';
+import type { Member, Snapshot } from './snapshot.ts';
+
+export interface ClusterOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly namespace: string;
+  readonly nodeName: string;
+  readonly monitoringMs: number;
+}
+
+interface Page {
+  readonly metadata: { readonly continue?: string };
+  readonly items: readonly unknown[];
+}
+
+const PAGE_SIZE = '500';
+const LIST_LIMIT_MS = 60_000;
+const SHADOW_PREFIX = shadowName('');
+
+/** The watch caches, and the snapshot made from them. */
+export class Cluster {
+  readonly assumptions = new Assumptions();
+  readonly #options: ClusterOptions;
+  readonly #nodes: Reflector<NodeView>;
+  readonly #shadows: Reflector<ShadowView>;
+  readonly #configs: Reflector<BrupopConfig>;
+  /** By node name: when the Node or the shadow of a pair went, the other one staying. */
+  readonly #missingSince = new Map<string, number>();
+  readonly #startedAt: number;
+
+  constructor(options: ClusterOptions) {
+    const { client, clock, log } = options;
+    const common = { client, clock, log };
+    this.#options = options;
+    this.#startedAt = clock.now();
+    this.#nodes = new Reflector({ ...common, name: 'nodes', path: corePath('nodes'), slim: readNode });
+    this.#shadows = new Reflector({ ...common, name: SHADOW_PLURAL, path: this.#shadowsPath, slim: readShadow });
+    const configs = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
+    this.#configs = new Reflector({ ...common, name: CONFIG_PLURAL, path: configs, slim: readBrupopConfig });
+    this.#nodes.subscribe((event) => this.#notePair(event, event.object.metadata.name));
+    this.#shadows.subscribe((event) => this.#notePair(event, nodeOf(event.object)));
+    this.#shadows.subscribe(({ type, object }) => {
+      if (type === 'Deleted') this.assumptions.drop(object.metadata.uid);
+    });
+  }
+
+  /** Keeps the caches until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#nodes.run(signal), this.#shadows.run(signal), this.#configs.run(signal)]);
+  }
+
+  get synced(): boolean {
+    return this.#nodes.synced && this.#shadows.synced && this.#configs.synced;
+  }
+
+  /** Resolves when all caches are filled; rejects with the signal's reason. */
+  async waitSynced(signal: AbortSignal): Promise<void> {
+    await Promise.all([
+      this.#nodes.waitSynced(signal),
+      this.#shadows.waitSynced(signal),
+      this.#configs.waitSynced(signal),
+    ]);
+  }
+
+  /** Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this controller writes into a status. The returned function ends that. */
+  onChange(listener: () => void): () => void {
+    const ends = [
+      this.#nodes.subscribe((event) => {
+        if (differs(event) && this.#concernsUs(event)) listener();
+      }),
+      this.#shadows.subscribe((event) => {
+        if (differs(event)) listener();
+      }),
+      this.#configs.subscribe(({ type, object, old }) => {
+        if (type !== 'Modified' || object.metadata.generation !== old?.metadata.generation) listener();
+      }),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  /**
+   * Reads all shadows from the API server itself, so that what an earlier leader has just started is counted even if the watch has not
+   * shown it yet. Called when the lead is taken. Throws KubeError.
+   */
+  async catchUp(signal: AbortSignal): Promise<void> {
+    this.assumptions.clear();
+    let token: string | undefined;
+    do {
+      const query = { limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) };
+      const request = { method: 'GET', path: this.#shadowsPath, query, timeoutMs: LIST_LIMIT_MS, signal } as const;
+      const page: Page = await this.#options.client.request<Page>(request);
+      for (const raw of page.items) if (isReadable(raw)) this.assumptions.shadow(readShadow(raw));
+      token = page.metadata.continue;
+    } while (token !== undefined && token !== '');
+  }
+
+  /** All there is to decide on, as of now. `refusalOf` tells by UID why a spec was refused. Throws an error while a cache is not filled. */
+  snapshot(refusalOf: (uid: string) => string | undefined): Snapshot {
+    if (!this.synced) throw new Error('the watch caches are not filled yet: nothing can be decided');
+    const { nodeName, monitoringMs } = this.#options;
+    const config = this.#configs.get(CONFIG_NAME);
+    const members = this.#members().map((member) => withRefusal(member, refusalOf));
+    return { members, config, ownNode: nodeName, monitoringMs };
+  }
+
+  get #shadowsPath(): string {
+    return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace: this.#options.namespace });
+  }
+
+  #members(): Member[] {
+    const members = this.#nodes.list().flatMap((node) => {
+      const shadow = this.#shadowOf(node.metadata.name);
+      return shadow !== undefined || isManaged(node) || carriesOurs(node) ? [this.#member(node, shadow)] : [];
+    });
+    const orphans = this.#shadows
+      .list()
+      .filter((shadow) => this.#nodes.get(nodeOf(shadow)) === undefined)
+      .map((shadow) => this.#member(undefined, this.assumptions.view(shadow, this.#options.clock.now())));
+    return [...members, ...orphans];
+  }
+
+  #member(node: NodeView | undefined, shadow: ShadowView | undefined): Member {
+    const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
+    return { name, node, shadow, missingSince: this.#missingSince.get(name) ?? this.#startedAt };
+  }
+
+  #shadowOf(node: string): ShadowView | undefined {
+    const cached = this.#shadows.get(shadowName(node), this.#options.namespace);
+    return cached === undefined ? undefined : this.assumptions.view(cached, this.#options.clock.now());
+  }
+
+  #notePair({ type }: { readonly type: ReflectorEvent<KubernetesObject>['type'] }, name: string): void {
+    const other = this.#nodes.get(name) ?? this.#shadowOf(name);
+    if (type === 'Deleted' && other !== undefined) this.#missingSince.set(name, this.#options.clock.now());
+    else if (type !== 'Modified') this.#missingSince.delete(name);
+  }
+
+  #concernsUs({ object, old }: ReflectorEvent<NodeView>): boolean {
+    return [object, ...(old === undefined ? [] : [old])].some(
+      (node) => isManaged(node) || carriesOurs(node) || this.#shadowOf(node.metadata.name) !== undefined,
+    );
+  }
+}
+
+function nodeOf({ metadata }: KubernetesObject): string {
+  return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
+}
+
+function withRefusal(member: Member, refusalOf: (uid: string) => string | undefined): Member {
+  const refusal = member.shadow === undefined ? undefined : refusalOf(member.shadow.metadata.uid);
+  return refusal === undefined ? member : { ...member, refusal };
+}
+
+/** The reflector leaves the others out, and says so. */
+function isReadable(raw: unknown): boolean {
+  return SHADOW_STATES.includes((raw as ShadowView).spec.state);
+}
+
+function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {
+  return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
+}
+
+/** A resourceVersion changes with every heartbeat, and the Progressing condition is this controller's own. */
+function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
+  return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
+}
+
+function readBrupopConfig(raw: unknown): BrupopConfig {
+  const { metadata, spec, status } = raw as BrupopConfig;
+  const { name, uid, resourceVersion, generation = 0 } = metadata;
+  return { metadata: { name, uid, resourceVersion, generation }, spec, ...(status !== undefined && { status }) };
+}

@@ -1,0 +1,103 @@
+import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
+import { advance } from './advance.ts';
+import type { SpecChange } from './advance.ts';
+import { MINUTE, NEW, NOW, OLD, aNode, aShadow, ago, underWay } from '../test-objects.ts';
+import type { NodeParts, ShadowParts } from '../test-objects.ts';
+
+const next = (shadow: ShadowParts, node: NodeParts = {}, monitoringMs = 0): SpecChange | undefined =>
+  advance({ shadow: aShadow(shadow), node: aNode(node), monitoringMs, now: NOW });
+
+const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
+
+const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
+  'a node at rest stays': [next({}), undefined],
+  'a staged node is asked to reboot': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }),
+    'RebootedIntoUpdate',
+    'Advanced',
+  ],
+  'a node that is still staging stays': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }),
+    undefined,
+  ],
+  'a report about an earlier generation of the spec counts for nothing': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), generation: 4, status: { observedGeneration: 3 } }),
+    undefined,
+  ],
+  'a rebooted node is monitored': [next({ spec: underWay('RebootedIntoUpdate') }), 'MonitoringUpdate', 'Advanced'],
+  'a healthy node has succeeded': [next(monitored), 'Idle', 'Succeeded'],
+  'a reported failure ends the attempt': [
+    next({ spec: underWay('RebootedIntoUpdate'), status: { current_state: 'ErrorReset' } }),
+    'Idle',
+    'Failed',
+  ],
+  'a node that is not Ready stays under observation': [next(monitored, { ready: false }), undefined],
+  'a node that has booted again unreported stays under observation': [next(monitored, { bootID: 'boot-2' }), undefined],
+  'a node whose boot ID the kubelet has not reported is judged without it': [
+    next(monitored, { bootID: '' }),
+    'Idle',
+    'Succeeded',
+  ],
+  'a node with our cordon stays under observation': [
+    next(monitored, { annotations: { [CORDONED_ANNOTATION]: ago(0) } }),
+    undefined,
+  ],
+  'a node on another version stays under observation': [
+    next({ ...monitored, status: { current_version: OLD } }),
+    undefined,
+  ],
+  'a node is observed for the monitoring time': [next(monitored, {}, 2 * MINUTE), undefined],
+  'a node that was Ready only lately is observed longer': [
+    next({ ...monitored, spec: underWay('MonitoringUpdate', 5 * MINUTE) }, { readySince: ago(MINUTE) }, 2 * MINUTE),
+    undefined,
+  ],
+  'a node that was healthy for the monitoring time has succeeded': [
+    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, 2 * MINUTE),
+    'Idle',
+    'Succeeded',
+  ],
+  'staging without a result is called off at its deadline': [
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE), status: { current_state: 'Idle' } }),
+    'Idle',
+    'Cancelled',
+  ],
+  'staging that is reported at its deadline counts': [
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
+    'RebootedIntoUpdate',
+    'Advanced',
+  ],
+  'a drain or reboot past its deadline stays, since the host may come back': [
+    next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: { current_state: 'Idle' } }),
+    undefined,
+  ],
+  'ErrorReset of an older operator means Idle': [next({ spec: underWay('ErrorReset') }), 'Idle', 'Repaired'],
+  'an update to no version ends': [
+    next({ spec: { ...underWay('RebootedIntoUpdate'), version: null } }),
+    'Idle',
+    'Repaired',
+  ],
+  'an unreadable start time is set anew, so that the deadline holds': [
+    next({ spec: { ...underWay('RebootedIntoUpdate'), state_transition_timestamp: 'soon' } }),
+    'RebootedIntoUpdate',
+    'Repaired',
+  ],
+  'a start time in the far future is set anew': [
+    next({ spec: underWay('RebootedIntoUpdate', -60 * MINUTE) }),
+    'RebootedIntoUpdate',
+    'Repaired',
+  ],
+};
+test.each(Object.entries(steps))('%s', (_, [change, state, outcome]) => {
+  expect(change?.spec.state).toBe(state);
+  expect(change?.outcome).toBe(outcome);
+});
+
+test('each transition is dated, and the version stays until Idle', () => {
+  const advanced = next({ spec: underWay('StagedAndPerformedUpdate') });
+  expect(advanced?.spec).toEqual({
+    state: 'RebootedIntoUpdate',
+    version: NEW,
+    state_transition_timestamp: ago(0),
+  });
+  expect(next(monitored)?.spec).toEqual({ state: 'Idle', version: null, state_transition_timestamp: ago(0) });
+});

@@ -1,0 +1,110 @@
+import type { ShadowView } from '../cluster/shadow-view.ts';
+import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
+import { parseTime, rfc3339 } from '@brupop/shared/clock';
+import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
+import type { NodeView } from '../cluster/node-view.ts';
+import { hasOurCordon } from '../cluster/node-view.ts';
+import { answers, isUnderWay } from '../cluster/shadow-view.ts';
+import { isOverdue, stateSince } from './steps.ts';
+import { sameVersion } from '../cluster/version.ts';
+
+/** What a change of a spec means. */
+export type Outcome =
+  /** A waiting node begins its update. */
+  | 'Started'
+  /** A step is complete, the next one is called for. */
+  | 'Advanced'
+  /** The node runs the new version and is healthy. */
+  | 'Succeeded'
+  /** The agent has reported a failure; it cleans up on Idle. */
+  | 'Failed'
+  /** Nothing was heard within the limit, and nothing has been disrupted yet. */
+  | 'Cancelled'
+  /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
+  | 'Repaired'
+  /** The node is no longer managed. */
+  | 'Released';
+
+export interface SpecChange {
+  readonly spec: ShadowSpec;
+  readonly outcome: Outcome;
+}
+
+export interface AdvanceInput {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  readonly monitoringMs: number;
+  readonly now: number;
+}
+
+/** The spec that ends an update, whatever its result. */
+export function idleSpec(now: number): ShadowSpec {
+  return { state: 'Idle', version: null, state_transition_timestamp: rfc3339(now) };
+}
+
+/** The spec that starts an update to `version`. */
+export function startSpec(version: string, now: number): ShadowSpec {
+  return { state: 'StagedAndPerformedUpdate', version, state_transition_timestamp: rfc3339(now) };
+}
+
+/** The next spec of a node under way, or undefined when it stays as it is. Pause and windows do not matter: what has begun is finished. */
+export function advance(input: AdvanceInput): SpecChange | undefined {
+  return repair(input) ?? answer(input) ?? cancel(input);
+}
+
+function repair({ shadow: { spec }, now }: AdvanceInput): SpecChange | undefined {
+  if (spec.state === 'Idle') return undefined;
+  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return { spec: idleSpec(now), outcome: 'Repaired' };
+  if (stateSince(spec, now) !== undefined) return undefined;
+  return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
+}
+
+function answer(input: AdvanceInput): SpecChange | undefined {
+  const { shadow, now } = input;
+  if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
+  const state = shadow.status?.current_state;
+  if (state === 'ErrorReset') return { spec: idleSpec(now), outcome: 'Failed' };
+  return state === shadow.spec.state ? reached(input) : undefined;
+}
+
+const NEXT: Partial<Record<ShadowState, ShadowState>> = {
+  StagedAndPerformedUpdate: 'RebootedIntoUpdate',
+  RebootedIntoUpdate: 'MonitoringUpdate',
+};
+
+function reached(input: AdvanceInput): SpecChange | undefined {
+  const { shadow, now } = input;
+  const next = NEXT[shadow.spec.state];
+  if (next !== undefined) {
+    return { spec: { ...shadow.spec, state: next, state_transition_timestamp: rfc3339(now) }, outcome: 'Advanced' };
+  }
+  const healthyAt = monitoredUntil(input);
+  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(now), outcome: 'Succeeded' };
+}
+
+/** Before the drain nothing was disrupted, so a silent attempt is called off. After it the host may still come back as asked. */
+function cancel({ shadow, monitoringMs, now }: AdvanceInput): SpecChange | undefined {
+  if (shadow.spec.state !== 'StagedAndPerformedUpdate' || !isOverdue(shadow, monitoringMs, now)) return undefined;
+  return { spec: idleSpec(now), outcome: 'Cancelled' };
+}
+
+/** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
+export function monitoredUntil(input: AdvanceInput): number | undefined {
+  const { shadow, node, monitoringMs, now } = input;
+  if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
+  const since = stateSince(shadow.spec, now) ?? now;
+  return Math.max(since, parseTime(node.readySince) ?? since) + monitoringMs;
+}
+
+/** Why a node that has booted its new version is not healthy, or undefined. */
+export function monitoringProblem({ spec, status }: ShadowView, node: NodeView): string | undefined {
+  if (!node.ready) return 'the Node is not Ready';
+  if (status === undefined || (node.bootID !== '' && status.bootID !== '' && status.bootID !== node.bootID)) {
+    return 'the agent has not reported since the latest boot';
+  }
+  if (hasOurCordon(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  if (!sameVersion(status.current_version, spec.version ?? '')) {
+    return `the node runs ${status.current_version} instead of ${spec.version ?? 'the new version'}`;
+  }
+  return undefined;
+}

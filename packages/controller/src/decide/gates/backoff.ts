@@ -1,0 +1,81 @@
+import { parseTime, rfc3339 } from '@brupop/shared/clock';
+import { RETRY_ANNOTATION } from '@brupop/shared/constants';
+import type { Recovery } from '@brupop/shared/errors';
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/errors';
+import type { LastOperation } from '@brupop/shared/shadow';
+import type { Wait } from '../reasons.ts';
+import { CLOCK_TOLERANCE_MS } from '../steps.ts';
+import { sameVersion } from '../../cluster/version.ts';
+import type { Candidate, Gate } from './gate.ts';
+
+const MINUTE_MS = 60_000;
+/** First wait and longest wait of the recoveries that come by themselves. */
+const WAITS = {
+  RetrySoon: { firstMs: MINUTE_MS, longestMs: 30 * MINUTE_MS },
+  RetryAfterBackoff: { firstMs: 5 * MINUTE_MS, longestMs: 24 * 60 * MINUTE_MS },
+} as const;
+const MAX_MESSAGE = 500;
+
+/** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
+export const backoff: Gate = ({ candidate, now }) => {
+  const { shadow, status } = candidate;
+  const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
+  if (status.crash_count <= 0 || (asked !== undefined && sameVersion(asked, status.target_version))) return undefined;
+  const recovery = recoveryOf(status.lastOperation);
+  if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
+  return delayed(candidate, recovery, now);
+};
+
+/** Statuses of older operators name no code. A code that this release does not know is left to a person. */
+function recoveryOf(operation: LastOperation | undefined): Recovery {
+  const code: string | undefined = operation?.state === 'Failed' ? operation.errorCode : undefined;
+  if (code === undefined) return 'RetryAfterBackoff';
+  return isErrorCode(code) ? ERROR_CODES[code] : 'NeedsPerson';
+}
+
+function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'NeedsPerson'): Wait | undefined {
+  const { lastOperation, target_version } = candidate.status;
+  if (lastOperation === undefined || !sameVersion(lastOperation.version, target_version)) return undefined;
+  if (recovery === 'NeedsPerson' && hasBootedSince(candidate, lastOperation)) return undefined;
+  return notRetried(candidate, 'it is not tried again by itself');
+}
+
+/** A boot after the failure may have healed the host. The boot that was part of a failed reboot proves nothing. */
+function hasBootedSince({ status }: Candidate, operation: LastOperation): boolean {
+  return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
+}
+
+function delayed(candidate: Candidate, recovery: keyof typeof WAITS, now: number): Wait | undefined {
+  const { firstMs, longestMs } = WAITS[recovery];
+  const failedAt = failureTime(candidate, now);
+  if (failedAt === undefined) return notRetried(candidate, 'the time of the failure is unknown');
+  const doublings = Math.min(candidate.status.crash_count - 1, 30);
+  const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
+  if (now >= retryAt) return undefined;
+  return { reason: 'Backoff', message: `${whatFailed(candidate)}; tried again after ${rfc3339(retryAt)}`, retryAt };
+}
+
+/**
+ * When the latest attempt failed. The agent's time comes from the node's clock, which may be wrong, so the time at which the spec went back
+ * to Idle, just after the report, counts too: the later of those that are readable and not in the future.
+ */
+function failureTime({ shadow, status }: Candidate, now: number): number | undefined {
+  const times = [status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp]
+    .map((text) => parseTime(text))
+    .filter((time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS);
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+function notRetried(candidate: Candidate, why: string): Wait {
+  const { name, namespace } = candidate.shadow.metadata;
+  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.status.target_version}`;
+  return { reason: 'NotRetried', message: `${whatFailed(candidate)}; ${why}. To try it again: ${command}` };
+}
+
+function whatFailed({ status: { crash_count, lastOperation } }: Candidate): string {
+  const times = crash_count === 1 ? 'The latest attempt' : `${crash_count} attempts in a row`;
+  if (lastOperation?.state !== 'Failed') return `${times} failed`;
+  const { errorCode = 'no error code', version, operation, message = '' } = lastOperation;
+  const said = message === '' ? '' : ` (${message.slice(0, MAX_MESSAGE)})`;
+  return `${times} failed, at ${operation} of ${version}: ${errorCode}${said}`;
+}

@@ -1,0 +1,149 @@
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/constants';
+import { readFleetSettings } from '../fleet-settings.ts';
+import type { Wait } from '../reasons.ts';
+import { MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../test-objects.ts';
+import type { NodeParts, ShadowParts } from '../../test-objects.ts';
+import { whyNot } from './index.ts';
+
+interface Case {
+  readonly node?: NodeParts;
+  readonly shadow?: ShadowParts;
+  readonly config?: unknown;
+  readonly free?: number;
+  readonly refusal?: string;
+}
+
+function hold({ node, shadow: parts, config, free = 1, refusal }: Case): Wait | undefined {
+  const shadow = aShadow(parts);
+  const { status } = shadow;
+  if (status === undefined) throw new Error('a candidate has a status');
+  const fleet = readFleetSettings(aSnapshot([], config).config);
+  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, free, now: NOW });
+}
+
+/** A node whose attempts failed, the latest a minute ago. */
+const failed = (count: number, operation?: ReturnType<typeof failure>, more: ShadowParts = {}): ShadowParts => ({
+  ...more,
+  spec: { state_transition_timestamp: ago(MINUTE), ...more.spec },
+  status: {
+    crash_count: count,
+    state_transition_failure_timestamp: ago(MINUTE),
+    ...(operation !== undefined && { lastOperation: operation }),
+    ...more.status,
+  },
+});
+const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
+
+const cases: Record<string, [Case, string | undefined]> = {
+  'a healthy node with a free place begins': [{}, undefined],
+  'a pause holds all': [{ config: { paused: true } }, 'Paused'],
+  'a pause is named before a broken configuration': [
+    { config: { paused: true, concurrency: { maxUpdating: '0%' } } },
+    'Paused',
+  ],
+  'a configuration that cannot be followed holds all': [
+    { config: { concurrency: { maxUpdating: '0%' } } },
+    'InvalidConfig',
+  ],
+  'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'UnreadableVersion'],
+  'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
+  'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
+  'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
+  'a node whose agent reports no boot ID, as older ones do, begins': [
+    { shadow: { status: { bootID: '' } } },
+    undefined,
+  ],
+  'a node that somebody cordoned waits': [{ node: { unschedulable: true } }, 'CordonedByOthers'],
+  'a node with our cordon of an earlier attempt waits': [
+    { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
+    'RestorePending',
+  ],
+  'without a free place a node waits': [{ free: 0 }, 'WaitingForCapacity'],
+  'a lowered limit leaves less than no place': [{ free: -2 }, 'WaitingForCapacity'],
+  'a node whose spec is refused waits': [{ refusal: 'denied' }, 'SpecRefused'],
+
+  'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
+  'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
+  'other causes wait 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
+  'a failure of an older operator waits likewise': [{ shadow: failed(1) }, 'Backoff'],
+  'a version that rolled back is not tried again': [{ shadow: failed(1, failure('RolledBack')) }, 'NotRetried'],
+  'a newer version is tried after a rollback': [
+    { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
+    undefined,
+  ],
+  'a person may ask for a version that rolled back': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(NEW)) },
+    undefined,
+  ],
+  'asking for another version changes nothing': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
+    'NotRetried',
+  ],
+  'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
+  'asking does not overrule a pause': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
+    'Paused',
+  ],
+  'what needs a person waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'NotRetried'],
+  'a boot since then may have healed the host': [
+    { shadow: failed(1, failure('HostUnsupported', { bootID: 'boot-0' })) },
+    undefined,
+  ],
+  'the boot of the failed reboot itself proves nothing': [
+    { shadow: failed(1, failure('WrongVersionBooted', { operation: 'Reboot', bootID: 'boot-0' })) },
+    'NotRetried',
+  ],
+  'a code of a newer release needs a person': [
+    { shadow: failed(1, failure('FromTheFuture' as 'RolledBack')) },
+    'NotRetried',
+  ],
+  'without any time of the failure nothing is retried': [
+    {
+      shadow: failed(1, failure('PrepareFailed'), {
+        spec: { state_transition_timestamp: null },
+        status: { state_transition_failure_timestamp: 'yesterday' },
+      }),
+    },
+    'NotRetried',
+  ],
+  'a node whose clock is far behind does not retry at once': [
+    {
+      shadow: failed(1, failure('PrepareFailed'), {
+        status: { state_transition_failure_timestamp: '1970-01-01T00:00:10Z' },
+      }),
+    },
+    'Backoff',
+  ],
+  'a node whose clock is far ahead does not wait for ever': [
+    {
+      shadow: failed(1, failure('HostBusy'), {
+        status: { state_transition_failure_timestamp: '2099-01-01T00:00:10Z' },
+      }),
+    },
+    undefined,
+  ],
+};
+test.each(Object.entries(cases))('%s', (_, [given, reason]) => expect(hold(given)?.reason).toBe(reason));
+
+const waits: Record<string, [number, Parameters<typeof failure>[0], number]> = {
+  'a passing cause: 2 minutes after the second failure': [2, 'HostBusy', 2],
+  'a passing cause: never more than 30 minutes': [40, 'HostBusy', 30],
+  'any other cause: 5 minutes after the first failure': [1, 'DrainTimedOut', 5],
+  'any other cause: 40 minutes after the fourth': [4, 'DrainTimedOut', 40],
+  'any other cause: never more than a day': [400, 'DrainTimedOut', 24 * 60],
+};
+test.each(Object.entries(waits))('%s', (_, [count, code, minutes]) => {
+  expect(hold({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
+});
+
+test('the explanation names the failure and how to ask for another attempt', () => {
+  const wait = hold({ shadow: failed(2, failure('RolledBack', { operation: 'Reboot', message: 'runs 1.20.0' })) });
+  expect(wait?.message).toBe(
+    '2 attempts in a row failed, at Reboot of 1.21.0: RolledBack (runs 1.20.0); it is not tried again by itself. ' +
+      'To try it again: kubectl annotate brs brs-node-a -n brupop --overwrite brupop.bottlerocket.aws/retry=1.21.0',
+  );
+});
+
+test('the reason of a pause is shown', () => {
+  expect(hold({ config: { paused: true, pauseReason: 'sale' } })?.message).toContain('sale');
+});

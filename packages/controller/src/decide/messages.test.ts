@@ -1,0 +1,139 @@
+import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL, RETRY_ANNOTATION } from '@brupop/shared/constants';
+import { idleSpec, startSpec } from './advance.ts';
+import type { SpecChange } from './advance.ts';
+import { statusOf } from '../write/config-status.ts';
+import { eventOf } from '../write/events.ts';
+import { readFleetSettings } from './fleet-settings.ts';
+import { conditionOf } from '../write/publish.ts';
+import { restorePatch } from '../write/restore.ts';
+import { MINUTE, NEW, NOW, aNode, aShadow, aSnapshot, ago, failure, underWay } from '../test-objects.ts';
+import type { ShadowParts } from '../test-objects.ts';
+import { updating, upToDate } from './verdict.ts';
+import { occurrenceOf, patchOf } from '../write/write-specs.ts';
+
+const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchOf>[0] => ({
+  shadow: aShadow(parts),
+  node: aNode(),
+  ...change,
+});
+
+describe('the patch of a spec', () => {
+  it('names the very object it was planned from', () => {
+    expect(patchOf(write({}, { spec: startSpec(NEW, NOW), outcome: 'Started' }))).toEqual({
+      metadata: { uid: 'shadow-node-a', resourceVersion: '1' },
+      spec: { state: 'StagedAndPerformedUpdate', version: NEW, state_transition_timestamp: ago(0) },
+    });
+  });
+
+  it('uses up the annotation that asks for another attempt, at the start only', () => {
+    const annotations = { [RETRY_ANNOTATION]: NEW };
+    const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
+    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, NOW), outcome: 'Started' }))).toMatchObject(used);
+    expect(patchOf(write({ annotations }, { spec: idleSpec(NOW), outcome: 'Failed' }))).not.toMatchObject(used);
+  });
+});
+
+describe('an Event', () => {
+  const started = occurrenceOf(write({}, { spec: startSpec(NEW, NOW), outcome: 'Started' }));
+  const failed = occurrenceOf(
+    write(
+      {
+        spec: underWay('RebootedIntoUpdate'),
+        status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
+      },
+      { spec: idleSpec(NOW), outcome: 'Failed' },
+    ),
+  );
+
+  it('tells the versions at the start and the code at a failure', () => {
+    expect(started?.message).toBe('Updates from 1.20.0 to 1.21.0');
+    expect(failed?.message).toBe('The update to 1.21.0 failed: DrainTimedOut: web-0');
+  });
+
+  it('is not written for each step', () => {
+    expect(occurrenceOf(write({}, { spec: idleSpec(NOW), outcome: 'Advanced' }))).toBeUndefined();
+  });
+
+  it('has the same name for the same occurrence, and another one for another', () => {
+    if (started === undefined || failed === undefined) throw new Error('both deserve an Event');
+    const nameOf = (occurrence: typeof started, time: string): string =>
+      (eventOf(occurrence, 'pod', time) as { metadata: { name: string } }).metadata.name;
+    expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
+    expect(nameOf(started, ago(0))).not.toBe(nameOf(failed, ago(0)));
+    expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
+  });
+
+  it('is cut to the length that the API server takes', () => {
+    if (failed === undefined) throw new Error('it deserves an Event');
+    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, 'pod', ago(0)) as { message: string };
+    expect(message.length).toBeLessThanOrEqual(1_024);
+  });
+});
+
+describe('lastTransitionTime of Progressing', () => {
+  const before = conditionOf({ shadow: aShadow(), node: aNode(), verdict: upToDate(NEW) }, NOW - MINUTE);
+
+  it('stays while the status does', () => {
+    const shadow = aShadow({ progressing: before });
+    expect(conditionOf({ shadow, node: aNode(), verdict: upToDate('1.22.0') }, NOW).lastTransitionTime).toBe(
+      ago(MINUTE),
+    );
+  });
+
+  it('is now when the status changes', () => {
+    const shadow = aShadow({ progressing: before });
+    expect(conditionOf({ shadow, node: aNode(), verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
+  });
+});
+
+describe('the status of the configuration', () => {
+  const counts = { managed: 1, upToDate: 1, updating: 0, waiting: 0, failed: 0 };
+  const conditions = (spec: object): (string | undefined)[][] => {
+    const { config } = aSnapshot([], spec);
+    if (config === undefined) throw new Error('there is one');
+    const status = statusOf(config, { fleet: readFleetSettings(config), counts }, undefined, NOW);
+    return (status.conditions ?? []).map(({ type, status, reason, message }) => [type, status, reason, message]);
+  };
+
+  it('says that it is in use', () => {
+    expect(conditions({})).toEqual([
+      ['Ready', 'True', 'InUse', 'The configuration is in use'],
+      ['Paused', 'False', 'NotPaused', 'Nodes may begin updates'],
+    ]);
+  });
+
+  it('says why it is paused', () => {
+    expect(conditions({ paused: true, pauseReason: 'sale' })[1]).toEqual(['Paused', 'True', 'Paused', 'sale']);
+  });
+
+  it('says what to write instead of what cannot be followed', () => {
+    expect(conditions({ concurrency: { maxUpdating: '0%' } })[0]).toEqual([
+      'Ready',
+      'False',
+      'InvalidConfiguration',
+      'No node begins an update: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
+    ]);
+  });
+});
+
+describe('the patch that restores a Node', () => {
+  const cordoned = { [CORDONED_ANNOTATION]: ago(0) };
+  const excluded = { [EXCLUDED_ANNOTATION]: ago(0) };
+  const metadata = {
+    uid: 'uid-node-a',
+    resourceVersion: '1',
+    annotations: { [CORDONED_ANNOTATION]: null, [EXCLUDED_ANNOTATION]: null },
+  };
+  const labels = { [EXCLUSION_LABEL]: null };
+  const cases: Record<string, [Record<string, string>, object]> = {
+    'takes back our cordon and leaves the label': [cordoned, { metadata, spec: { unschedulable: null } }],
+    'takes back our label and leaves the cordon': [excluded, { metadata: { ...metadata, labels } }],
+    'takes back both': [
+      { ...cordoned, ...excluded },
+      { metadata: { ...metadata, labels }, spec: { unschedulable: null } },
+    ],
+  };
+  it.each(Object.entries(cases))('%s', (_, [annotations, patch]) => {
+    expect(restorePatch(aNode({ annotations, unschedulable: true }))).toEqual(patch);
+  });
+});

@@ -1,0 +1,65 @@
+import { parseTime } from '@brupop/shared/clock';
+import type { ShadowView } from '../cluster/shadow-view.ts';
+import type { Outcome } from './advance.ts';
+import { monitoringProblem } from './advance.ts';
+import type { NodeView } from '../cluster/node-view.ts';
+import type { Reason } from './reasons.ts';
+import { STEP_LIMITS_MS, stateSince } from './steps.ts';
+
+/** What the Progressing condition of a shadow says. */
+export interface Verdict {
+  readonly status: 'True' | 'False';
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Nothing to do. */
+export function upToDate(version: string): Verdict {
+  return verdict('False', 'UpToDate', `Runs ${version}, the version that the host is offered`);
+}
+
+/** The message stays the same for the whole update, so that an update costs few writes. */
+export function updating(version: string): Verdict {
+  return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
+}
+
+/** Held back by a gate. */
+export function waiting({ reason, message }: { readonly reason: Reason; readonly message: string }): Verdict {
+  return verdict('False', reason, message);
+}
+
+/** The step under way has run past its deadline. */
+export function overdue(shadow: ShadowView, node: NodeView, outcome: Outcome | undefined): Verdict {
+  const { state, version } = shadow.spec;
+  const minutes = STEP_LIMITS_MS[state] / MINUTE_MS;
+  if (outcome === 'Cancelled') {
+    const message = `Staging ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
+    return verdict('False', 'DeadlineExceeded', message);
+  }
+  if (state === 'MonitoringUpdate') {
+    const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
+    return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
+  }
+  const message =
+    `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
+    'Others may update meanwhile, and this node goes on when it comes back';
+  return verdict('False', 'DeadlineExceeded', message);
+}
+
+/** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
+export function silentAt({ metadata, spec }: ShadowView, now: number): number {
+  const since = stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
+  return since + STEP_LIMITS_MS.Idle;
+}
+
+/** The spec says Idle and the agent does not confirm it. */
+export function silent(): Verdict {
+  const message = 'The agent does not confirm the spec; look whether its pod runs on the node';
+  return verdict('False', 'AgentNotResponding', message);
+}
+
+function verdict(status: Verdict['status'], reason: Reason, message: string): Verdict {
+  return { status, reason, message };
+}

@@ -1,0 +1,139 @@
+import {
+  AGENT,
+  COMPONENT_LABEL,
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/constants';
+import { messageOf } from '@brupop/shared/errors';
+import type { KubeClient } from '@brupop/shared/kube';
+import { hasStatus } from '@brupop/shared/kube-error';
+import { corePath, crPath } from '@brupop/shared/kube-paths';
+import type { Logger } from '@brupop/shared/log';
+import type { CleanUp } from '../decide/clean-up.ts';
+import type { Events } from './events.ts';
+import type { NodeView } from '../cluster/node-view.ts';
+import { carriesOurs, hasOurCordon, hasOurExclusion, readNode } from '../cluster/node-view.ts';
+import type { ShadowView } from '../cluster/shadow-view.ts';
+import { isOwnedBy } from '../cluster/shadow-view.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import type { Writes } from './writes.ts';
+import { forEachOf } from './writes.ts';
+
+export interface RestorerOptions {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  readonly writes: Writes;
+  readonly events: Events;
+  readonly namespace: string;
+}
+
+/** Carries out clean-ups. Each looks at the API server itself once more before it changes anything. */
+export class Restorer {
+  readonly #options: RestorerOptions;
+
+  constructor(options: RestorerOptions) {
+    this.#options = options;
+  }
+
+  async run(cleanUps: readonly CleanUp[], signal: AbortSignal): Promise<void> {
+    const { writes } = this.#options;
+    await forEachOf(cleanUps, async (cleanUp) => {
+      const key = `clean-up/${cleanUp.member.name}`;
+      if (writes.mayTry(key)) await this.#cleanUp(cleanUp, key, signal);
+    });
+  }
+
+  async #cleanUp({ kind, member }: CleanUp, key: string, signal: AbortSignal): Promise<void> {
+    if (kind === 'DeleteShadow') await this.#deleteOrphan(member, key, signal);
+    else if (kind === 'Restore') await this.#restore(member, key, signal);
+    else await this.#release(member, key, signal);
+    // Until the watch has shown the result the plan asks for the same again.
+    if (this.#options.writes.mayTry(key)) this.#options.writes.rest(key);
+  }
+
+  /** The caches of Nodes and shadows are not of the same instant: a live look decides whether the shadow's Node is really gone. */
+  async #deleteOrphan({ name, shadow }: Member, key: string, signal: AbortSignal): Promise<void> {
+    if (shadow === undefined) return;
+    await this.#options.writes.attempt('shadow_delete', key, signal, async () => {
+      const node = await this.#readNode(name, signal);
+      if (node !== undefined && isOwnedBy(shadow, node)) return;
+      await this.#deleteShadow(shadow, signal);
+    });
+  }
+
+  async #restore({ node, shadow }: Member, key: string, signal: AbortSignal): Promise<boolean> {
+    if (node === undefined || !carriesOurs(node)) return true;
+    return this.#options.writes.attempt('node_restore', key, signal, async () => {
+      const { name } = node.metadata;
+      await this.#options.client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
+      this.#options.log.info('node restored', { node: name });
+      const message = 'Took back the cordon or load balancer exclusion that an update had left on the Node';
+      const event = { reason: 'Restored', node, shadow, message, key: node.metadata.resourceVersion } as const;
+      this.#options.events.record(event);
+    });
+  }
+
+  /** An agent that still runs may be about to reboot its host: it must have ended first. */
+  async #release(member: Member, key: string, signal: AbortSignal): Promise<void> {
+    const { writes, log } = this.#options;
+    const agents = await this.#agentsOn(member.name, key, signal);
+    if (agents === undefined) return;
+    if (agents > 0) {
+      log.info('waits for the agent of a node that is no longer managed to end', { node: member.name });
+      writes.holdBack(key);
+      return;
+    }
+    if (!(await this.#restore(member, key, signal))) return;
+    const { shadow } = member;
+    if (shadow === undefined) return;
+    await writes.attempt('shadow_delete', key, signal, () => this.#deleteShadow(shadow, signal));
+  }
+
+  /** Agent pods on the node, read live; undefined when that failed. */
+  async #agentsOn(node: string, key: string, signal: AbortSignal): Promise<number | undefined> {
+    const { client, namespace, writes, log } = this.#options;
+    const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}`, limit: '1' };
+    try {
+      const request = { method: 'GET', path: corePath('pods', { namespace }), query, signal } as const;
+      const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
+      return items.length;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.warn('cannot see whether an agent still runs', { node, error: messageOf(error) });
+      writes.holdBack(key);
+      return undefined;
+    }
+  }
+
+  async #readNode(name: string, signal: AbortSignal): Promise<NodeView | undefined> {
+    try {
+      return readNode(await this.#options.client.request({ method: 'GET', path: corePath('nodes', { name }), signal }));
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  async #deleteShadow({ metadata: { name, namespace = '', uid } }: ShadowView, signal: AbortSignal): Promise<void> {
+    const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
+    await this.#options.client.request({ method: 'DELETE', path, body: { preconditions: { uid } }, signal });
+    this.#options.log.info('shadow deleted', { shadow: name });
+  }
+}
+
+/** Takes back only what the annotations say is ours, and only from the Node as it was seen. */
+export function restorePatch(node: NodeView): object {
+  const { uid, resourceVersion } = node.metadata;
+  return {
+    metadata: {
+      uid,
+      resourceVersion,
+      annotations: { [CORDONED_ANNOTATION]: null, [EXCLUDED_ANNOTATION]: null },
+      ...(hasOurExclusion(node) && { labels: { [EXCLUSION_LABEL]: null } }),
+    },
+    ...(hasOurCordon(node) && { spec: { unschedulable: null } }),
+  };
+}

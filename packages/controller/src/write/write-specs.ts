@@ -1,0 +1,98 @@
+import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
+import type { KubeClient } from '@brupop/shared/kube';
+import { crPath } from '@brupop/shared/kube-paths';
+import type { Logger } from '@brupop/shared/log';
+import type { Outcome } from '../decide/advance.ts';
+import type { Assumptions } from './assumptions.ts';
+import type { EventReason, Events, Occurrence } from './events.ts';
+import type { SpecWrite } from '../decide/plan.ts';
+import { readShadow } from '../cluster/shadow-view.ts';
+import type { Writes } from './writes.ts';
+import { forEachOf } from './writes.ts';
+
+export interface SpecWriterOptions {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  readonly writes: Writes;
+  readonly events: Events;
+  readonly assumptions: Assumptions;
+}
+
+/** Key of a shadow's spec in {@link Writes}. */
+export function specKey(uid: string): string {
+  return `spec/${uid}`;
+}
+
+/** Writes specs, each only onto the very resourceVersion that it was planned from. */
+export class SpecWriter {
+  readonly #options: SpecWriterOptions;
+
+  constructor(options: SpecWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Answers the UIDs of the shadows that were not written. */
+  async write(specs: readonly SpecWrite[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const unwritten = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
+    await forEachOf(specs, async (write) => {
+      const { uid } = write.shadow.metadata;
+      const key = specKey(uid);
+      const { writes } = this.#options;
+      if (writes.mayTry(key) && (await writes.attempt('spec', key, signal, () => this.#send(write, signal))))
+        unwritten.delete(uid);
+    });
+    return unwritten;
+  }
+
+  async #send(write: SpecWrite, signal: AbortSignal): Promise<void> {
+    const { client, log, events, assumptions } = this.#options;
+    const { name, namespace = '' } = write.shadow.metadata;
+    const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
+    assumptions.shadow(readShadow(await client.mergePatch(path, patchOf(write), { signal })));
+    const { outcome, spec, node } = write;
+    log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
+    const occurrence = occurrenceOf(write);
+    if (occurrence !== undefined) events.record(occurrence);
+  }
+}
+
+/** The merge patch of a write. A start uses up the annotation that asked for it: a second failure is not retried blindly. */
+export function patchOf({ shadow, spec, outcome }: SpecWrite): object {
+  const { uid, resourceVersion, annotations = {} } = shadow.metadata;
+  const used = outcome === 'Started' && annotations[RETRY_ANNOTATION] !== undefined;
+  return {
+    metadata: { uid, resourceVersion, ...(used && { annotations: { [RETRY_ANNOTATION]: null } }) },
+    spec: {
+      state: spec.state,
+      version: spec.version ?? null,
+      state_transition_timestamp: spec.state_transition_timestamp ?? null,
+    },
+  };
+}
+
+/** The Event that a write deserves, or undefined. */
+export function occurrenceOf(write: SpecWrite): Occurrence | undefined {
+  const { shadow, node, outcome } = write;
+  const telling = TELLING[outcome];
+  if (telling === undefined) return undefined;
+  const key = `${shadow.metadata.uid}/${shadow.metadata.generation ?? 0}`;
+  return { reason: telling.reason, message: telling.message(write), shadow, node, key };
+}
+
+const TELLING: Partial<Record<Outcome, { reason: EventReason; message: (write: SpecWrite) => string }>> = {
+  Started: {
+    reason: 'UpdateStarted',
+    message: ({ shadow, spec }) => `Updates from ${shadow.status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+  },
+  Succeeded: {
+    reason: 'UpdateSucceeded',
+    message: ({ shadow }) => `Runs ${shadow.status?.current_version ?? '?'}`,
+  },
+  Failed: {
+    reason: 'UpdateFailed',
+    message: ({ shadow: { spec, status } }) => {
+      const { errorCode = 'no error code', message = 'no message' } = status?.lastOperation ?? {};
+      return `The update to ${spec.version ?? '?'} failed: ${errorCode}: ${message}`;
+    },
+  },
+};
