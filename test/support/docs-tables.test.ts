@@ -1,27 +1,220 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Registry } from 'prom-client';
+import { parse } from 'yaml';
 
+import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
+import { CONFIG_REASONS } from '../../packages/controller/src/write/config-status.ts';
+import { EVENT_REASONS } from '../../packages/controller/src/write/events.ts';
+import { DEFAULTS, nodesAtOnce, readFleetSettings } from '../../packages/controller/src/decide/fleet-settings.ts';
+import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
+import { REASONS } from '../../packages/controller/src/decide/reasons.ts';
+import type { BrupopConfig } from '../../packages/shared/src/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/errors.ts';
+import { createRegistry } from '../../packages/shared/src/metrics.ts';
+import { chartDir, readCrd } from './crds.ts';
+import type { Schema } from './crds.ts';
+import { anchorsOf, codeOf, linksOf, tablesOf } from './markdown.ts';
+import type { Table } from './markdown.ts';
 
 const root = join(import.meta.dirname, '..', '..');
+const adrs = readdirSync(join(root, 'docs/adr')).toSorted();
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+  ...adrs.map((name) => `docs/adr/${name}`),
+];
 
-/** The first two cells of each row of a Markdown file's tables that begins with a code span. */
-function codeRows(file: string): string[][] {
-  const rows = readFileSync(join(root, file), 'utf8').matchAll(
-    /^\| `(?<first>[^`]+)` +\| `?(?<second>[^`|]+?)`? +\|/gmu,
-  );
-  return [...rows].map(({ groups }) => [groups?.['first'] ?? '', groups?.['second'] ?? '']);
+function read(file: string): string {
+  return readFileSync(join(root, file), 'utf8');
 }
 
-describe('the documentation', () => {
-  it('lists every error code with its recovery rule, and no other', () => {
-    const documented = codeRows('docs/error-codes.md').filter(([, recovery = '']) => !recovery.includes(' '));
-    expect(Object.fromEntries(documented)).toEqual(ERROR_CODES);
+/** The tables of a page whose heads begin with `head`. */
+function tables(file: string, ...head: string[]): Table[] {
+  const found = tablesOf(read(file)).filter((table) => head.every((cell, index) => table.head[index] === cell));
+  if (found.length === 0) throw new Error(`${file}: expected a table with the head ${head.join(', ')}`);
+  return found;
+}
+
+/** The code spans of the first column of these tables. */
+function named(...from: Parameters<typeof tables>): string[] {
+  return tables(...from).flatMap(({ rows }) => rows.map(([cell]) => codeOf(cell)));
+}
+
+/** Values by the code span in the first column. */
+function byName<T>(from: readonly Table[], value: (cells: readonly string[]) => T): Record<string, T> {
+  return Object.fromEntries(from.flatMap(({ rows }) => rows.map((cells) => [codeOf(cells[0]), value(cells)])));
+}
+
+describe('the error codes', () => {
+  it('are all documented with their recovery rules, and no others', () => {
+    const documented = byName(tables('docs/error-codes.md', 'code'), ([, recovery]) => recovery);
+    expect(documented).toEqual(ERROR_CODES);
   });
 
-  it('explains every recovery rule', () => {
-    const rows = codeRows('docs/error-codes.md').map(([first]) => first);
-    const unexplained = [...new Set(Object.values(ERROR_CODES))].filter((rule) => !rows.includes(rule));
-    expect(unexplained).toEqual([]);
+  it('have recovery rules that are all explained, and no others', () => {
+    expect(new Set(named('docs/error-codes.md', 'rule'))).toEqual(new Set(Object.values(ERROR_CODES)));
   });
 });
+
+describe('the runbook', () => {
+  it.each([
+    ['reason of a node', ['reason', 'what it means'], REASONS],
+    ['reason of the configuration', ['reason', 'condition'], CONFIG_REASONS],
+    ['Event', ['event'], EVENT_REASONS],
+  ] as const)('explains every %s once, and no other', (_, head, reasons) => {
+    const explained = named('docs/runbook.md', ...head);
+    expect(explained.toSorted()).toEqual([...new Set<string>(reasons)].toSorted());
+  });
+});
+
+describe('the metrics', () => {
+  const controller = createRegistry('test');
+  const apiserver = createRegistry('test');
+  // oxlint-disable-next-line no-new -- they register themselves
+  new ControllerMetrics(controller);
+  // oxlint-disable-next-line no-new -- they register themselves
+  new ApiserverMetrics(apiserver);
+
+  it('are all documented with type, labels and program, and no others', async () => {
+    const documented = byName(tables('docs/metrics.md', 'metric'), ([, type, labels = '', program]) => ({
+      type,
+      labels: labels === 'none' ? [] : labels.split(', ').map(codeOf),
+      program,
+    }));
+    const inBoth = await metricsIn(controller, 'controller');
+    for (const [name, metric] of Object.entries(await metricsIn(apiserver, 'apiserver'))) {
+      inBoth[name] = name in inBoth ? { ...metric, program: 'both' } : metric;
+    }
+    expect(documented).toEqual(inBoth);
+  });
+
+  it('that the queries name all exist', () => {
+    const asked = tables('docs/metrics.md', 'question').flatMap(({ rows }) => rows.map(([, query]) => codeOf(query)));
+    const names = new Set(asked.flatMap((query) => query.match(/brupop_\w+/gu) ?? []));
+    const unknown = [...names].filter(
+      (name) => controller.getSingleMetric(name) === undefined && apiserver.getSingleMetric(name) === undefined,
+    );
+    expect({ asked: names.size > 0, unknown }).toEqual({ asked: true, unknown: [] });
+  });
+});
+
+async function metricsIn(registry: Registry, program: string): Promise<Record<string, object>> {
+  const all = await registry.getMetricsAsJSON();
+  const ours = all.filter(({ name }) => name.startsWith('brupop_'));
+  return Object.fromEntries(
+    ours.map(({ name, type }) => {
+      const { labelNames } = registry.getSingleMetric(name) as unknown as { labelNames: string[] };
+      return [name, { type: String(type), labels: labelNames, program }];
+    }),
+  );
+}
+
+describe('the BrupopConfig', () => {
+  it('has all its fields documented with their types, and no others', () => {
+    const documented = byName(tables('docs/configuration.md', 'field'), ([, type]) => type);
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    if (schema === undefined) throw new Error('brupopconfigs has no version');
+    expect(documented).toEqual(Object.fromEntries(fields(schema.openAPIV3Schema)));
+  });
+
+  it('has the documented defaults', () => {
+    const defaults = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
+    const { paused, pauseReason = 'none', maxUpdating } = DEFAULTS;
+    expect(defaults).toEqual({
+      'spec.paused': `\`${paused}\``,
+      'spec.pauseReason': pauseReason,
+      'spec.concurrency.maxUpdating': `\`${nodesAtOnce(maxUpdating, 0)}\``,
+    });
+  });
+
+  it('rounds percentages as documented', () => {
+    const [table] = tables('docs/configuration.md', '`maxUpdating`');
+    if (table === undefined) throw new Error('no table');
+    const sizes = table.head.slice(1).map((cell) => Number.parseInt(cell, 10));
+    const rounded = table.rows.map(([cell]) => [cell, ...sizes.map((size) => String(atOnce(codeOf(cell), size)))]);
+    expect(table.rows).toEqual(rounded);
+  });
+});
+
+function fields({ properties = {} }: Schema, path: readonly string[] = []): [string, string][] {
+  return Object.entries(properties).flatMap(([name, schema]): [string, string][] => {
+    const here = [...path, name];
+    if (schema.properties !== undefined) return fields(schema, here);
+    return [[here.join('.'), schema['x-kubernetes-int-or-string'] === true ? 'integer or string' : `${schema.type}`]];
+  });
+}
+
+function atOnce(text: string, nodes: number): number {
+  const maxUpdating: unknown = parse(text);
+  const { maxUpdating: limit, problem } = readFleetSettings({ spec: { concurrency: { maxUpdating } } } as BrupopConfig);
+  if (problem !== undefined) throw new Error(problem);
+  return nodesAtOnce(limit, nodes);
+}
+
+interface ValueSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly oneOf?: readonly ValueSchema[];
+  readonly $ref?: string;
+  readonly properties?: Readonly<Record<string, ValueSchema>>;
+  readonly definitions?: Readonly<Record<string, ValueSchema>>;
+}
+
+describe('the values of the chart', () => {
+  const schema = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as ValueSchema;
+  const defaults: unknown = parse(readFileSync(join(chartDir, 'values.yaml'), 'utf8'));
+
+  /** `global` is Helm's own. A definition is one value, whatever it is made of. */
+  function values({ properties = {} }: ValueSchema, path: readonly string[] = []): [string, object][] {
+    return Object.entries(properties).flatMap(([name, value]): [string, object][] => {
+      const here = [...path, name];
+      if (value.properties !== undefined) return values(value, here);
+      return name === 'global' ? [] : [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
+    });
+  }
+
+  function typeOf(value: ValueSchema): string {
+    if (value.oneOf !== undefined) return value.oneOf.map(typeOf).join(' or ');
+    if (value.$ref !== undefined) return typeOf(schema.definitions?.[value.$ref.replace('#/definitions/', '')] ?? {});
+    return value.enum === undefined ? `${value.type}` : typeof value.enum[0];
+  }
+
+  it('are all documented with their types and defaults, and no others', () => {
+    const documented = byName(tables('docs/configuration.md', 'value'), ([, type, text]) => ({
+      type,
+      default: parse(codeOf(text)) as unknown,
+    }));
+    expect(documented).toEqual(Object.fromEntries(values(schema)));
+  });
+});
+
+function at(from: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], from);
+}
+
+describe('the pages', () => {
+  it('link to pages and headings that exist', () => {
+    const broken = pages.flatMap((page) =>
+      linksOf(read(page))
+        .filter((link) => !exists(page, link))
+        .map((link) => `${page}: ${link}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it('number the decisions without gaps, and title them with their numbers', () => {
+    const heads = adrs.map((name) => `${name.slice(0, 5)} ${/^# \d+\. /u.exec(read(`docs/adr/${name}`))?.[0]}`);
+    const expected = adrs.map((_, index) => `${String(index + 1).padStart(4, '0')}- # ${index + 1}. `);
+    expect(heads).toEqual(expected);
+  });
+});
+
+function exists(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#');
+  const target = path === '' ? page : join(dirname(page), path);
+  if (!existsSync(join(root, target))) return false;
+  return anchor === undefined || anchorsOf(read(target)).includes(anchor);
+}

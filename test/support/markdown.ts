@@ -1,0 +1,50 @@
+/** A table of a Markdown file: its head, and the cells of its rows. */
+export interface Table {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+const RULE = /^\|(?: *:?-+:? *\|)+$/u;
+
+/** All tables of a Markdown text. */
+export function tablesOf(text: string): Table[] {
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.flatMap((line, index) => {
+    if (!RULE.test(line)) return [];
+    const rest = lines.slice(index + 1);
+    const end = rest.findIndex((row) => !row.startsWith('|'));
+    return [{ head: cells(lines[index - 1] ?? ''), rows: rest.slice(0, end === -1 ? undefined : end).map(cells) }];
+  });
+}
+
+/** A `|` inside a cell is written `\|`. */
+function cells(row: string): string[] {
+  return row
+    .replace(/^\||\|$/gu, '')
+    .split(/(?<!\\)\|/u)
+    .map((cell) => cell.trim().replaceAll('\\|', '|'));
+}
+
+/** What is between the first two backticks of a cell; throws when there is nothing. */
+export function codeOf(cell: string | undefined): string {
+  const code = /`(?<code>[^`]+)`/u.exec(cell ?? '')?.groups?.['code'];
+  if (code === undefined) throw new Error(`expected a code span, found "${cell}"`);
+  return code;
+}
+
+/** The relative links of a Markdown text. */
+export function linksOf(text: string): string[] {
+  return [...text.matchAll(/\]\((?<target>[^)\s]+)\)/gu)]
+    .map(({ groups }) => groups?.['target'] ?? '')
+    .filter((target) => !target.includes('://'));
+}
+
+/** The anchors of a Markdown text's headings, as GitHub makes them. */
+export function anchorsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (?<title>.+)$/gmu)].map(({ groups }) =>
+    (groups?.['title'] ?? '')
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
