@@ -45,12 +45,21 @@ export class TlsFiles {
 
   /** Reads the files for the first time. Throws Error when they are missing or cannot be served with. */
   async load(): Promise<ServingCertificate> {
-    const { certFile, keyFile, clock, metrics } = this.#options;
+    const { certFile, keyFile, metrics } = this.#options;
     const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
     if (this.#current?.cert === cert && this.#current.key === key) return this.#current;
-    this.#current = checkPair(cert, key, clock.now());
+    this.#current = this.#judged(cert, key);
     metrics.certificateExpiry.set(this.#current.expiresAt / 1000);
     return this.#current;
+  }
+
+  #judged(cert: string, key: string): ServingCertificate {
+    const { certFile, keyFile, clock } = this.#options;
+    try {
+      return checkPair(cert, key, clock.now());
+    } catch (error) {
+      throw new Error(`${certFile} and ${keyFile} cannot be served with: ${messageOf(error)}`, { cause: error });
+    }
   }
 
   /** Calls `use` with each new pair until `signal` aborts. Bad files are reported, and the pair before stays. */

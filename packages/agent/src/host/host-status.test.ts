@@ -152,7 +152,7 @@ it.each([
     100,
     'Starting update to 1.27.0; no space left',
   ],
-  ['a long text is cut, and shows it', '0123456789\nabc', 4, '0123…'],
+  ['a long text is cut in the middle, since its end tells the cause', '0123456789\nabc', 6, '01 …  abc'],
 ])('%s', (_, text, length, expected) => {
   expect(shorten(text, length)).toBe(expected);
 });

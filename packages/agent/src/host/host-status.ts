@@ -85,7 +85,9 @@ function unexpected(field: string, expected: string, found: unknown): HostError 
 /** Cuts a text that somebody else wrote to `length` characters in one line: kubectl shows no second line of a column or an Event. */
 export function shorten(text: string, length: number): string {
   const line = text.trim().replaceAll(/\s*\n\s*/gu, '; ');
-  return line.length <= length ? line : `${line.slice(0, length)}…`;
+  if (line.length <= length) return line;
+  const head = Math.floor(length / 3);
+  return `${line.slice(0, head)} … ${line.slice(head - length)}`;
 }
 
 /** Versions are equal when their texts are, but for a leading `v`. */

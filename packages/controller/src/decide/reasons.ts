@@ -3,7 +3,7 @@ export const REASONS = [
   'UpToDate',
   'Updating',
   'Paused',
-  'InvalidConfig',
+  'InvalidConfiguration',
   'UnreadableVersion',
   'NodeNotReady',
   'CordonedByOthers',

@@ -43,7 +43,7 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
   'a configuration that cannot be followed holds all': [
     { config: { concurrency: { maxUpdating: '0%' } } },
-    'InvalidConfig',
+    'InvalidConfiguration',
   ],
   'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'UnreadableVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
