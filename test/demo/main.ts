@@ -31,18 +31,26 @@ const size = Number(options.nodes);
 const screen = openScreen(process.stdout);
 /** What to undo at the end, latest first. */
 const started: (() => Promise<void>)[] = [];
+let cleaning: Promise<void> | undefined;
 
+/** Undoes everything, once, whoever asks. */
 async function cleanUp(): Promise<void> {
+  cleaning ??= undo();
+  await cleaning;
+}
+
+async function undo(): Promise<void> {
   screen.end();
   if (started.length > 0) process.stdout.write('\nStopping everything and removing the temporary folders…\n');
-  for (const stop of started.splice(0).toReversed()) await stop();
+  for (const stop of started.toReversed()) await stop();
 }
 
 /** What is left after the limit goes with this process: every child has a watchdog. */
 function stopOn(signal: NodeJS.Signals): void {
   process.once(signal, () => {
-    setTimeout(() => process.exit(INTERRUPTED), CLEAN_UP_LIMIT_MS).unref();
-    void cleanUp().finally(() => process.exit(INTERRUPTED));
+    process.exitCode = INTERRUPTED;
+    setTimeout(() => process.exit(), CLEAN_UP_LIMIT_MS).unref();
+    void cleanUp().finally(() => process.exit());
   });
 }
 
@@ -121,7 +129,12 @@ if (!Number.isInteger(size) || size < 2 || size > 200)
   throw new Error(`--nodes: expected a number from 2 to 200, found ${options.nodes}`);
 try {
   await main();
-} finally {
-  await cleanUp();
+} catch (error) {
+  // What is being stopped fails in its own ways; only what failed before is news.
+  if (cleaning === undefined) {
+    process.exitCode = 1;
+    screen.say(`The demonstration failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
+await cleanUp();
 process.exit();

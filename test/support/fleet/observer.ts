@@ -11,6 +11,7 @@ import type { KubeClient } from '../../../packages/shared/src/kube.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/kubernetes-types.ts';
 import { Reflector } from '../../../packages/shared/src/reflector.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';
 
 type Observed<T> = T & KubernetesObject;
@@ -64,16 +65,20 @@ export class Observer {
   /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
   async hostGoesDown(name: string, bootID: string): Promise<void> {
     if (this.#exempt.has(name)) return;
-    const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`);
-    const pods = await this.#get<{ items: V1Pod[] }>(
-      `/api/v1/pods?fieldSelector=${encodeURIComponent(`spec.nodeName=${name}`)}`,
-    );
-    if (node?.spec?.unschedulable !== true) this.#violated(`${name} went down without a cordon`);
-    const left = (pods?.items ?? [])
-      .filter(mustBeDrained)
-      .map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
-    if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
+    try {
+      await this.#judgeReboot(name);
+    } catch (error) {
+      this.#violated(`${name} went down and it could not be seen in which state: ${String(error)}`);
+    }
     this.#checkSecondReboot(name, bootID);
+  }
+
+  async #judgeReboot(name: string): Promise<void> {
+    const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`, {});
+    const { items } = await this.#get<{ items: V1Pod[] }>('/api/v1/pods', { fieldSelector: `spec.nodeName=${name}` });
+    if (node.spec?.unschedulable !== true) this.#violated(`${name} went down without a cordon`);
+    const left = items.filter(mustBeDrained).map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
+    if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
   }
 
   /** Reboots of this node are a test's own doing: they are not judged. */
@@ -115,10 +120,9 @@ export class Observer {
     });
   }
 
-  async #get<T>(path: string): Promise<T | undefined> {
-    const [plain = '', search = ''] = path.split('?');
-    const query = Object.fromEntries(new URLSearchParams(search));
-    return await this.#options.client.request<T>({ method: 'GET', path: plain, query }).catch(() => undefined);
+  /** Tries for a while: the API server may be the one that a test has killed. */
+  async #get<T>(path: string, query: Readonly<Record<string, string>>): Promise<T> {
+    return await eventually(async () => await this.#options.client.request<T>({ method: 'GET', path, query }));
   }
 
   #checkUnavailable(changed: Observed<V1Node>): void {
@@ -150,8 +154,8 @@ export class Observer {
 
   #checkSecondReboot(name: string, bootID: string): void {
     const shadow = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace);
-    const update = `${name} ${shadow?.metadata.uid} ${shadow?.spec.version} ${shadow?.spec.state_transition_timestamp}`;
-    if (this.#rebooted.has(update)) this.#violated(`${name} rebooted twice for one update (boot ${bootID})`);
+    const update = `${name} into ${shadow?.spec.version}`;
+    if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
     this.#rebooted.add(update);
   }
 

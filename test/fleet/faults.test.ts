@@ -1,0 +1,117 @@
+import { jest } from '@jest/globals';
+
+import { eventually } from '../support/eventually.ts';
+import type { Fleet } from '../support/fleet/fleet.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
+import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+
+jest.setTimeout(240_000);
+
+/** Until a step of the update is under way on some node; answers its name. */
+async function untilSomeNodeIsAt(fleet: Fleet, operation: string): Promise<string> {
+  return await eventually(
+    () => {
+      const names = [...fleet.nodes.keys()];
+      const found = names.find((name) => {
+        const last = fleet.shadow(name)?.status?.lastOperation;
+        return last?.operation === operation && last.state === 'Processing';
+      });
+      if (found === undefined) throw new Error(`no node is at ${operation}`);
+      return found;
+    },
+    { limitMs: 60_000, pauseMs: 2 },
+  );
+}
+
+const budget = (namespace: string): string => `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
+
+describe('a rollout in which something dies', () => {
+  it('goes on when the leading controller is killed', async () => {
+    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300 } }, async ({ fleet, cluster }) => {
+      await untilSomeNodeIsAt(fleet, 'Drain');
+      const lease = `/apis/coordination.k8s.io/v1/namespaces/${fleet.operator.namespace}/leases/brupop-controller`;
+      const { spec } = await cluster.api.get<{ spec: { holderIdentity: string } }>(lease);
+      const leader = fleet.observer.pods.list().find(({ metadata }) => spec.holderIdentity.includes(metadata.name));
+      fleet.kubelet.kill(leader?.metadata.name ?? '', 'SIGKILL');
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('goes on when every API server is killed while a node drains', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
+      await untilSomeNodeIsAt(fleet, 'Drain');
+      for (const pid of fleet.kubelet.pids('brupop-apiserver')) process.kill(pid, 'SIGKILL');
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('goes on when an agent is killed at each step', async () => {
+    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300, activateMs: 100 } }, async ({ fleet }) => {
+      for (const step of ['Stage', 'Drain', 'Activate', 'Reboot']) {
+        const name = await untilSomeNodeIsAt(fleet, step);
+        for (const pid of fleet.kubelet.pids('brupop-agent', name)) process.kill(pid, 'SIGKILL');
+      }
+      await fleet.untilAllRun(NEW);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    });
+  });
+
+  it('goes on when kube-apiserver is killed while a node drains', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster }) => {
+      await untilSomeNodeIsAt(fleet, 'Drain');
+      await cluster.components.apiserver.kill('SIGKILL');
+      await cluster.components.apiserver.restart();
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('goes on when the socket of a host is gone for a while during its drain', async () => {
+    const strict: NonNullable<Parameters<typeof withFleet>[0]['before']> = async ({ cluster, namespace }) => {
+      await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 0 } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before: strict }, async ({ fleet, cluster, namespace }) => {
+      const name = await untilSomeNodeIsAt(fleet, 'Drain');
+      const { faults } = fleet.node(name).host;
+      await faults.set({ socketGone: true });
+      await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 1 } });
+      await eventually(async () => {
+        const pod = fleet.observer.pods
+          .list()
+          .find(({ metadata, spec }) => metadata.name.startsWith('brupop-agent') && spec?.nodeName === name);
+        expect(await fleet.kubelet.logs(pod?.metadata.name ?? '')).toContain('the host does not answer');
+      });
+      expect(fleet.node(name).host.reboots).toBe(0);
+      await faults.set({ socketGone: undefined });
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('begins no other node while a rebooted one does not come back, and goes on when it does', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
+      for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
+      const lost = await untilSomeNodeIsAt(fleet, 'Reboot');
+      await eventually(() => expect(fleet.node(lost).host.up).toBe(false));
+      const others = [...fleet.nodes.keys()].filter((name) => name !== lost);
+      await eventually(() => {
+        const reasons = others.map((name) => fleet.shadow(name)?.status?.conditions?.[0]?.reason);
+        expect(reasons).toEqual(others.map(() => 'WaitingForCapacity'));
+      });
+      for (const name of others) await fleet.node(name).host.faults.set({ reboot: undefined });
+      await fleet.node(lost).host.powerOn();
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('takes the exclusion from load balancers back, after having waited for it', async () => {
+    const values = { 'apiserver.exclusionWaitSeconds': 1 };
+    await withFleet({ nodes: fleetNodes(2), values }, async ({ fleet }) => {
+      const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+      const excluded = new Set<string>();
+      fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
+        if (metadata.labels?.[label] !== undefined) excluded.add(metadata.name);
+      });
+      await fleet.untilAllRun(NEW);
+      expect([...excluded].toSorted()).toEqual(['node-1', 'node-2']);
+    });
+  });
+});
