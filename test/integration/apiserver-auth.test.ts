@@ -8,42 +8,23 @@ import {
   installNamespace,
   requestToken,
 } from '../support/apiserver/cluster.ts';
-import type { Agent, Installation } from '../support/apiserver/cluster.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
-import type { RunningApiserver } from '../support/apiserver/server.ts';
+import type { Agent } from '../support/apiserver/cluster.ts';
+import { useFreshApiservers } from '../support/apiserver/suite.ts';
 import { auditPosition, ourRequests } from '../support/audit.ts';
-import type { Connection } from '../support/control-plane/connection.ts';
-import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 import { eventually } from '../support/eventually.ts';
 
 jest.setTimeout(60_000);
 
 describe('an apiserver asked who calls', () => {
-  let cluster: Connection;
-  let installation: Installation;
-  let apiserver: RunningApiserver;
+  const suite = useFreshApiservers();
   let agent: Agent;
   let other: Agent;
 
   beforeAll(async () => {
-    cluster = connectSharedControlPlane();
-    installation = await installNamespace(cluster);
     [agent, other] = await Promise.all([
-      createAgent(cluster, installation.namespace),
-      createAgent(cluster, installation.namespace),
+      createAgent(suite.cluster, suite.namespace),
+      createAgent(suite.cluster, suite.namespace),
     ]);
-  });
-
-  beforeEach(async () => {
-    apiserver = await startApiserver(cluster, installation);
-  });
-
-  afterEach(async () => {
-    await apiserver.stop();
-  });
-
-  afterAll(async () => {
-    await cluster.close();
   });
 
   /** Status and code of a restore with this token, and how many TokenReviews it cost. */
@@ -52,20 +33,20 @@ describe('an apiserver asked who calls', () => {
     node = agent.node,
   ): Promise<[number, string | undefined, number]> => {
     const before = await reviews();
-    const { status, code } = await apiserver.client.call('POST', `/v1/nodes/${node}/restore`, { token });
+    const { status, code } = await suite.apiserver.client.call('POST', `/v1/nodes/${node}/restore`, { token });
     return [status, code, (await reviews()) - before];
   };
 
   const reviews = async (): Promise<number> => {
-    const found = (await apiserver.metrics()).matchAll(/^brupop_apiserver_token_reviews_total\{.*\} (\d+)$/gm);
+    const found = (await suite.apiserver.metrics()).matchAll(/^brupop_apiserver_token_reviews_total\{.*\} (\d+)$/gm);
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };
 
-  const fresh = (spec = {}): Promise<string> => agentToken(cluster, installation.namespace, agent, spec);
+  const fresh = (spec = {}): Promise<string> => agentToken(suite.cluster, suite.namespace, agent, spec);
 
   const accountToken = async (account: string, boundObjectRef?: object): Promise<string> => {
     const spec = { audiences: ['brupop-apiserver'], ...(boundObjectRef === undefined ? {} : { boundObjectRef }) };
-    return (await requestToken(cluster, installation.namespace, account, spec)).status.token;
+    return (await requestToken(suite.cluster, suite.namespace, account, spec)).status.token;
   };
 
   it('accepts the token of an agent for its own node, with one review for a while', async () => {
@@ -75,7 +56,7 @@ describe('an apiserver asked who calls', () => {
 
   it('shares one review among calls that come together', async () => {
     const before = await reviews();
-    const answers = await Promise.all(Array.from({ length: 10 }, () => apiserver.client.act(agent, 'restore')));
+    const answers = await Promise.all(Array.from({ length: 10 }, () => suite.apiserver.client.act(agent, 'restore')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect((await reviews()) - before).toBe(1);
   });
@@ -93,7 +74,7 @@ describe('an apiserver asked who calls', () => {
   });
 
   it('refuses a token for another audience without a review', async () => {
-    expect(await attempt(await fresh({ audiences: [cluster.issuer] }))).toEqual([401, 'Unauthenticated', 0]);
+    expect(await attempt(await fresh({ audiences: [suite.cluster.issuer] }))).toEqual([401, 'Unauthenticated', 0]);
   });
 
   it('refuses another service account without a review', async () => {
@@ -105,8 +86,8 @@ describe('an apiserver asked who calls', () => {
   });
 
   it('refuses a token of the same names in another namespace without a review', async () => {
-    const elsewhere = await installNamespace(cluster);
-    const stranger = await createAgentPod(cluster, elsewhere.namespace, agent.node);
+    const elsewhere = await installNamespace(suite.cluster);
+    const stranger = await createAgentPod(suite.cluster, elsewhere.namespace, agent.node);
     expect(await attempt(stranger.token)).toEqual([403, 'Forbidden', 0]);
   });
 
@@ -121,10 +102,10 @@ describe('an apiserver asked who calls', () => {
   });
 
   it('refuses the token of a pod that was deleted, at once and although it accepted it before', async () => {
-    const passing = await createAgentPod(cluster, installation.namespace, agent.node);
+    const passing = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     expect(await attempt(passing.token)).toEqual([200, undefined, 1]);
-    const path = `/api/v1/namespaces/${installation.namespace}/pods/${passing.pod}`;
-    await cluster.api.delete(path, { gracePeriodSeconds: 0 });
+    const path = `/api/v1/namespaces/${suite.namespace}/pods/${passing.pod}`;
+    await suite.cluster.api.delete(path, { gracePeriodSeconds: 0 });
     await eventually(async () => expect((await attempt(passing.token)).slice(0, 2)).toEqual([401, 'Unauthenticated']), {
       limitMs: 3_000,
     });
@@ -142,12 +123,12 @@ describe('an apiserver asked who calls', () => {
   it('asks the Kubernetes API nothing while nobody calls, and never logs a token', async () => {
     await attempt(agent.token);
     await attempt(unsigned(agent.token));
-    const position = await auditPosition(cluster.auditLogPath);
+    const position = await auditPosition(suite.cluster.auditLogPath);
     await new Promise((resolve) => setTimeout(resolve, 2_000));
-    expect(await ourRequests(cluster.auditLogPath, installation.namespace, position)).toEqual([]);
+    expect(await ourRequests(suite.cluster.auditLogPath, suite.namespace, position)).toEqual([]);
     const [, payload = ''] = agent.token.split('.');
-    expect(apiserver.lines.join('')).toContain('a call was refused');
-    expect(apiserver.lines.join('')).not.toContain(payload.slice(0, 40));
+    expect(suite.apiserver.lines.join('')).toContain('a call was refused');
+    expect(suite.apiserver.lines.join('')).not.toContain(payload.slice(0, 40));
   });
 });
 

@@ -1,5 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { Registry } from 'prom-client';
 
@@ -8,6 +10,7 @@ import { createHttpsServer, listen, secureContext } from '../../packages/apiserv
 import { TlsFiles } from '../../packages/apiserver/src/tls-files.ts';
 import { FakeClock } from '../../packages/shared/src/fake-clock.ts';
 import { writeCertificate } from '../support/apiserver/server.ts';
+import { makeServingCertificate } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
 import { recordingLogger } from '../support/recording-logger.ts';
 
@@ -15,7 +18,8 @@ describe('the certificate of an apiserver', () => {
   const clock = new FakeClock(Date.now());
   const registry = new Registry();
   const metrics = new Metrics(registry);
-  const files = writeCertificate();
+  const dir = mkdtempSync(join(tmpdir(), 'brupop-tls-'));
+  const files = writeCertificate(dir);
   const stop = new AbortController();
   const tls = new TlsFiles({ ...files, clock, log: recordingLogger().log, metrics });
   const used: string[] = [];
@@ -27,6 +31,7 @@ describe('the certificate of an apiserver', () => {
 
   afterAll(() => {
     stop.abort();
+    rmSync(dir, { recursive: true });
   });
 
   /** Lets half a minute pass and the files be looked at. */
@@ -45,8 +50,8 @@ describe('the certificate of an apiserver', () => {
 
   it.each([
     ['hold no certificate', () => writeFileSync(files.certFile, 'none')],
-    ['hold one that has expired', () => writeCertificate(files, -1)],
-    ['do not belong together', () => writeCertificate({ ...files, keyFile: `${files.keyFile}.other` })],
+    ['hold one that has expired', () => writeCertificate(dir, -1)],
+    ['do not belong together', () => writeFileSync(files.keyFile, makeServingCertificate({ commonName: 'other' }).key)],
   ])('stays, with an error counted, when the new files %s', async (_how, write) => {
     const before = await errors();
     write();
@@ -55,26 +60,28 @@ describe('the certificate of an apiserver', () => {
   });
 
   it('is replaced when the new files are good', async () => {
-    writeCertificate(files);
+    writeCertificate(dir);
     await look();
     expect(used).toEqual([readFileSync(files.certFile, 'utf8')]);
   });
 
   it('is the one that new connections see', async () => {
     const listener = (): void => undefined;
-    const server = createHttpsServer({ listener, certificate: await tls.load(), maxConnections: 10 });
+    const limits = { maxConnections: 10, maxConnectionsPerAddress: 10, refused: () => undefined };
+    const server = createHttpsServer({ listener, certificate: await tls.load(), limits });
     const port = await listen(server, '127.0.0.1', 0);
-    const { ca } = writeCertificate(files);
+    const { ca } = writeCertificate(dir);
     server.setSecureContext(secureContext(await tls.load()));
     const socket = connect({ host: '127.0.0.1', port, ca });
     await once(socket, 'secureConnect');
     expect(socket.authorized).toBe(true);
     socket.destroy();
     server.close();
+    await once(server, 'close');
   });
 
   it('is refused at the start when it cannot be served with', async () => {
-    writeCertificate(files, -1);
+    writeCertificate(dir, -1);
     const fresh = new TlsFiles({ ...files, clock, log: recordingLogger().log, metrics });
     await expect(fresh.load()).rejects.toThrow('expired');
   });

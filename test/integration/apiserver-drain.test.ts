@@ -2,55 +2,40 @@ import { jest } from '@jest/globals';
 
 import { DRAIN_PASS_LIMIT_MS } from '../../packages/shared/src/operator-api.ts';
 import type { DrainResult, SpecReference } from '../../packages/shared/src/operator-api.ts';
-import { createAgent, installNamespace } from '../support/apiserver/cluster.ts';
-import type { Agent, Installation } from '../support/apiserver/cluster.ts';
+import { createAgent } from '../support/apiserver/cluster.ts';
+import type { Agent } from '../support/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../support/apiserver/pods.ts';
 import { startApiserver } from '../support/apiserver/server.ts';
-import type { RunningApiserver } from '../support/apiserver/server.ts';
 import { wantReboot, wantState } from '../support/apiserver/shadow.ts';
-import type { Connection } from '../support/control-plane/connection.ts';
+import { useApiserver } from '../support/apiserver/suite.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
-import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 import { eventually } from '../support/eventually.ts';
 
 jest.setTimeout(60_000);
 
 describe('a drain pass', () => {
-  let cluster: Connection;
-  let installation: Installation;
-  let apiserver: RunningApiserver;
+  const suite = useApiserver({ exclusionWaitMs: 60_000 });
   let agent: Agent;
   let reference: SpecReference;
   let apps: string;
 
-  beforeAll(async () => {
-    cluster = connectSharedControlPlane();
-    installation = await installNamespace(cluster);
-    apiserver = await startApiserver(cluster, installation, { exclusionWaitMs: 60_000 });
-  });
-
   beforeEach(async () => {
-    agent = await createAgent(cluster, installation.namespace);
-    reference = await wantReboot(cluster, installation.namespace, apiserver.client, agent);
-    apps = await createNamespace(cluster, 'apps');
-  });
-
-  afterAll(async () => {
-    await apiserver.stop();
-    await cluster.close();
+    agent = await createAgent(suite.cluster, suite.namespace);
+    reference = await wantReboot(suite.cluster, suite.namespace, suite.apiserver.client, agent);
+    apps = await createNamespace(suite.cluster, 'apps');
   });
 
   const drain = async (): Promise<DrainResult> => {
-    const { status, body } = await apiserver.client.act<DrainResult>(agent, 'drain', reference);
+    const { status, body } = await suite.apiserver.client.act<DrainResult>(agent, 'drain', reference);
     if (status !== 200) throw new Error(`drain: ${status} ${JSON.stringify(body)}`);
     return body;
   };
 
   const pod = (options: object = {}): Promise<string> =>
-    createPod(cluster, { namespace: apps, node: agent.node, ...options });
+    createPod(suite.cluster, { namespace: apps, node: agent.node, ...options });
 
   const daemonSet = async (): Promise<object> => {
-    const { metadata } = await cluster.api.create<{ metadata: { name: string; uid: string } }>(
+    const { metadata } = await suite.cluster.api.create<{ metadata: { name: string; uid: string } }>(
       `/apis/apps/v1/namespaces/${apps}/daemonsets`,
       {
         metadata: { name: 'logs' },
@@ -71,10 +56,10 @@ describe('a drain pass', () => {
     await pod({ terminates: '1s' });
     const finished = await pod();
     const path = `/api/v1/namespaces/${apps}/pods/${finished}/status`;
-    await cluster.api.patch(path, { status: { phase: 'Succeeded' } });
+    await suite.cluster.api.patch(path, { status: { phase: 'Succeeded' } });
     expect(await drain()).toEqual({ done: true, evicted: 3, remaining: 0, blockedBy: [] });
-    expect(await podNames(cluster, apps)).toEqual([]);
-    const { spec } = await cluster.api.get<{ spec: { unschedulable?: boolean } }>(`/api/v1/nodes/${agent.node}`);
+    expect(await podNames(suite.cluster, apps)).toEqual([]);
+    const { spec } = await suite.cluster.api.get<{ spec: { unschedulable?: boolean } }>(`/api/v1/nodes/${agent.node}`);
     expect(spec.unschedulable).toBe(true);
   });
 
@@ -84,21 +69,21 @@ describe('a drain pass', () => {
   });
 
   it('leaves pods of a DaemonSet and of the kubelet, as well as pods of other nodes', async () => {
-    const other = await createAgent(cluster, installation.namespace);
+    const other = await createAgent(suite.cluster, suite.namespace);
     const owned = await pod({ ownerReferences: [await daemonSet()], labels: { app: 'logs' }, ready: false });
     const mirror = await pod({ annotations: { 'kubernetes.io/config.mirror': 'x' }, ready: false });
-    const elsewhere = await createPod(cluster, { namespace: apps, node: other.node });
+    const elsewhere = await createPod(suite.cluster, { namespace: apps, node: other.node });
     await pod();
     expect(await drain()).toEqual({ done: true, evicted: 1, remaining: 0, blockedBy: [] });
-    const names = await podNames(cluster, apps);
+    const names = await podNames(suite.cluster, apps);
     expect(names).toEqual(expect.arrayContaining([elsewhere, mirror]));
     // The DaemonSet's own controller may remove its pod, since it does not want it there; we must not.
-    expect(apiserver.lines.filter((line) => line.includes(owned))).toEqual([]);
+    expect(suite.apiserver.lines.filter((line) => line.includes(owned))).toEqual([]);
   });
 
   it('names the budget that holds a pod up, evicts the others, and goes on when the budget lets go', async () => {
     const held = await pod({ labels: { app: 'web' } });
-    await createBudget(cluster, apps, 'web-budget', { app: 'web' });
+    await createBudget(suite.cluster, apps, 'web-budget', { app: 'web' });
     await pod();
     const began = performance.now();
     const result = await drain();
@@ -106,26 +91,26 @@ describe('a drain pass', () => {
     expect(result).toMatchObject({ done: false, evicted: 1, remaining: 1 });
     expect(result.blockedBy).toMatchObject([{ pod: `${apps}/${held}`, reason: 'DisruptionBudget' }]);
     expect(result.blockedBy[0]?.message).toContain('web-budget');
-    await cluster.api.delete(`/apis/policy/v1/namespaces/${apps}/poddisruptionbudgets/web-budget`);
+    await suite.cluster.api.delete(`/apis/policy/v1/namespaces/${apps}/poddisruptionbudgets/web-budget`);
     expect(await drain()).toMatchObject({ done: true, evicted: 1 });
   });
 
   it('says that two budgets cover one pod, which the API server cannot handle', async () => {
     const held = await pod({ labels: { app: 'web', tier: 'front' } });
-    await createBudget(cluster, apps, 'one', { app: 'web' });
-    await createBudget(cluster, apps, 'two', { tier: 'front' });
+    await createBudget(suite.cluster, apps, 'one', { app: 'web' });
+    await createBudget(suite.cluster, apps, 'two', { tier: 'front' });
     const result = await drain();
     expect(result).toMatchObject({ done: false, evicted: 0, remaining: 1 });
     expect(result.blockedBy).toMatchObject([{ pod: `${apps}/${held}`, reason: 'MultipleDisruptionBudgets' }]);
-    expect(await podNames(cluster, apps)).toEqual([held]);
+    expect(await podNames(suite.cluster, apps)).toEqual([held]);
   });
 
   it('counts an eviction that it may not do as no success', async () => {
     const held = await pod();
-    await cluster.api.patch(
-      `/apis/rbac.authorization.k8s.io/v1/clusterroles/brupop-apiserver-${installation.namespace}`,
+    await suite.cluster.api.patch(
+      `/apis/rbac.authorization.k8s.io/v1/clusterroles/brupop-apiserver-${suite.namespace}`,
       {
-        rules: installation.rules.filter(({ resources }) => !resources.includes('pods/eviction')),
+        rules: suite.installation.rules.filter(({ resources }) => !resources.includes('pods/eviction')),
       },
     );
     try {
@@ -136,9 +121,9 @@ describe('a drain pass', () => {
       });
       expect(result).toMatchObject([{ pod: `${apps}/${held}`, reason: 'Forbidden' }]);
     } finally {
-      const { rules } = installation;
-      await cluster.api.patch(
-        `/apis/rbac.authorization.k8s.io/v1/clusterroles/brupop-apiserver-${installation.namespace}`,
+      const { rules } = suite.installation;
+      await suite.cluster.api.patch(
+        `/apis/rbac.authorization.k8s.io/v1/clusterroles/brupop-apiserver-${suite.namespace}`,
         { rules },
       );
     }
@@ -159,7 +144,7 @@ describe('a drain pass', () => {
     const second = await pod({ name: 'b-with-volume', claim: 'b', terminates: '1s', ready: false });
     const plain = await pod({ name: 'c-plain' });
     expect(await drain()).toMatchObject({ done: true, evicted: 3 });
-    const evicted = apiserver.lines
+    const evicted = suite.apiserver.lines
       .filter((line) => line.includes('asked to evict') && line.includes(apps))
       .map((line) => JSON.parse(line) as { pod: string; time: string });
     expect(evicted.map((line) => line.pod.split('/')[1])).toEqual([plain, first, second]);
@@ -169,22 +154,25 @@ describe('a drain pass', () => {
 
   it('is refused for another spec, and when the spec does not call for it', async () => {
     const old = { ...reference, generation: reference.generation - 1 };
-    expect((await apiserver.client.act(agent, 'drain', old)).code).toBe('SpecChanged');
+    expect((await suite.apiserver.client.act(agent, 'drain', old)).code).toBe('SpecChanged');
     const other = { ...reference, shadowUID: '11111111-2222-4333-8444-555555555555' };
-    expect((await apiserver.client.act(agent, 'drain', other)).code).toBe('SpecChanged');
-    reference = await wantState(cluster, installation.namespace, agent.node, 'MonitoringUpdate');
-    expect((await apiserver.client.act(agent, 'drain', reference)).code).toBe('SpecForbids');
-    expect((await apiserver.client.act(agent, 'load-balancer-exclusion', reference)).code).toBe('SpecForbids');
+    expect((await suite.apiserver.client.act(agent, 'drain', other)).code).toBe('SpecChanged');
+    reference = await wantState(suite.cluster, suite.namespace, agent.node, 'MonitoringUpdate');
+    expect((await suite.apiserver.client.act(agent, 'drain', reference)).code).toBe('SpecForbids');
+    expect((await suite.apiserver.client.act(agent, 'load-balancer-exclusion', reference)).code).toBe('SpecForbids');
   });
 
   it('is refused while another one for the node runs', async () => {
     await pod({ terminates: '2s' });
-    const both = await Promise.all([1, 2].map(() => apiserver.client.act(agent, 'drain', reference)));
+    const both = await Promise.all([1, 2].map(() => suite.apiserver.client.act(agent, 'drain', reference)));
     expect(both.map(({ code }) => code ?? 'done').toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['Conflict', 'done']);
   });
 
   it('is refused on the node that the replica runs on, on a connection that ends', async () => {
-    const own = await startApiserver(cluster, installation, { nodeName: agent.node, exclusionWaitMs: 60_000 });
+    const own = await startApiserver(suite.cluster, suite.installation, {
+      nodeName: agent.node,
+      exclusionWaitMs: 60_000,
+    });
     for (const action of ['drain', 'load-balancer-exclusion'] as const) {
       const { status, code, headers } = await own.client.act(agent, action, reference);
       expect([status, code, headers['connection']]).toEqual([421, 'ReplicaOnSameNode', 'close']);

@@ -2,13 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 
 import type { ExclusionResult, RestoreResult, SpecReference } from '../../packages/shared/src/operator-api.ts';
-import { createAgent, installNamespace } from '../support/apiserver/cluster.ts';
-import type { Agent, Installation } from '../support/apiserver/cluster.ts';
+import { createAgent } from '../support/apiserver/cluster.ts';
+import type { Agent } from '../support/apiserver/cluster.ts';
 import { startApiserver } from '../support/apiserver/server.ts';
-import type { RunningApiserver } from '../support/apiserver/server.ts';
 import { wantReboot } from '../support/apiserver/shadow.ts';
-import type { Connection } from '../support/control-plane/connection.ts';
-import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
+import { useApiserver } from '../support/apiserver/suite.ts';
 
 jest.setTimeout(60_000);
 
@@ -27,35 +25,22 @@ const exclusionLabel = 'node.kubernetes.io/exclude-from-external-load-balancers'
 const waitMs = 60_000;
 
 describe('an apiserver that marks nodes', () => {
-  let cluster: Connection;
-  let installation: Installation;
-  let apiserver: RunningApiserver;
+  const suite = useApiserver({ exclusionWaitMs: waitMs });
   let agent: Agent;
   let reference: SpecReference;
 
-  beforeAll(async () => {
-    cluster = connectSharedControlPlane();
-    installation = await installNamespace(cluster);
-    apiserver = await startApiserver(cluster, installation, { exclusionWaitMs: waitMs });
-  });
-
   beforeEach(async () => {
-    agent = await createAgent(cluster, installation.namespace);
-    reference = await wantReboot(cluster, installation.namespace, apiserver.client, agent);
-  });
-
-  afterAll(async () => {
-    await apiserver.stop();
-    await cluster.close();
+    agent = await createAgent(suite.cluster, suite.namespace);
+    reference = await wantReboot(suite.cluster, suite.namespace, suite.apiserver.client, agent);
   });
 
   const patch = async (body: object): Promise<void> => {
-    await cluster.api.patch(`/api/v1/nodes/${agent.node}`, body);
+    await suite.cluster.api.patch(`/api/v1/nodes/${agent.node}`, body);
   };
 
   /** What of our marks and of what they stand for is on the node. */
   const marks = async (): Promise<object> => {
-    const { metadata, spec } = await cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
+    const { metadata, spec } = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
     return {
       unschedulable: spec.unschedulable ?? false,
       cordonedByUs: cordoned in metadata.annotations,
@@ -66,13 +51,13 @@ describe('an apiserver that marks nodes', () => {
 
   const nothing = { unschedulable: false, cordonedByUs: false, label: false, labelledByUs: false };
 
-  const drain = async (): Promise<unknown> => (await apiserver.client.act(agent, 'drain', reference)).body;
+  const drain = async (): Promise<unknown> => (await suite.apiserver.client.act(agent, 'drain', reference)).body;
 
   const exclude = async (): Promise<number> =>
-    (await apiserver.client.act<ExclusionResult>(agent, 'load-balancer-exclusion', reference)).body.remainingMs;
+    (await suite.apiserver.client.act<ExclusionResult>(agent, 'load-balancer-exclusion', reference)).body.remainingMs;
 
   const restore = async (): Promise<RestoreResult> =>
-    (await apiserver.client.act<RestoreResult>(agent, 'restore')).body;
+    (await suite.apiserver.client.act<RestoreResult>(agent, 'restore')).body;
 
   describe('cordon', () => {
     it('signs its cordon and takes it back', async () => {
@@ -118,9 +103,9 @@ describe('an apiserver that marks nodes', () => {
 
     it('does not begin the wait anew when it is asked again', async () => {
       await exclude();
-      const before = await cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
+      const before = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
       expect(await exclude()).toBeLessThanOrEqual(waitMs);
-      const after = await cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
+      const after = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
       expect(after.metadata.annotations[excluded]).toBe(before.metadata.annotations[excluded]);
     });
 
@@ -132,7 +117,7 @@ describe('an apiserver that marks nodes', () => {
     });
 
     it('writes nothing where it is switched off', async () => {
-      const off = await startApiserver(cluster, installation);
+      const off = await startApiserver(suite.cluster, suite.installation);
       const { body } = await off.client.act(agent, 'load-balancer-exclusion', reference);
       expect(body).toEqual({ remainingMs: 0 });
       expect(await marks()).toEqual(nothing);

@@ -4,37 +4,25 @@ import type { TLSSocket } from 'node:tls';
 import { jest } from '@jest/globals';
 
 import { connectAgent } from '../support/apiserver/agent-client.ts';
-import { agentToken, createAgent, installNamespace } from '../support/apiserver/cluster.ts';
-import type { Agent, Installation } from '../support/apiserver/cluster.ts';
+import { agentToken, createAgent } from '../support/apiserver/cluster.ts';
+import type { Agent } from '../support/apiserver/cluster.ts';
 import { startProxy } from '../support/apiserver/proxy.ts';
 import { startApiserver } from '../support/apiserver/server.ts';
-import type { RunningApiserver } from '../support/apiserver/server.ts';
-import type { Connection } from '../support/control-plane/connection.ts';
-import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
+import { useApiserver } from '../support/apiserver/suite.ts';
 import { eventually } from '../support/eventually.ts';
 
 jest.setTimeout(60_000);
 
 describe('the listener of an apiserver', () => {
-  let cluster: Connection;
-  let installation: Installation;
-  let apiserver: RunningApiserver;
+  const suite = useApiserver();
   let agent: Agent;
 
   beforeAll(async () => {
-    cluster = connectSharedControlPlane();
-    installation = await installNamespace(cluster);
-    agent = await createAgent(cluster, installation.namespace);
-    apiserver = await startApiserver(cluster, installation);
-  });
-
-  afterAll(async () => {
-    await apiserver.stop();
-    await cluster.close();
+    agent = await createAgent(suite.cluster, suite.namespace);
   });
 
   const open = async (options = {}): Promise<TLSSocket> => {
-    const socket = connect({ host: '127.0.0.1', port: apiserver.port, ca: apiserver.ca, ...options });
+    const socket = connect({ host: '127.0.0.1', port: suite.apiserver.port, ca: suite.apiserver.ca, ...options });
     socket.on('error', () => undefined);
     await once(socket, 'secureConnect');
     return socket;
@@ -61,18 +49,22 @@ describe('the listener of an apiserver', () => {
     ['a name that no Node can have', 'POST', '/v1/nodes/..%2f..%2fx/restore', 400, 'BadRequest'],
     ['a name in capitals', 'POST', '/v1/nodes/NODE/restore', 400, 'BadRequest'],
   ])('answers %s in the form of the contract', async (_what, method, path, status, code) => {
-    const answer = await apiserver.client.call(method, path, { token: agent.token });
+    const answer = await suite.apiserver.client.call(method, path, { token: agent.token });
     expect([answer.status, answer.code]).toEqual([status, code]);
     expect(answer.headers['x-powered-by']).toBeUndefined();
   });
 
   it.each([
-    ['that is no JSON', '{"shadowUID":', 400, 'BadRequest'],
-    ['that is empty', '', 400, 'BadRequest'],
-    ['of more than 64 KiB', JSON.stringify({ filler: 'x'.repeat(70_000) }), 413, 'TooLarge'],
-  ])('refuses a body %s', async (_what, raw, status, code) => {
-    const answer = await apiserver.client.call('POST', `/v1/nodes/${agent.node}/drain`, { token: agent.token, raw });
+    ['that is no JSON', '{"shadowUID":', 400, 'BadRequest', 'body: expected JSON'],
+    ['that is empty', '', 400, 'BadRequest', 'body.shadowUID: expected a UID, found nothing'],
+    ['of more than 64 KiB', filler(70_000), 413, 'TooLarge', 'body: expected at most 65536 bytes, found 70013'],
+  ])('refuses a body %s and says what it expects', async (_what, raw, status, code, words) => {
+    const answer = await suite.apiserver.client.call('POST', `/v1/nodes/${agent.node}/drain`, {
+      token: agent.token,
+      raw,
+    });
     expect([answer.status, answer.code]).toEqual([status, code]);
+    expect(JSON.stringify(answer.body)).toContain(words);
     expect(JSON.stringify(answer.body)).not.toContain('node_modules');
   });
 
@@ -91,34 +83,36 @@ describe('the listener of an apiserver', () => {
   it('speaks no TLS before 1.2', async () => {
     const socket = connect({
       host: '127.0.0.1',
-      port: apiserver.port,
-      ca: apiserver.ca,
+      port: suite.apiserver.port,
+      ca: suite.apiserver.ca,
       minVersion: 'TLSv1',
       maxVersion: 'TLSv1.1',
       ciphers: 'DEFAULT@SECLEVEL=0',
     });
     await expect(once(socket, 'secureConnect')).rejects.toThrow(/version|protocol|disconnected/i);
-    expect((await open()).getProtocol()).toBe('TLSv1.3');
+    const modern = await open();
+    expect(modern.getProtocol()).toBe('TLSv1.3');
+    modern.destroy();
   });
 
   it('holds a node back that calls too often, and no other', async () => {
-    const [one, other] = await Promise.all([1, 2].map(() => createAgent(cluster, installation.namespace)));
+    const [one, other] = await Promise.all([1, 2].map(() => createAgent(suite.cluster, suite.namespace)));
     if (one === undefined || other === undefined) throw new Error('no agents');
-    const answers = await Promise.all(Array.from({ length: 60 }, () => apiserver.client.act(one, 'restore')));
+    const answers = await Promise.all(Array.from({ length: 60 }, () => suite.apiserver.client.act(one, 'restore')));
     const { headers } = answers.find(({ status }) => status === 429) ?? { headers: {} };
     expect(headers).toMatchObject({ 'retry-after': '5' });
-    expect((await apiserver.client.act(other, 'restore')).status).toBe(200);
+    expect((await suite.apiserver.client.act(other, 'restore')).status).toBe(200);
   });
 
   it('answers 503 while the Kubernetes API is out of reach, also for tokens that it does not know', async () => {
-    const proxy = await startProxy(Number(new URL(cluster.url).port));
+    const proxy = await startProxy(Number(new URL(suite.cluster.url).port));
     const url = `https://127.0.0.1:${proxy.port}`;
-    const cut = await startApiserver({ ...cluster, url }, installation);
-    const one = await createAgent(cluster, installation.namespace);
+    const cut = await startApiserver({ ...suite.cluster, url }, suite.installation);
+    const one = await createAgent(suite.cluster, suite.namespace);
     expect((await cut.client.act(one, 'restore')).status).toBe(200);
     const unknown = {
       ...one,
-      token: await agentToken(cluster, installation.namespace, one, { expirationSeconds: 900 }),
+      token: await agentToken(suite.cluster, suite.namespace, one, { expirationSeconds: 900 }),
     };
     proxy.cut();
     expect((await cut.client.act(one, 'restore')).code).toBe('Unavailable');
@@ -129,11 +123,31 @@ describe('the listener of an apiserver', () => {
     await proxy.close();
   });
 
+  it('holds an address to a number of connections, and lets it have new ones when it closes some', async () => {
+    const limited = await startApiserver(suite.cluster, suite.installation, { maxConnectionsPerAddress: 4 });
+    const to = { port: limited.port, ca: limited.ca };
+    const sockets = [];
+    for (let number = 0; number < 4; number += 1) sockets.push(await open(to));
+    for (let number = 0; number < 20; number += 1) await expect(open(to)).rejects.toThrow(/disconnected|ECONNRESET/);
+    expect(await limited.metrics()).toMatch(/^brupop_apiserver_refused_connections_total\{limit="address"\} 20$/m);
+    const other = await open({ ...to, localAddress: '127.0.0.2' });
+    sockets.pop()?.destroy();
+    sockets.push(other, await eventually(async () => await open(to)));
+    for (const socket of sockets) socket.destroy();
+    await limited.stop();
+  });
+
   it('is not ready and takes no connection once it stops', async () => {
-    const short = await startApiserver(cluster, installation);
+    const short = await startApiserver(suite.cluster, suite.installation);
     const other = connectAgent(short.port, short.ca);
     await short.stop();
     await expect(other.act(agent, 'restore')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await other.close();
     await expect(fetch(`http://127.0.0.1:${short.healthPort}/readyz`)).rejects.toThrow('fetch failed');
   });
 });
+
+/** A JSON object with a text of so many characters. */
+function filler(length: number): string {
+  return JSON.stringify({ filler: 'x'.repeat(length) });
+}

@@ -2,51 +2,36 @@ import { jest } from '@jest/globals';
 
 import type { AgentShadow } from '../../packages/shared/src/operator-api.ts';
 import type { BottlerocketShadow } from '../../packages/shared/src/shadow.ts';
-import { createAgent, createAgentPod, installNamespace } from '../support/apiserver/cluster.ts';
-import type { Agent, Installation } from '../support/apiserver/cluster.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
-import type { RunningApiserver } from '../support/apiserver/server.ts';
+import { createAgent, createAgentPod } from '../support/apiserver/cluster.ts';
+import type { Agent } from '../support/apiserver/cluster.ts';
 import { idleStatus, shadowPath } from '../support/apiserver/shadow.ts';
-import type { Connection } from '../support/control-plane/connection.ts';
+import { useApiserver } from '../support/apiserver/suite.ts';
 import { createNode } from '../support/control-plane/nodes.ts';
-import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 
 jest.setTimeout(60_000);
 
 describe('an apiserver that keeps shadows', () => {
-  let cluster: Connection;
-  let installation: Installation;
-  let apiserver: RunningApiserver;
+  const suite = useApiserver();
   let agent: Agent;
 
-  beforeAll(async () => {
-    cluster = connectSharedControlPlane();
-    installation = await installNamespace(cluster);
-    apiserver = await startApiserver(cluster, installation);
-  });
-
   beforeEach(async () => {
-    agent = await createAgent(cluster, installation.namespace);
+    agent = await createAgent(suite.cluster, suite.namespace);
   });
 
-  afterAll(async () => {
-    await apiserver.stop();
-    await cluster.close();
-  });
-
-  const ensure = async (): Promise<AgentShadow> => (await apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
+  const ensure = async (): Promise<AgentShadow> =>
+    (await suite.apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
 
   const live = async (): Promise<BottlerocketShadow> =>
-    await cluster.api.get<BottlerocketShadow>(shadowPath(installation.namespace, agent.node));
+    await suite.cluster.api.get<BottlerocketShadow>(shadowPath(suite.namespace, agent.node));
 
-  const report = async (shadowUID: string, changes = {}): ReturnType<typeof apiserver.client.act<AgentShadow>> =>
-    await apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
+  const report = async (shadowUID: string, changes = {}): ReturnType<typeof suite.apiserver.client.act<AgentShadow>> =>
+    await suite.apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
 
   describe('PUT shadow', () => {
     it('makes an idle shadow that its Node owns', async () => {
-      const { status, body } = await apiserver.client.act<AgentShadow>(agent, 'shadow');
+      const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
       const { metadata, spec } = await live();
-      const { metadata: node } = await cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
+      const { metadata: node } = await suite.cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
       expect(status).toBe(201);
       expect(body).toEqual({ uid: metadata.uid, generation: 1, spec: { state: 'Idle' } });
       expect(spec).toEqual({ state: 'Idle' });
@@ -56,13 +41,13 @@ describe('an apiserver that keeps shadows', () => {
 
     it('returns the one that is there', async () => {
       const { uid } = await ensure();
-      const { status, body } = await apiserver.client.act<AgentShadow>(agent, 'shadow');
+      const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
       expect([status, body.uid]).toEqual([200, uid]);
     });
 
     it('makes one when many ask at once', async () => {
       const answers = await Promise.all(
-        Array.from({ length: 8 }, () => apiserver.client.act<AgentShadow>(agent, 'shadow')),
+        Array.from({ length: 8 }, () => suite.apiserver.client.act<AgentShadow>(agent, 'shadow')),
       );
       expect(new Set(answers.map(({ body }) => body.uid)).size).toBe(1);
       expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -70,7 +55,7 @@ describe('an apiserver that keeps shadows', () => {
 
     it('replaces one that belongs to an earlier Node of the same name', async () => {
       const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: '11111111-2222-4333-8444-555555555555' };
-      const stale = await cluster.api.create<BottlerocketShadow>(shadowPath(installation.namespace), {
+      const stale = await suite.cluster.api.create<BottlerocketShadow>(shadowPath(suite.namespace), {
         apiVersion: 'brupop.bottlerocket.aws/v2',
         kind: 'BottlerocketShadow',
         metadata: { name: `brs-${agent.node}`, ownerReferences: [owner] },
@@ -83,27 +68,27 @@ describe('an apiserver that keeps shadows', () => {
     });
 
     it('refuses a Node that is not managed, and says which label it needs', async () => {
-      agent = await createAgent(cluster, installation.namespace, {});
-      const { status, body } = await apiserver.client.act(agent, 'shadow');
+      agent = await createAgent(suite.cluster, suite.namespace, {});
+      const { status, body } = await suite.apiserver.client.act(agent, 'shadow');
       expect(status).toBe(403);
       expect(JSON.stringify(body)).toContain('bottlerocket.aws/updater-interface-version=2.0.0');
     });
 
     it('refuses the token of a pod on an earlier Node of the same name', async () => {
-      await cluster.api.delete(`/api/v1/nodes/${agent.node}`);
-      await createNode(cluster, {
+      await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      await createNode(suite.cluster, {
         name: agent.node,
         labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0' },
       });
-      const { status } = await apiserver.client.act(agent, 'shadow');
+      const { status } = await suite.apiserver.client.act(agent, 'shadow');
       expect([401, 403]).toContain(status);
-      agent = await createAgentPod(cluster, installation.namespace, agent.node);
-      expect((await apiserver.client.act(agent, 'shadow')).status).toBe(201);
+      agent = await createAgentPod(suite.cluster, suite.namespace, agent.node);
+      expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(201);
     });
 
     it('says that a Node is gone', async () => {
-      await cluster.api.delete(`/api/v1/nodes/${agent.node}`);
-      expect((await apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');
+      await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      expect((await suite.apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');
     });
   });
 
@@ -130,7 +115,7 @@ describe('an apiserver that keeps shadows', () => {
           lastTransitionTime: '2026-01-02T03:04:05Z',
         },
       ];
-      await cluster.api.patch(`${shadowPath(installation.namespace, agent.node)}/status`, { status: { conditions } });
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status: { conditions } });
       const changes = {
         crash_count: 1,
         state_transition_failure_timestamp: '2026-01-02T03:05:05Z',
@@ -152,7 +137,7 @@ describe('an apiserver that keeps shadows', () => {
     it('clears a failure time that an older operator wrote', async () => {
       const { uid } = await ensure();
       const status = { state_transition_failure_timestamp: '2025-01-02T03:05:05Z' };
-      await cluster.api.patch(`${shadowPath(installation.namespace, agent.node)}/status`, { status });
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status });
       await report(uid);
       expect((await live()).status?.state_transition_failure_timestamp).toBeNull();
     });
@@ -167,9 +152,9 @@ describe('an apiserver that keeps shadows', () => {
 
     it('writes in spite of a controller that writes at the same time', async () => {
       const { uid } = await ensure();
-      const path = shadowPath(installation.namespace, agent.node);
+      const path = shadowPath(suite.namespace, agent.node);
       const writes = Array.from({ length: 8 }, async (_, number) => {
-        await cluster.api.patch(path, { metadata: { annotations: { number: String(number) } } });
+        await suite.cluster.api.patch(path, { metadata: { annotations: { number: String(number) } } });
         return (await report(uid, { crash_count: number })).status;
       });
       expect(new Set(await Promise.all(writes))).toEqual(new Set([200]));
@@ -177,7 +162,7 @@ describe('an apiserver that keeps shadows', () => {
 
     it('refuses a report for an earlier shadow of the same name', async () => {
       const { uid } = await ensure();
-      await cluster.api.delete(shadowPath(installation.namespace, agent.node));
+      await suite.cluster.api.delete(shadowPath(suite.namespace, agent.node));
       const second = await ensure();
       expect((await report(uid)).code).toBe('SpecChanged');
       expect((await live()).status).toBeUndefined();

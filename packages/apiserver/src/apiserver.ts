@@ -18,9 +18,11 @@ import { Authenticator } from './auth/authenticator.ts';
 import { SigningKeys, fetchKeys } from './auth/keys.ts';
 import { reviewToken } from './auth/token-review.ts';
 import type { Config } from './config.ts';
+import type { ConnectionLimits, RefusedFor } from './connections.ts';
 import { Drainer } from './drain/drain.ts';
 import { Metrics } from './metrics.ts';
 import { Nodes } from './nodes/nodes.ts';
+import { notLive, notReady, staleness } from './readiness.ts';
 import { RateLimit } from './rate-limit.ts';
 import { Routes } from './routes.ts';
 import { close, createHttpsServer, listen, secureContext } from './server.ts';
@@ -54,15 +56,20 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
   const caches = createCaches(options);
   const keys = new SigningKeys({ fetch: () => fetchKeys(options.client), clock, log });
   const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
-  const ready = (): string | undefined => notReady(caches, keys, signal);
-  const health = { host: config.host, port: config.healthPort, signal, live: () => undefined, ready };
-  await serveHealth({ ...health, metrics: metricsOf(registry) });
+  const certificate = await tls.load();
   const background = [caches.pods.run(signal), caches.shadows.run(signal), loadKeys(keys, options)];
 
-  const certificate = await tls.load();
-  const app = createParts({ options, metrics, caches, keys, ready });
-  const server = createHttpsServer({ listener: app, certificate, maxConnections: config.maxConnections });
+  const watches = { 'agent pods': caches.pods, shadows: caches.shadows };
+  const count = (open: number): void => metrics.streams.set(open);
+  const stale = (): string | undefined => staleness(watches);
+  const hub = new StreamHub({ ...caches, namespace: config.namespace, clock, count, stale });
+  const ready = (): string | undefined => notReady(watches, keys, signal);
+  const listener = createParts({ options, metrics, caches, keys, hub, ready });
+  const server = createHttpsServer({ listener, certificate, limits: limitsOf(config, metrics) });
+  hub.run(signal);
   const port = await listen(server, config.host, config.listenPort);
+  const live = (): string | undefined => notLive(server, hub);
+  await serveHealth({ host: config.host, port: config.healthPort, signal, live, ready, metrics: metricsOf(registry) });
   log.info('listens', { host: config.host, port });
   options.onListening?.(port);
 
@@ -100,11 +107,9 @@ function createCaches({ client, config, clock, log }: ApiserverOptions): Caches 
   };
 }
 
-function notReady({ pods, shadows }: Caches, keys: SigningKeys, signal: AbortSignal): string | undefined {
-  if (signal.aborted) return 'shutting down';
-  if (!keys.loaded) return 'the keys of service-account tokens are not loaded: needs get on /openid/v1/jwks';
-  if (!pods.synced) return 'the agent pods are not listed yet';
-  return shadows.synced ? undefined : 'the shadows are not listed yet';
+function limitsOf({ maxConnections, maxConnectionsPerAddress }: Config, metrics: Metrics): ConnectionLimits {
+  const refused = (limit: RefusedFor): void => metrics.refusedConnections.inc({ limit });
+  return { maxConnections, maxConnectionsPerAddress, refused };
 }
 
 /** Tries until the keys are there; without them nobody is served. */
@@ -126,25 +131,25 @@ interface Parts {
   readonly metrics: Metrics;
   readonly caches: Caches;
   readonly keys: SigningKeys;
+  readonly hub: StreamHub;
   readonly ready: () => string | undefined;
 }
 
-function createParts({ options, metrics, caches, keys, ready }: Parts): ReturnType<typeof createApp> {
+function createParts({ options, metrics, caches, keys, hub, ready }: Parts): ReturnType<typeof createApp> {
   const { config, client, clock, log, signal } = options;
   const { namespace, nodeName: ownNode, exclusionWaitMs } = config;
   const nodes = new Nodes({ client, clock, log, exclusionWaitMs });
   const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
   const drainer = new Drainer({ client, nodes, clock, log, metrics });
-  const count = (open: number): void => metrics.streams.set(open);
-  const hub = new StreamHub({ ...caches, namespace, clock, count });
-  hub.run(signal);
   const routes = new Routes({ shadows, cache: caches.shadows, hub, nodes, drainer, namespace, ownNode });
-  const authenticator = createAuthenticator({ options, metrics, caches, keys, ready });
+  const authenticator = createAuthenticator({ options, metrics, caches, keys });
   const rate = new RateLimit({ clock, ...NODE_RATE });
   return createApp({ authenticator, routes, rate, ready, metrics, clock, log, stop: signal });
 }
 
-function createAuthenticator({ options, metrics, caches, keys }: Parts): Authenticator {
+type Sources = Pick<Parts, 'options' | 'metrics' | 'caches' | 'keys'>;
+
+function createAuthenticator({ options, metrics, caches, keys }: Sources): Authenticator {
   const { client, clock, config } = options;
   const { namespace } = config;
   return new Authenticator({

@@ -24,6 +24,7 @@ describe('the settings of the apiserver', () => {
       tlsKeyFile: '/etc/brupop-tls/tls.key',
       exclusionWaitMs: 0,
       maxConnections: 12_000,
+      maxConnectionsPerAddress: 32,
     });
   });
 
@@ -34,5 +35,10 @@ describe('the settings of the apiserver', () => {
   it('give load balancers whole seconds', () => {
     expect(readConfig({ ...env, EXCLUSION_WAIT_SECONDS: '90' }).exclusionWaitMs).toBe(90_000);
     expect(() => readConfig({ ...env, EXCLUSION_WAIT_SECONDS: '1.5' })).toThrow('EXCLUSION_WAIT_SECONDS');
+  });
+
+  it('give load balancers no more than half of the time that a drain may take', () => {
+    expect(readConfig({ ...env, EXCLUSION_WAIT_SECONDS: '900' }).exclusionWaitMs).toBe(900_000);
+    expect(() => readConfig({ ...env, EXCLUSION_WAIT_SECONDS: '901' })).toThrow('from 0 to 900');
   });
 });

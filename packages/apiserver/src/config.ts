@@ -20,8 +20,12 @@ export interface Config {
   readonly exclusionWaitMs: number;
   /** Connections from agents at a time; more are refused. */
   readonly maxConnections: number;
+  /** The same for each remote address. */
+  readonly maxConnectionsPerAddress: number;
 }
 
+/** An agent gives a drain up after 30 minutes, this wait included, and pods need most of that. The chart's schema has the same limit. */
+const MAX_EXCLUSION_WAIT_SECONDS = 900;
 const ports = { min: 0, max: 65_535 };
 
 /** Reads the settings. Throws ConfigError. */
@@ -35,7 +39,9 @@ export function readConfig(env: Env): Config {
     healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),
     tlsCertFile: text(env, 'TLS_CERT_FILE', '/etc/brupop-tls/tls.crt'),
     tlsKeyFile: text(env, 'TLS_KEY_FILE', '/etc/brupop-tls/tls.key'),
-    exclusionWaitMs: integer(env, 'EXCLUSION_WAIT_SECONDS', { min: 0, max: 3600, fallback: 0 }) * 1000,
+    exclusionWaitMs:
+      integer(env, 'EXCLUSION_WAIT_SECONDS', { min: 0, max: MAX_EXCLUSION_WAIT_SECONDS, fallback: 0 }) * 1000,
     maxConnections: integer(env, 'MAX_CONNECTIONS', { min: 10, max: 100_000, fallback: 12_000 }),
+    maxConnectionsPerAddress: integer(env, 'MAX_CONNECTIONS_PER_ADDRESS', { min: 4, max: 100_000, fallback: 32 }),
   };
 }

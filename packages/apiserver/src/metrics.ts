@@ -6,6 +6,7 @@ export class Metrics {
   readonly requests: Counter<'route' | 'code'>;
   readonly duration: Histogram<'route'>;
   readonly streams: Gauge;
+  readonly refusedConnections: Counter<'limit'>;
   readonly tokenReviews: Counter<'result'>;
   readonly evictions: Counter<'result'>;
   readonly drainPasses: Counter<'result'>;
@@ -13,52 +14,59 @@ export class Metrics {
   readonly certificateErrors: Counter;
 
   constructor(registry: Registry) {
-    const registers = [registry];
-    this.requests = new Counter({
-      name: 'brupop_apiserver_requests_total',
-      help: 'Requests of agents that were answered, by route and HTTP status; code 0 = the agent went away first.',
-      labelNames: ['route', 'code'],
-      registers,
-    });
+    const { counter, gauge } = makersFor(registry);
+    this.requests = counter(
+      'brupop_apiserver_requests_total',
+      'Requests of agents that were answered, by route and HTTP status; code 0 = the agent went away first.',
+      ['route', 'code'],
+    );
     this.duration = new Histogram({
       name: 'brupop_apiserver_request_duration_seconds',
       help: 'How long requests took, streams left out.',
       labelNames: ['route'],
       buckets: [0.005, 0.02, 0.1, 0.5, 2, 5, 10, 20],
-      registers,
+      registers: [registry],
     });
-    this.streams = new Gauge({
-      name: 'brupop_apiserver_streams',
-      help: 'Open shadow streams.',
-      registers,
-    });
-    this.tokenReviews = new Counter({
-      name: 'brupop_apiserver_token_reviews_total',
-      help: 'TokenReviews: accepted, refused or unavailable.',
-      labelNames: ['result'],
-      registers,
-    });
-    this.evictions = new Counter({
-      name: 'brupop_apiserver_evictions_total',
-      help: 'Requests to evict a pod: accepted, gone, or why not.',
-      labelNames: ['result'],
-      registers,
-    });
-    this.drainPasses = new Counter({
-      name: 'brupop_apiserver_drain_passes_total',
-      help: 'Drain passes: done, unfinished or failed.',
-      labelNames: ['result'],
-      registers,
-    });
-    this.certificateExpiry = new Gauge({
-      name: 'brupop_apiserver_certificate_expiry_timestamp_seconds',
-      help: 'When the serving certificate in use expires (Unix time).',
-      registers,
-    });
-    this.certificateErrors = new Counter({
-      name: 'brupop_apiserver_certificate_errors_total',
-      help: 'Times that the TLS files could not be used; the certificate read before stays in use.',
-      registers,
-    });
+    this.streams = gauge('brupop_apiserver_streams', 'Open shadow streams.');
+    this.refusedConnections = counter(
+      'brupop_apiserver_refused_connections_total',
+      'Connections closed at once: too many from their address, or in total.',
+      ['limit'],
+    );
+    this.tokenReviews = counter(
+      'brupop_apiserver_token_reviews_total',
+      'TokenReviews: accepted, refused or unavailable.',
+      ['result'],
+    );
+    this.evictions = counter(
+      'brupop_apiserver_evictions_total',
+      'Requests to evict a pod: accepted, gone, or why not.',
+      ['result'],
+    );
+    this.drainPasses = counter('brupop_apiserver_drain_passes_total', 'Drain passes: done, unfinished or failed.', [
+      'result',
+    ]);
+    this.certificateExpiry = gauge(
+      'brupop_apiserver_certificate_expiry_timestamp_seconds',
+      'When the serving certificate in use expires (Unix time).',
+    );
+    this.certificateErrors = counter(
+      'brupop_apiserver_certificate_errors_total',
+      'Times that the TLS files could not be used; the certificate read before stays in use.',
+      [],
+    );
   }
+}
+
+interface Makers {
+  readonly counter: <L extends string>(name: string, help: string, labelNames: readonly L[]) => Counter<L>;
+  readonly gauge: (name: string, help: string) => Gauge;
+}
+
+function makersFor(registry: Registry): Makers {
+  const registers = [registry];
+  return {
+    counter: (name, help, labelNames) => new Counter({ name, help, labelNames: [...labelNames], registers }),
+    gauge: (name, help) => new Gauge({ name, help, registers }),
+  };
 }

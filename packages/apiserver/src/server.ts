@@ -6,12 +6,14 @@ import type { SecureContextOptions } from 'node:tls';
 
 import type { Clock } from '@brupop/shared/clock';
 
+import { limitConnections } from './connections.ts';
+import type { ConnectionLimits } from './connections.ts';
 import type { ServingCertificate } from './tls-files.ts';
 
 export interface ServerOptions {
   readonly listener: RequestListener;
   readonly certificate: ServingCertificate;
-  readonly maxConnections: number;
+  readonly limits: ConnectionLimits;
 }
 
 const HEADER_LIMIT = 16 * 1024;
@@ -26,7 +28,7 @@ const SILENCE_MS = 90_000;
 const CLOSE_MS = 3_000;
 
 /** An HTTPS listener with limits on everything that a client could draw out. */
-export function createHttpsServer({ listener, certificate, maxConnections }: ServerOptions): Server {
+export function createHttpsServer({ listener, certificate, limits }: ServerOptions): Server {
   const server = createServer(
     {
       ...secureContext(certificate),
@@ -39,7 +41,7 @@ export function createHttpsServer({ listener, certificate, maxConnections }: Ser
     },
     listener,
   );
-  server.maxConnections = maxConnections;
+  limitConnections(server, limits);
   server.setTimeout(SILENCE_MS);
   return server;
 }

@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 import { renderChart, find } from '../chart.ts';
 import type { Connection } from '../control-plane/connection.ts';
@@ -12,8 +9,8 @@ import { installCrds } from '../crds.ts';
 /** A namespace as the chart sets it up for the apiserver: service accounts and exactly the chart's permissions. */
 export interface Installation {
   readonly namespace: string;
-  /** `token` and `ca.crt` of the apiserver's service account. */
-  readonly serviceAccountDir: string;
+  /** Of the apiserver's service account. */
+  readonly token: string;
   /** Of the cluster role. */
   readonly rules: readonly Rule[];
 }
@@ -36,11 +33,8 @@ export async function installNamespace(cluster: Connection): Promise<Installatio
   for (const name of ['brupop-agent', 'brupop-apiserver', 'brupop-other'])
     await cluster.api.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
   const rules = await grantAsTheChartDoes(cluster, namespace);
-  const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
   const { status } = await requestToken(cluster, namespace, 'brupop-apiserver', { audiences: [cluster.issuer] });
-  writeFileSync(join(dir, 'token'), status.token, { mode: 0o600 });
-  writeFileSync(join(dir, 'ca.crt'), cluster.ca);
-  return { namespace, serviceAccountDir: dir, rules };
+  return { namespace, token: status.token, rules };
 }
 
 async function grantAsTheChartDoes(cluster: Connection, namespace: string): Promise<readonly Rule[]> {

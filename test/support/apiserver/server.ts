@@ -1,10 +1,12 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { runApiserver } from '../../../packages/apiserver/src/apiserver.ts';
 import type { Config } from '../../../packages/apiserver/src/config.ts';
+import type { Clock } from '../../../packages/shared/src/clock.ts';
 import { systemClock } from '../../../packages/shared/src/clock.ts';
+import { APISERVER } from '../../../packages/shared/src/constants.ts';
 import { createKubeClient } from '../../../packages/shared/src/kube.ts';
 import type { ClusterAccess } from '../../../packages/shared/src/kube.ts';
 import { createRegistry } from '../../../packages/shared/src/metrics.ts';
@@ -24,8 +26,6 @@ export interface RunningApiserver {
   readonly ca: string;
   /** Log lines. */
   readonly lines: readonly string[];
-  readonly certFile: string;
-  readonly keyFile: string;
   /** Calls without a token. */
   readonly client: AgentClient;
   /** What /metrics says. */
@@ -34,39 +34,55 @@ export interface RunningApiserver {
   stop(): Promise<void>;
 }
 
+/** What differs from the chart's settings. */
+export interface ApiserverSettings extends Partial<Config> {
+  readonly clock?: Clock;
+}
+
 /** Starts an apiserver with the chart's permissions and waits until it is ready. */
 export async function startApiserver(
   cluster: Connection,
   installation: Installation,
-  settings: Partial<Config> = {},
+  options: ApiserverSettings = {},
 ): Promise<RunningApiserver> {
+  const { clock = systemClock, ...settings } = options;
   const { log, lines } = recordingLogger();
-  const stop = new AbortController();
-  const tls = writeCertificate();
-  const access = accessOf(cluster, installation);
+  const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
+  const tls = writeCertificate(dir);
+  const access = accessOf(cluster, installation, dir);
   const [healthPort = 0] = await freePorts(1);
   const config = configFor({ access, healthPort, namespace: installation.namespace, tls, settings });
-  const registry = createRegistry('apiserver');
-  const client = await createKubeClient({ userAgent: 'brupop-apiserver', clock: systemClock, log, access });
-  const listening = Promise.withResolvers<number>();
+  const registry = createRegistry(APISERVER);
+  const client = await createKubeClient({ userAgent: APISERVER, clock, log, access });
+  const stop = new AbortController();
   const { signal } = stop;
+  const listening = Promise.withResolvers<number>();
   const onListening = listening.resolve;
-  const ended = runApiserver({ config, client, clock: systemClock, log, registry, signal, onListening });
+  const ended = runApiserver({ config, client, clock, log, registry, signal, onListening });
   ended.catch(listening.reject);
-  const port = await listening.promise;
-  await untilReady(healthPort).catch(async (error: unknown) => {
-    stop.abort(new Error('not ready'));
-    await client.close();
-    throw new Error(`the apiserver is not ready: ${lines.join('')}`, { cause: error });
-  });
-  const agents = connectAgent(port, tls.ca);
   const end = async (): Promise<void> => {
     stop.abort(new Error('the test is over'));
-    await ended;
-    await agents.close();
-    await client.close();
+    try {
+      await ended;
+    } finally {
+      await client.close();
+      rmSync(dir, { recursive: true });
+    }
   };
-  return { port, healthPort, lines, ...tls, client: agents, metrics: async () => await registry.metrics(), stop: end };
+  try {
+    const port = await listening.promise;
+    await untilReady(healthPort);
+    const agents = connectAgent(port, tls.ca);
+    const stopAll = async (): Promise<void> => {
+      await end();
+      await agents.close();
+    };
+    const metrics = async (): Promise<string> => await registry.metrics();
+    return { port, healthPort, lines, ca: tls.ca, client: agents, metrics, stop: stopAll };
+  } catch (error) {
+    await end().catch(() => undefined);
+    throw new Error(`the apiserver is not ready: ${lines.join('')}`, { cause: error });
+  }
 }
 
 async function untilReady(healthPort: number): Promise<void> {
@@ -99,24 +115,24 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
     tlsKeyFile: tls.keyFile,
     exclusionWaitMs: 0,
     maxConnections: 1000,
+    maxConnectionsPerAddress: 1000,
     ...settings,
   };
 }
 
-function accessOf({ url }: Connection, { serviceAccountDir }: Installation): ClusterAccess {
+/** Writes the credentials as a kubelet does. */
+function accessOf({ url, ca }: Connection, { token }: Installation, serviceAccountDir: string): ClusterAccess {
+  writeFileSync(join(serviceAccountDir, 'token'), token, { mode: 0o600 });
+  writeFileSync(join(serviceAccountDir, 'ca.crt'), ca);
   const { hostname: host, port } = new URL(url);
   return { host, port: Number(port), serviceAccountDir };
 }
 
-/** Writes a fresh certificate and key into a folder, or into the given files. */
-export function writeCertificate(
-  files?: { certFile: string; keyFile: string },
-  days = 1,
-): { ca: string; certFile: string; keyFile: string } {
-  const dir = files === undefined ? mkdtempSync(join(tmpdir(), 'brupop-tls-')) : '';
-  const { certFile = join(dir, 'tls.crt'), keyFile = join(dir, 'tls.key') } = files ?? {};
-  const made = makeServingCertificate({ commonName: 'brupop-apiserver', ipAddresses: ['127.0.0.1'], days });
-  writeFileSync(certFile, made.cert);
-  writeFileSync(keyFile, made.key, { mode: 0o600 });
-  return { ca: made.caCert, certFile, keyFile };
+/** Writes a fresh certificate and key into a folder, valid for so many days (below 0: expired). */
+export function writeCertificate(dir: string, days = 1): { ca: string; certFile: string; keyFile: string } {
+  const [certFile, keyFile] = [join(dir, 'tls.crt'), join(dir, 'tls.key')];
+  const { cert, key, caCert } = makeServingCertificate({ commonName: APISERVER, ipAddresses: ['127.0.0.1'], days });
+  writeFileSync(certFile, cert);
+  writeFileSync(keyFile, key, { mode: 0o600 });
+  return { ca: caCert, certFile, keyFile };
 }

@@ -10,6 +10,8 @@ const RELEASE = 'bottlerocket-update-operator';
 const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', RELEASE);
 const TLS_SECRET = 'brupop-apiserver-tls';
 const HELM_LIMIT_MS = 60_000;
+/** Stand-in nodes all come from the same loopback address. */
+const ONE_ADDRESS: Values = { 'apiserver.maxConnectionsPerAddress': 1000 };
 
 /** Chart values by their dotted path. */
 export type Values = Readonly<Record<string, string | number | boolean>>;
@@ -47,7 +49,7 @@ export class Operator {
 
   async #helm(verb: 'install' | 'upgrade', values: Values): Promise<void> {
     const { assets, env } = this.#cluster;
-    const set = Object.entries(values).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+    const set = Object.entries({ ...ONE_ADDRESS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...set];
     await promisify(execFile)(assets.helm, args, { env, timeout: HELM_LIMIT_MS });
   }

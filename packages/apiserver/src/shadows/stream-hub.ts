@@ -18,6 +18,8 @@ export interface StreamHubOptions {
   readonly clock: Clock;
   /** Told how many streams are open. */
   readonly count: (open: number) => void;
+  /** Why what the watches show may be out of date, or undefined. While it may be, no stream stays open. */
+  readonly stale: () => string | undefined;
 }
 
 /** Streams are visited in so many groups, one after the other, so that heartbeats of thousands do not go out at the same instant. */
@@ -33,9 +35,16 @@ export class StreamHub {
   #open = 0;
   #opened = 0;
   #tick = 0;
+  #beatAt: number;
 
   constructor(options: StreamHubOptions) {
     this.#options = options;
+    this.#beatAt = options.clock.monotonic();
+  }
+
+  /** Milliseconds since heartbeats were due last; about a second when all is well. */
+  sinceBeatMs(): number {
+    return this.#options.clock.monotonic() - this.#beatAt;
   }
 
   /** Serves the streams until `signal` aborts; then ends all of them. */
@@ -52,7 +61,7 @@ export class StreamHub {
     this.#beat(signal);
     signal.addEventListener('abort', () => {
       for (const end of ends) end();
-      for (const stream of this.#groups.flatMap((group) => [...group])) stream.end('the apiserver is shutting down');
+      this.#endAll('the apiserver is shutting down');
     });
   }
 
@@ -82,6 +91,10 @@ export class StreamHub {
     for (const stream of this.#streams.get(name)?.values() ?? []) stream.send(messageFor(shadow));
   }
 
+  #endAll(reason: string): void {
+    for (const stream of this.#groups.flatMap((group) => [...group])) stream.end(reason);
+  }
+
   #podGone(podUID: string): void {
     for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
   }
@@ -100,9 +113,14 @@ export class StreamHub {
 
   #beat(signal: AbortSignal): void {
     if (signal.aborted) return;
-    for (const stream of this.#groups[this.#tick % GROUPS] ?? []) stream.beat();
+    const { clock, stale } = this.#options;
+    this.#beatAt = clock.monotonic();
+    const why = stale();
+    // Agents take a heartbeat as word that their spec is still the one they know.
+    if (why === undefined) for (const stream of this.#groups[this.#tick % GROUPS] ?? []) stream.beat();
+    else this.#endAll(why);
     this.#tick += 1;
-    this.#options.clock.after(TICK_MS, () => this.#beat(signal));
+    clock.after(TICK_MS, () => this.#beat(signal));
   }
 }
 

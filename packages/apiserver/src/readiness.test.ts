@@ -1,0 +1,48 @@
+import { SILENCE_LIMIT_MS, notLive, notReady, staleness } from './readiness.ts';
+
+const watch = (silentMs = 0, synced = true) => ({ synced, silentForMs: () => silentMs });
+const { signal } = new AbortController();
+
+describe('what the watches show', () => {
+  it('counts while the Kubernetes API was heard within two minutes', () => {
+    expect(staleness({ pods: watch(SILENCE_LIMIT_MS), shadows: watch() })).toBeUndefined();
+  });
+
+  it('may be out of date after more than two minutes of silence on one of them, which is named', () => {
+    expect(staleness({ pods: watch(), shadows: watch(150_400) })).toBe(
+      'the shadows may be out of date: the Kubernetes API was last heard on their watch 150 s ago',
+    );
+  });
+
+  it('does not count before it is listed', () => {
+    expect(staleness({ pods: watch(0, false), shadows: watch() })).toBe('the pods are not listed yet');
+  });
+});
+
+describe('a replica', () => {
+  it('is ready with keys and with watches that count', () => {
+    expect(notReady({ pods: watch() }, { loaded: true }, signal)).toBeUndefined();
+  });
+
+  it('is not ready without keys', () => {
+    expect(notReady({ pods: watch() }, { loaded: false }, signal)).toContain('/openid/v1/jwks');
+  });
+
+  it('is not ready with a silent watch', () => {
+    expect(notReady({ pods: watch(SILENCE_LIMIT_MS + 1) }, { loaded: true }, signal)).toContain('out of date');
+  });
+
+  it('is not ready while it stops', () => {
+    expect(notReady({ pods: watch() }, { loaded: true }, AbortSignal.abort())).toBe('shutting down');
+  });
+});
+
+describe('a replica is restarted', () => {
+  it.each([
+    ['not while it listens and sends heartbeats', true, 1_000, undefined],
+    ['when its listener is closed', false, 1_000, 'the listener for agents is closed'],
+    ['when it has sent no heartbeats for long', true, 45_000, 'no heartbeats were sent for 45 s'],
+  ])('%s', (_when, listening, lateMs, why) => {
+    expect(notLive({ listening }, { sinceBeatMs: () => lateMs })).toBe(why);
+  });
+});
