@@ -41,6 +41,8 @@ const LIST_LIMIT_MS = 60_000;
 const WATCH_SECONDS = 300;
 /** client-go's reflector backs off from 800 ms; a shorter start hands over faster after a restart. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
+/** A server that asks for more patience than that is not obeyed: a cache must not stand still for hours. */
+const LONGEST_ASKED_MS = 300_000;
 /** A watch that lived so long was a good one. */
 const GOOD_WATCH_MS = 5_000;
 const GONE = 410;
@@ -111,8 +113,7 @@ export class Reflector<T extends KubernetesObject> {
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     if (hasStatus(error, GONE)) this.#resourceVersion = undefined;
-    const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
-    const delay = Math.max(asked, this.#retry.next());
+    const delay = retryDelayMs(error, this.#retry.next());
     const { log, clock, name } = this.#options;
     log.warn('watch broke and is opened again', { resource: name, error: messageOf(error), retryInMs: delay });
     await clock.sleep(delay, signal).catch(() => undefined);
@@ -199,4 +200,10 @@ export class Reflector<T extends KubernetesObject> {
   #heard(): void {
     this.#heardAt = this.#options.clock.monotonic();
   }
+}
+
+/** How long to wait after `error`, milliseconds: as long as the server asks, within reason, and at least `ownMs`. */
+export function retryDelayMs(error: unknown, ownMs: number): number {
+  const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
+  return Math.max(Math.min(asked, LONGEST_ASKED_MS), ownMs);
 }
