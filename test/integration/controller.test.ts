@@ -220,11 +220,7 @@ describe('a controller', () => {
 
   it('stops the update of a node that is no longer managed, and gives it back when its agent has ended', async () => {
     const [name = ''] = await members('released', 1);
-    const pod = `/api/v1/namespaces/${releaseNamespace}/pods/agent-of-${name}`;
-    await cluster.api.create(`/api/v1/namespaces/${releaseNamespace}/pods`, {
-      metadata: { name: `agent-of-${name}`, labels: { [`${GROUP}/component`]: 'brupop-agent' } },
-      spec: { nodeName: name, serviceAccountName: 'brupop-agent', containers: [{ name: 'agent', image: 'agent' }] },
-    });
+    const pod = await agentPod(name);
     await start();
     await waitForState(name, 'StagedAndPerformedUpdate');
     await mark(name, true);
@@ -242,6 +238,17 @@ describe('a controller', () => {
       await expect(found).rejects.toMatchObject({ status: 404 } satisfies Partial<ApiError>);
     });
   });
+
+  /** The path of a pod that stands for the agent of a node. */
+  async function agentPod(node: string): Promise<string> {
+    const pods = `/api/v1/namespaces/${releaseNamespace}/pods`;
+    const name = `agent-of-${node}`;
+    await cluster.api.create(pods, {
+      metadata: { name, labels: { [`${GROUP}/component`]: 'brupop-agent' } },
+      spec: { nodeName: node, serviceAccountName: 'brupop-agent', containers: [{ name: 'agent', image: 'agent' }] },
+    });
+    return `${pods}/${name}`;
+  }
 
   /** Leaves on a node what an update leaves there: the cordon, and the load balancer exclusion. */
   async function mark(name: string, cordon: boolean): Promise<void> {
@@ -274,6 +281,51 @@ describe('a controller', () => {
     await expectRestored(name);
     await waitFor(name, 'Paused');
     await eventually(async () => expect(await eventsOf(name)).toEqual(['Restored']));
+  });
+
+  it('takes back what an agent has left that does not answer any more, when its pod is gone', async () => {
+    const [name = ''] = await members('silent', 1);
+    await configure({ paused: true });
+    await mark(name, true);
+    const pod = await agentPod(name);
+    // Ten minutes ago the spec went to Idle, which nobody has confirmed.
+    const state_transition_timestamp = new Date(Date.now() - 600_000).toISOString();
+    await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { spec: { state_transition_timestamp } });
+    await start();
+    await waitFor(name, 'AgentNotResponding');
+    await sleep(1_500);
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+
+    await cluster.api.delete(pod, { gracePeriodSeconds: 0 });
+    await expectRestored(name);
+  });
+
+  it('does not take back a cordon that somebody sets after taking back ours', async () => {
+    const [name = ''] = await members('recordoned', 1);
+    await configure({ paused: true });
+    await mark(name, true);
+    await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: null } });
+    await start();
+    await eventually(async () => {
+      expect((await nodeOf(name)).metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+    });
+    await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: true } });
+    await configure({ paused: false });
+    await waitFor(name, 'CordonedByOthers');
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+  });
+
+  it('starts nothing in place of a cordoned node whose shadow is lost', async () => {
+    const [lost = '', other = ''] = await members('lost', 2);
+    await cluster.api.patch(`/api/v1/nodes/${lost}`, {
+      metadata: { annotations: { [CORDONED_ANNOTATION]: new Date().toISOString() } },
+      spec: { unschedulable: true },
+    });
+    await cluster.api.delete(`${shadowsPath}/${shadowName(lost)}`);
+    const replica = await start();
+    await waitFor(other, 'WaitingForCapacity');
+    expect((await readShadow(cluster, other)).spec.state).toBe('Idle');
+    expect(await replica.metrics()).toMatch(/^brupop_controller_watch_silence_seconds\{resource="nodes"\} [\d.]+$/m);
   });
 
   it("leaves somebody else's cordon, and does not update that node", async () => {

@@ -11,6 +11,7 @@ import { plan } from './decide/plan.ts';
 import { Publisher } from './write/publish.ts';
 import { Restorer } from './write/restore.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
+import { stalled } from './liveness.ts';
 import { SpecWriter, specKey } from './write/write-specs.ts';
 import { Writes } from './write/writes.ts';
 
@@ -37,6 +38,8 @@ export class Controller {
   readonly #restorer: Restorer;
   readonly #publisher: Publisher;
   readonly #configStatus: ConfigStatus;
+  #loop: Loop | undefined;
+  #stale = '';
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -51,6 +54,11 @@ export class Controller {
     this.#configStatus = new ConfigStatus(common);
   }
 
+  /** Why this process is to be started anew, or undefined. */
+  stalled(): string | undefined {
+    return stalled(this.#loop?.turningForMs ?? 0, this.#writes.sinceWriteMs());
+  }
+
   /** Leads until `signal` aborts. Throws KubeError when the shadows cannot be read at the beginning. */
   async lead(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
@@ -59,11 +67,13 @@ export class Controller {
     await cluster.catchUp(signal);
     const step = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
     const loop = new Loop({ clock, log, step, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
+    this.#loop = loop;
     const unsubscribe = cluster.onChange(() => loop.wake());
     metrics.leads(true);
     try {
       await loop.run(signal);
     } finally {
+      this.#loop = undefined;
       metrics.leads(false);
       unsubscribe();
     }
@@ -87,7 +97,16 @@ export class Controller {
     const startedAt = clock.monotonic();
     const next = plan(snapshot, clock.now());
     metrics.planned(snapshot, next, (clock.monotonic() - startedAt) / 1000);
+    this.#noteStale(next.stale.join(', '));
     return next;
+  }
+
+  #noteStale(stale: string): void {
+    if (stale === this.#stale) return;
+    const { log } = this.#options;
+    if (stale === '') log.info('all watches are heard again: nodes may begin updates');
+    else log.error('nothing was heard on a watch for too long: no node begins an update', { resources: stale });
+    this.#stale = stale;
   }
 }
 

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { Counter, Gauge, Histogram } from 'prom-client';
 import { isManaged } from './cluster/node-view.ts';
 import type { Plan } from './decide/plan.ts';
-import type { Member, Snapshot } from './cluster/snapshot.ts';
+import type { Member, Silence, Snapshot } from './cluster/snapshot.ts';
 
 export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'shadow_delete' | 'event';
 export type WriteResult = 'ok' | 'conflict' | 'error' | 'dropped';
@@ -17,6 +17,7 @@ export class Metrics {
   readonly #planning: Histogram;
   readonly #errors: Counter;
   readonly #overdue: Counter<'state'>;
+  #silences: () => readonly Silence[] = () => [];
 
   constructor(registry: Registry) {
     const registers = [registry];
@@ -65,6 +66,12 @@ export class Metrics {
       labelNames: ['state'] as const,
       registers,
     });
+    registerSilence(registry, () => this.#silences());
+  }
+
+  /** Where to read, at each scrape, how long nothing was heard. */
+  watches(silences: () => readonly Silence[]): void {
+    this.#silences = silences;
   }
 
   leads(leads: boolean): void {
@@ -102,4 +109,16 @@ export class Metrics {
   deadlineExceeded(state: string): void {
     this.#overdue.inc({ state });
   }
+}
+
+function registerSilence(registry: Registry, silences: () => readonly Silence[]): void {
+  const gauge = new Gauge({
+    name: 'brupop_controller_watch_silence_seconds',
+    help: 'How long the Kubernetes API has sent nothing on the watch of a resource.',
+    labelNames: ['resource'] as const,
+    registers: [registry],
+    collect: () => {
+      for (const { resource, ms } of silences()) gauge.set({ resource }, ms / 1000);
+    },
+  });
 }

@@ -17,13 +17,14 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const metrics = new Metrics(registry);
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
   const cluster = new Cluster({ client, clock, log, ...config });
+  metrics.watches(() => cluster.silences());
   const election = new LeaseElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
   const controller = new Controller({ ...config, client, clock, log, cluster, metrics, isLeading });
   await serveHealth({
     host: config.healthHost,
     port: config.healthPort,
-    live: () => undefined,
+    live: () => controller.stalled(),
     ready: () => (cluster.synced ? undefined : 'the watch caches are not filled yet'),
     metrics: metricsOf(registry),
     signal,

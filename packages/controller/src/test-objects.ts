@@ -21,6 +21,8 @@ export interface NodeParts {
   readonly uid?: string;
   readonly managed?: boolean;
   readonly annotations?: Readonly<Record<string, string>>;
+  /** Beside the one of managed nodes. */
+  readonly labels?: Readonly<Record<string, string>>;
   readonly deletionTimestamp?: string;
   readonly unschedulable?: boolean;
   readonly ready?: boolean;
@@ -31,7 +33,7 @@ export interface NodeParts {
 /** A managed, Ready node. */
 export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
-  const labels = managed ? { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } : {};
+  const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const metadata = { name, uid, resourceVersion: '1', labels, annotations };
   const { unschedulable, ready, readySince, bootID } = { ...HEALTHY, ...parts };
   return {
@@ -48,9 +50,11 @@ const HEALTHY = { unschedulable: false, ready: true, readySince: ago(24 * 60 * M
 export interface ShadowParts {
   readonly node?: string;
   readonly owner?: string;
+  readonly uid?: string;
   readonly generation?: number;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly spec?: Partial<ShadowSpec>;
+  readonly creationTimestamp?: string;
   /** null: no agent has reported. */
   readonly status?: Partial<ShadowStatus> | null;
   readonly progressing?: ShadowView['progressing'];
@@ -79,12 +83,12 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     metadata: {
       name: shadowName(node),
       namespace: 'brupop',
-      uid: `shadow-${node}`,
+      uid: parts.uid ?? `shadow-${node}`,
       resourceVersion: '1',
       generation,
       annotations,
       ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: node, uid: parts.owner ?? `uid-${node}` }],
-      creationTimestamp: ago(30 * 24 * 60 * MINUTE),
+      creationTimestamp: parts.creationTimestamp ?? ago(30 * 24 * 60 * MINUTE),
     },
     spec,
     ...(parts.status !== null && { status }),
@@ -119,5 +123,5 @@ export function aMember(name: string, node: NodeParts = {}, shadow: ShadowParts 
 export function aSnapshot(members: readonly Member[], spec?: unknown): Snapshot {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
   const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
-  return { members, config, ownNode: 'own', monitoringMs: 0 };
+  return { members, config, silences: [], ownNode: 'own', monitoringMs: 0 };
 }

@@ -22,6 +22,8 @@ export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow: a person asks to try again a version that is not tried by itself any more; the value is that version. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
+/** On a shadow: how many attempts the controller has called off without a report of the agent since the latest success. */
+export const UNANSWERED_ANNOTATION = `${GROUP}/unanswered-attempts`;
 
 /** Label on the pods of our own workloads; values are the component names below. */
 export const COMPONENT_LABEL = `${GROUP}/component`;

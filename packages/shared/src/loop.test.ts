@@ -9,7 +9,7 @@ interface Trial {
   readonly stop: () => Promise<void>;
 }
 
-function start(step: (turn: number) => number | undefined, minGapMs = 0): Trial {
+function start(step: (turn: number) => number | undefined | Promise<undefined>, minGapMs = 0): Trial {
   const clock = new FakeClock();
   const turns: number[] = [];
   const loop = new Loop({
@@ -57,6 +57,20 @@ describe('a loop', () => {
     await clock.advance(10_000);
     expect(turns).toHaveLength(4);
     expect((turns[3] ?? 0) - (turns[2] ?? 0)).toBeGreaterThan((turns[1] ?? 0) - (turns[0] ?? 0));
+    await stop();
+  });
+
+  it('says how long a turn takes, but nothing of the time between turns', async () => {
+    const hanging = Promise.withResolvers<undefined>();
+    const { clock, loop, stop } = start((turn) => (turn === 1 ? undefined : hanging.promise));
+    await clock.advance(60_000);
+    expect(loop.turningForMs).toBe(0);
+    loop.wake();
+    await clock.advance(5_000);
+    expect(loop.turningForMs).toBe(5_000);
+    hanging.resolve(undefined);
+    await clock.advance(5_000);
+    expect(loop.turningForMs).toBe(0);
     await stop();
   });
 

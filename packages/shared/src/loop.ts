@@ -22,11 +22,11 @@ export class Loop {
   readonly #retry = backoff(RETRY);
   #woken = true;
   #interrupt: (() => void) | undefined;
-  #turnedAt: number;
+  /** On the monotonic clock; undefined between turns. */
+  #turningSince: number | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.#turnedAt = options.clock.monotonic();
   }
 
   /** Asks for a turn, now or after the one under way. */
@@ -35,9 +35,9 @@ export class Loop {
     this.#interrupt?.();
   }
 
-  /** Milliseconds since the latest turn began: for liveness checks. */
-  get sinceTurnMs(): number {
-    return this.#options.clock.monotonic() - this.#turnedAt;
+  /** How long the turn under way has taken, milliseconds; 0 between turns, however long they are apart. For liveness checks. */
+  get turningForMs(): number {
+    return this.#turningSince === undefined ? 0 : this.#options.clock.monotonic() - this.#turningSince;
   }
 
   /** Turns until `signal` aborts; resolves then. */
@@ -52,9 +52,8 @@ export class Loop {
 
   async #turn(signal: AbortSignal): Promise<number | undefined> {
     this.#woken = false;
-    this.#turnedAt = this.#options.clock.monotonic();
     try {
-      const delay = await this.#options.step(signal);
+      const delay = await this.#step(signal);
       this.#retry.reset();
       return delay;
     } catch (error) {
@@ -64,6 +63,15 @@ export class Loop {
       this.#options.onError?.(error);
       await this.#pause(delay, signal);
       return 0;
+    }
+  }
+
+  async #step(signal: AbortSignal): Promise<number | undefined> {
+    this.#turningSince = this.#options.clock.monotonic();
+    try {
+      return await this.#options.step(signal);
+    } finally {
+      this.#turningSince = undefined;
     }
   }
 

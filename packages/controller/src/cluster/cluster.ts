@@ -15,13 +15,12 @@ import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { Logger } from '@brupop/shared/log';
 import type { ReflectorEvent } from '@brupop/shared/reflector';
 import { Reflector } from '@brupop/shared/reflector';
-import { SHADOW_STATES } from '@brupop/shared/shadow';
 import { Assumptions } from '../write/assumptions.ts';
 import type { NodeView } from './node-view.ts';
 import { carriesOurs, isManaged, readNode } from './node-view.ts';
 import type { ShadowView } from './shadow-view.ts';
-import { readShadow } from './shadow-view.ts';
-import type { Member, Snapshot } from './snapshot.ts';
+import { isReadable, readShadow } from './shadow-view.ts';
+import type { Member, Silence, Snapshot } from './snapshot.ts';
 
 export interface ClusterOptions {
   readonly client: KubeClient;
@@ -77,6 +76,15 @@ export class Cluster {
     return this.#nodes.synced && this.#shadows.synced && this.#configs.synced;
   }
 
+  /** How long the API server has not been heard, by resource. */
+  silences(): readonly Silence[] {
+    return [
+      { resource: 'nodes', ms: this.#nodes.silentForMs() },
+      { resource: SHADOW_PLURAL, ms: this.#shadows.silentForMs() },
+      { resource: CONFIG_PLURAL, ms: this.#configs.silentForMs() },
+    ];
+  }
+
   /** Resolves when all caches are filled; rejects with the signal's reason. */
   async waitSynced(signal: AbortSignal): Promise<void> {
     await Promise.all([
@@ -115,6 +123,7 @@ export class Cluster {
       const query = { limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) };
       const request = { method: 'GET', path: this.#shadowsPath, query, timeoutMs: LIST_LIMIT_MS, signal } as const;
       const page: Page = await this.#options.client.request<Page>(request);
+      // The reflector leaves the others out, and says so.
       for (const raw of page.items) if (isReadable(raw)) this.assumptions.shadow(readShadow(raw));
       token = page.metadata.continue;
     } while (token !== undefined && token !== '');
@@ -126,7 +135,7 @@ export class Cluster {
     const { nodeName, monitoringMs } = this.#options;
     const config = this.#configs.get(CONFIG_NAME);
     const members = this.#members().map((member) => withRefusal(member, refusalOf));
-    return { members, config, ownNode: nodeName, monitoringMs };
+    return { members, config, silences: this.silences(), ownNode: nodeName, monitoringMs };
   }
 
   get #shadowsPath(): string {
@@ -175,11 +184,6 @@ function nodeOf({ metadata }: KubernetesObject): string {
 function withRefusal(member: Member, refusalOf: (uid: string) => string | undefined): Member {
   const refusal = member.shadow === undefined ? undefined : refusalOf(member.shadow.metadata.uid);
   return refusal === undefined ? member : { ...member, refusal };
-}
-
-/** The reflector leaves the others out, and says so. */
-function isReadable(raw: unknown): boolean {
-  return SHADOW_STATES.includes((raw as ShadowView).spec.state);
 }
 
 function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {

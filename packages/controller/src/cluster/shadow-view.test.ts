@@ -1,4 +1,4 @@
-import { answers, isSettled, readShadow } from './shadow-view.ts';
+import { answers, isReadable, isSettled, readShadow } from './shadow-view.ts';
 
 const raw = (state: string, status?: object): unknown => ({
   metadata: { name: 'brs-a', uid: 'u', resourceVersion: '1', generation: 5, managedFields: [] },
@@ -31,6 +31,12 @@ test('a status of the Rust operator is at rest when both sides are Idle', () => 
 
 test('an unknown state in the spec is refused with what was expected', () => {
   expect(() => readShadow(raw('Sleeping'))).toThrow(/brs-a: spec.state: expected one of Idle, .* found "Sleeping"/);
+});
+
+test('a shadow without a spec cannot be read, and the error says what is missing', () => {
+  const bare = { metadata: { name: 'brs-a' } };
+  expect([isReadable(bare), isReadable(raw('Sleeping')), isReadable(raw('Idle'))]).toEqual([false, false, true]);
+  expect(() => readShadow(bare)).toThrow(/brs-a: spec.state: expected one of Idle, .* found undefined/);
 });
 
 test('our condition is kept even when no agent has reported', () => {

@@ -1,6 +1,6 @@
-import { RETRY_ANNOTATION } from '@brupop/shared/constants';
+import { RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import type { Condition, ObjectMeta } from '@brupop/shared/kubernetes-types';
-import type { BottlerocketShadow, ShadowStatus } from '@brupop/shared/shadow';
+import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
 import { SHADOW_STATES } from '@brupop/shared/shadow';
 import type { NodeView } from './node-view.ts';
 import { pick } from './node-view.ts';
@@ -16,6 +16,12 @@ export interface ShadowView extends BottlerocketShadow {
 
 type RawShadow = Omit<BottlerocketShadow, 'status'> & { readonly status?: Partial<ShadowStatus> };
 
+/** True when {@link readShadow} can read it. A CustomResourceDefinition of another release may have let anything in. */
+export function isReadable(raw: unknown): raw is RawShadow {
+  const { spec } = raw as Partial<RawShadow>;
+  return spec !== undefined && SHADOW_STATES.includes(spec.state);
+}
+
 /**
  * Cuts a shadow as the API server sends it, and brings the status that the Rust operator's agents wrote to today's form: they report no
  * `observedGeneration`, so their status answers the spec when it names the same state, or a failure.
@@ -23,8 +29,9 @@ type RawShadow = Omit<BottlerocketShadow, 'status'> & { readonly status?: Partia
  */
 export function readShadow(raw: unknown): ShadowView {
   const { metadata, spec, status } = raw as RawShadow;
-  if (!SHADOW_STATES.includes(spec.state)) {
-    throw new Error(`${metadata.name}: spec.state: expected one of ${SHADOW_STATES.join(', ')}, found "${spec.state}"`);
+  if (!isReadable(raw)) {
+    const found = JSON.stringify((spec as Partial<ShadowSpec> | undefined)?.state);
+    throw new Error(`${metadata.name}: spec.state: expected one of ${SHADOW_STATES.join(', ')}, found ${found}`);
   }
   return {
     metadata: readMetadata(metadata),
@@ -33,14 +40,14 @@ export function readShadow(raw: unknown): ShadowView {
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
     },
-    ...readStatus(raw as RawShadow),
+    ...readStatus(raw),
     progressing: status?.conditions?.find(({ type }) => type === PROGRESSING),
   };
 }
 
 function readMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
-  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION]);
+  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION, UNANSWERED_ANNOTATION]);
   const { creationTimestamp = '' } = metadata;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }

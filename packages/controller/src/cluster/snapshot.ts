@@ -14,11 +14,19 @@ export interface Member {
   readonly refusal?: string;
 }
 
+/** How long nothing was heard of a resource on its list or watch. */
+export interface Silence {
+  readonly resource: string;
+  readonly ms: number;
+}
+
 /** All that a plan is made from, as it was at one moment. */
 export interface Snapshot {
   /** Every node that is managed, has a shadow or carries something of ours; by name. */
   readonly members: readonly Member[];
   readonly config: BrupopConfig | undefined;
+  /** Of everything else here. */
+  readonly silences: readonly Silence[];
   /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */
   readonly ownNode: string;
   /** How long a node must have been healthy after its update, milliseconds. */

@@ -66,6 +66,40 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'RebootedIntoUpdate',
     'Advanced',
   ],
+  'a node that fell back to another version is not observed for ever': [
+    next({ spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } }),
+    'Idle',
+    'Cancelled',
+  ],
+  'nor is one on which our cordon has stayed': [
+    next(
+      { ...monitored, spec: underWay('MonitoringUpdate', 30 * MINUTE) },
+      { annotations: { [CORDONED_ANNOTATION]: ago(0) } },
+    ),
+    'Idle',
+    'Cancelled',
+  ],
+  'the observation of another version ends no sooner than its deadline': [
+    next({ spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } }, {}, MINUTE),
+    undefined,
+  ],
+  'a node that is not Ready past the deadline may still recover': [
+    next({ spec: underWay('MonitoringUpdate', 600 * MINUTE), status: { current_version: OLD } }, { ready: false }),
+    undefined,
+  ],
+  'a node whose agent has not reported since the boot may run the version after all': [
+    next({ spec: underWay('MonitoringUpdate', 600 * MINUTE), status: { current_version: OLD } }, { bootID: 'boot-2' }),
+    undefined,
+  ],
+  'an end that nobody confirms and whose time cannot be right is dated anew': [
+    next({ spec: { state_transition_timestamp: ago(-60 * MINUTE) }, status: { observedGeneration: 1 } }),
+    'Idle',
+    'Repaired',
+  ],
+  'the spec of a new shadow has no time and needs none': [
+    next({ spec: { state_transition_timestamp: null }, status: null }),
+    undefined,
+  ],
   'a drain or reboot past its deadline stays, since the host may come back': [
     next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: { current_state: 'Idle' } }),
     undefined,

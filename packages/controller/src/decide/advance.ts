@@ -4,8 +4,8 @@ import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 import type { NodeView } from '../cluster/node-view.ts';
 import { hasOurCordon } from '../cluster/node-view.ts';
-import { answers, isUnderWay } from '../cluster/shadow-view.ts';
-import { isOverdue, stateSince } from './steps.ts';
+import { answers, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
+import { isMisdated, isOverdue, stateSince } from './steps.ts';
 import { sameVersion } from '../cluster/version.ts';
 
 /** What a change of a spec means. */
@@ -18,7 +18,7 @@ export type Outcome =
   | 'Succeeded'
   /** The agent has reported a failure; it cleans up on Idle. */
   | 'Failed'
-  /** Nothing was heard within the limit, and nothing has been disrupted yet. */
+  /** Past its deadline without a report of a failure: staging, which has disrupted nothing yet, or a monitoring that cannot succeed. */
   | 'Cancelled'
   /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
   | 'Repaired'
@@ -52,10 +52,14 @@ export function advance(input: AdvanceInput): SpecChange | undefined {
   return repair(input) ?? answer(input) ?? cancel(input);
 }
 
-function repair({ shadow: { spec }, now }: AdvanceInput): SpecChange | undefined {
-  if (spec.state === 'Idle') return undefined;
+function repair({ shadow, now }: AdvanceInput): SpecChange | undefined {
+  const { spec } = shadow;
+  if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
   if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return { spec: idleSpec(now), outcome: 'Repaired' };
-  if (stateSince(spec, now) !== undefined) return undefined;
+  return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
+}
+
+function redated(spec: ShadowSpec, now: number): SpecChange {
   return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
 }
 
@@ -82,10 +86,16 @@ function reached(input: AdvanceInput): SpecChange | undefined {
   return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(now), outcome: 'Succeeded' };
 }
 
-/** Before the drain nothing was disrupted, so a silent attempt is called off. After it the host may still come back as asked. */
-function cancel({ shadow, monitoringMs, now }: AdvanceInput): SpecChange | undefined {
-  if (shadow.spec.state !== 'StagedAndPerformedUpdate' || !isOverdue(shadow, monitoringMs, now)) return undefined;
-  return { spec: idleSpec(now), outcome: 'Cancelled' };
+/**
+ * Before the drain nothing was disrupted, so a silent attempt is called off. After it the host may still come back as asked. A node under
+ * observation may still recover, but not from what only another attempt or Idle heals.
+ */
+function cancel({ shadow, node, monitoringMs, now }: AdvanceInput): SpecChange | undefined {
+  const { state } = shadow.spec;
+  const hopeless =
+    state === 'MonitoringUpdate' && unwell(shadow, node) === undefined && astray(shadow, node) !== undefined;
+  if (state !== 'StagedAndPerformedUpdate' && !hopeless) return undefined;
+  return isOverdue(shadow, monitoringMs, now) ? { spec: idleSpec(now), outcome: 'Cancelled' } : undefined;
 }
 
 /** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
@@ -97,14 +107,23 @@ export function monitoredUntil(input: AdvanceInput): number | undefined {
 }
 
 /** Why a node that has booted its new version is not healthy, or undefined. */
-export function monitoringProblem({ spec, status }: ShadowView, node: NodeView): string | undefined {
+export function monitoringProblem(shadow: ShadowView, node: NodeView): string | undefined {
+  return unwell(shadow, node) ?? astray(shadow, node);
+}
+
+/** What may pass by itself. */
+function unwell({ status }: ShadowView, node: NodeView): string | undefined {
   if (!node.ready) return 'the Node is not Ready';
   if (status === undefined || (node.bootID !== '' && status.bootID !== '' && status.bootID !== node.bootID)) {
     return 'the agent has not reported since the latest boot';
   }
-  if (hasOurCordon(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
-  if (!sameVersion(status.current_version, spec.version ?? '')) {
-    return `the node runs ${status.current_version} instead of ${spec.version ?? 'the new version'}`;
-  }
   return undefined;
+}
+
+/** What does not pass by itself. */
+function astray({ spec, status }: ShadowView, node: NodeView): string | undefined {
+  if (hasOurCordon(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  const running = status?.current_version ?? '';
+  if (sameVersion(running, spec.version ?? '')) return undefined;
+  return `the node runs ${running} instead of ${spec.version ?? 'the new version'}`;
 }

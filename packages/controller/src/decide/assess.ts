@@ -8,9 +8,11 @@ import type { NodeView } from '../cluster/node-view.ts';
 import { isManaged } from '../cluster/node-view.ts';
 import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { deadlineOf, holdsSlot, isOverdue } from './steps.ts';
+import { failures } from './failures.ts';
+import { placeUntil } from './place.ts';
+import { deadlineOf, isOverdue, silentAt } from './steps.ts';
 import type { Verdict } from './verdict.ts';
-import { overdue, silent, silentAt, upToDate, updating } from './verdict.ts';
+import { overdue, silent, upToDate, updating } from './verdict.ts';
 import { sameVersion } from '../cluster/version.ts';
 
 /** How a managed node counts in the status of the configuration. */
@@ -40,13 +42,17 @@ export function assess(member: Member, monitoringMs: number, now: number): Asses
   const managed = node !== undefined && isManaged(node);
   const cleanUp = cleanUpOf(member, now);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
+  const until = placeUntil(member, monitoringMs, now);
   const ours = isPair ? { node, shadow, refusal: member.refusal } : undefined;
+  const circumstances = { managed, monitoringMs, now };
+  const findings: Findings = ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, circumstances);
   return {
+    ...findings,
     member,
     managed,
-    holdsSlot: ours !== undefined && holdsSlot(ours.shadow, monitoringMs, now),
+    holdsSlot: until !== undefined && now < until,
     ...(cleanUp !== undefined && { cleanUp }),
-    ...(ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, { managed, monitoringMs, now })),
+    times: [...findings.times, until],
   };
 }
 
@@ -64,14 +70,16 @@ interface Circumstances {
 
 function assessOwn(own: Own, circumstances: Circumstances): Findings {
   const { shadow } = own;
-  if (!circumstances.managed) return assessUnmanaged(shadow, circumstances.now);
+  if (!circumstances.managed) return assessUnmanaged(own, circumstances);
   if (isUnderWay(shadow)) return assessUnderWay(own, circumstances);
   return isSettled(shadow) ? assessSettled(own) : assessUnsettled(own, circumstances);
 }
 
-function assessUnmanaged({ spec }: ShadowView, now: number): Findings {
-  if (spec.state === 'Idle') return { times: [] };
-  return { change: { spec: idleSpec(now), outcome: 'Released' }, times: [] };
+function assessUnmanaged({ node, shadow }: Own, { monitoringMs, now }: Circumstances): Findings {
+  const atRest = shadow.spec.state === 'Idle';
+  const released = { spec: idleSpec(now), outcome: 'Released' } as const;
+  const change = atRest ? advance({ shadow, node, monitoringMs, now }) : released;
+  return { ...(change !== undefined && { change }), times: [] };
 }
 
 function assessUnderWay({ node, shadow }: Own, { monitoringMs, now }: Circumstances): Findings {
@@ -92,7 +100,7 @@ function assessSettled({ node, shadow, refusal }: Own): Findings {
   if (sameVersion(status.current_version, status.target_version)) {
     return { verdict: upToDate(status.current_version), standing: 'upToDate', times: [] };
   }
-  const standing = status.crash_count > 0 ? 'failed' : 'waiting';
+  const standing = failures(shadow) > 0 ? 'failed' : 'waiting';
   return { candidate: { node, shadow, status, refusal }, standing, times: [] };
 }
 

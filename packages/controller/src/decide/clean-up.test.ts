@@ -1,10 +1,24 @@
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION } from '@brupop/shared/constants';
+import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/constants';
 import { cleanUpOf } from './clean-up.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NOW, aMember, aShadow, ago, underWay } from '../test-objects.ts';
+import { MINUTE, NOW, aMember, aShadow, ago, failure, underWay } from '../test-objects.ts';
+import type { ShadowParts } from '../test-objects.ts';
 
-const cordoned = (ms: number): { annotations: Record<string, string> } => ({
+const cordoned = (ms: number): { annotations: Record<string, string>; unschedulable: true } => ({
   annotations: { [CORDONED_ANNOTATION]: ago(ms) },
+  unschedulable: true,
+});
+const excluded = (ms: number): { annotations: Record<string, string>; labels: Record<string, string> } => ({
+  annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },
+  labels: { [EXCLUSION_LABEL]: 'true' },
+});
+/** Asked its host to reboot, then its spec went to Idle so long ago; nobody has confirmed that. */
+const rebootAsked = (ms: number, bootID = 'boot-1'): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(ms) },
+  status: {
+    current_state: 'RebootedIntoUpdate',
+    lastOperation: { ...failure(undefined), operation: 'Reboot', state: 'Processing', bootID },
+  },
 });
 const alone = (node: Parameters<typeof aMember>[1], missingForMs: number): Member => ({
   ...aMember('a', node),
@@ -22,7 +36,7 @@ const cases: Record<string, [Member, string | undefined, number?]> = {
     NOW + 20_000,
   ],
   'a mark of a clock far ahead does not hold it up for ever': [
-    aMember('a', { annotations: { [EXCLUDED_ANNOTATION]: ago(-600 * MINUTE) } }),
+    aMember('a', excluded(-600 * MINUTE)),
     'Restore',
     NOW - 24 * 60 * MINUTE + 30_000,
   ],
@@ -30,11 +44,44 @@ const cases: Record<string, [Member, string | undefined, number?]> = {
     aMember('a', cordoned(5 * MINUTE), { spec: underWay('RebootedIntoUpdate', 10 * MINUTE) }),
     undefined,
   ],
-  'a node whose agent has not confirmed Idle is left alone': [
-    aMember('a', cordoned(5 * MINUTE), { status: { current_state: 'RebootedIntoUpdate' } }),
-    undefined,
+  'an agent that does not confirm Idle gets 5 minutes, and must have ended before the node is given back': [
+    aMember('a', cordoned(5 * MINUTE), {
+      spec: { state_transition_timestamp: ago(MINUTE) },
+      status: { current_state: 'ErrorReset' },
+    }),
+    'Reclaim',
+    NOW + 4 * MINUTE,
   ],
-  'a node whose shadow is gone is restored': [alone(cordoned(5 * MINUTE), 10_000), 'Restore', NOW + 20_000],
+  'a host that may still go down is not given back': [
+    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE)),
+    'Reclaim',
+    NOW + 9 * MINUTE,
+  ],
+  'a host that went down is given back without that wait': [
+    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE, 'boot-0')),
+    'Reclaim',
+    NOW - MINUTE,
+  ],
+  'without a shadow nobody can tell whether the host may still go down': [
+    alone(cordoned(5 * MINUTE), MINUTE),
+    'Restore',
+    NOW + 14 * MINUTE,
+  ],
+  'a signature of a cordon that somebody has taken back goes': [
+    aMember('a', { ...cordoned(MINUTE), unschedulable: false }),
+    'DropMarks',
+    NOW,
+  ],
+  'it goes while the node is under way too': [
+    aMember('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
+    'DropMarks',
+    NOW,
+  ],
+  'so does a signature of a load balancer label that somebody has taken back': [
+    aMember('a', { ...excluded(MINUTE), labels: {} }),
+    'DropMarks',
+    NOW,
+  ],
   'a shadow without a Node is left to garbage collection first': [
     { ...aMember('a'), node: undefined },
     'DeleteShadow',
@@ -46,12 +93,22 @@ const cases: Record<string, [Member, string | undefined, number?]> = {
     NOW,
   ],
   'an unmanaged node is released': [aMember('a', { managed: false }), 'Release', NOW],
+  'an unmanaged node whose host may still go down is released when that time is over': [
+    aMember('a', { managed: false, ...cordoned(10 * MINUTE) }, rebootAsked(6 * MINUTE)),
+    'Release',
+    NOW + 9 * MINUTE,
+  ],
+  'an unmanaged node whose host went down is released': [
+    aMember('a', { managed: false, ...cordoned(10 * MINUTE), bootID: 'boot-2' }, rebootAsked(6 * MINUTE)),
+    'Release',
+    NOW,
+  ],
   'an unmanaged node under way gets its spec to Idle first': [
     aMember('a', { managed: false }, { spec: underWay('RebootedIntoUpdate') }),
     undefined,
   ],
   'an unmanaged node that still has our cordon is released without a shadow too': [
-    alone({ managed: false, ...cordoned(0) }, 0),
+    alone({ managed: false, ...cordoned(60 * MINUTE) }, 15 * MINUTE),
     'Release',
     NOW,
   ],

@@ -1,10 +1,9 @@
-import { parseTime } from '@brupop/shared/clock';
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION } from '@brupop/shared/constants';
 import type { NodeView } from '../cluster/node-view.ts';
 import { carriesOurs, isManaged } from '../cluster/node-view.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { CLOCK_TOLERANCE_MS, stateSince } from './steps.ts';
+import { looseMarks, markedAt, rebootUntil } from './marks.ts';
+import { silentAt, stateSince } from './steps.ts';
 
 /** Garbage collection deletes a shadow with its Node; only after so long it is done here. */
 export const GARBAGE_COLLECTION_MS = 60_000;
@@ -19,34 +18,35 @@ export interface CleanUp {
     | 'DeleteShadow'
     /** Take back what is ours on the Node; its agent is there but does not do it. */
     | 'Restore'
+    /** Take back what is ours on the Node, once its agent, which does not answer, has ended. */
+    | 'Reclaim'
+    /** Take our signatures off the Node: somebody else has taken back what they sign. */
+    | 'DropMarks'
     /** The node is no longer managed: once its agent has ended, take back what is ours and delete the shadow. */
     | 'Release';
   /** When it is due, epoch milliseconds. */
   readonly dueAt: number;
 }
 
-/** What is to be cleaned up at this member now or later, or undefined. A node under way is never touched: its spec goes to Idle first. */
+/** What is to be cleaned up at this member now or later, or undefined. A node under way is not given back: its spec goes to Idle first. */
 export function cleanUpOf(member: Member, now: number): CleanUp | undefined {
   const { node, shadow, missingSince } = member;
   if (node === undefined) return { member, kind: 'DeleteShadow', dueAt: missingSince + GARBAGE_COLLECTION_MS };
   if (shadow !== undefined && !isOwnedBy(shadow, node)) return { member, kind: 'DeleteShadow', dueAt: now };
-  if (!isManaged(node)) return shadow === undefined || shadow.spec.state === 'Idle' ? release(member, now) : undefined;
-  return carriesOurs(node) ? leftover(member, node, now) : undefined;
+  if (looseMarks(node).length > 0) return { member, kind: 'DropMarks', dueAt: now };
+  if (shadow !== undefined && shadow.spec.state !== 'Idle') return undefined;
+  // Nothing is given back to the scheduler while its host may still go down.
+  const safeAt = rebootUntil(member, now) ?? 0;
+  if (!isManaged(node)) return { member, kind: 'Release', dueAt: Math.max(now, safeAt) };
+  return carriesOurs(node) ? leftover(member, node, safeAt, now) : undefined;
 }
 
-function release(member: Member, now: number): CleanUp {
-  return { member, kind: 'Release', dueAt: now };
-}
-
-function leftover(member: Member, node: NodeView, now: number): CleanUp | undefined {
+function leftover(member: Member, node: NodeView, safeAt: number, now: number): CleanUp {
   const { shadow, missingSince } = member;
-  if (shadow !== undefined && !isSettled(shadow)) return undefined;
+  const agentRestoresUntil = (markedAt(node, now) ?? 0) + AGENT_RESTORES_MS;
+  if (shadow !== undefined && !isSettled(shadow)) {
+    return { member, kind: 'Reclaim', dueAt: Math.max(silentAt(shadow, now), agentRestoresUntil, safeAt) };
+  }
   const idleSince = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
-  return { member, kind: 'Restore', dueAt: Math.max(idleSince, latestMark(node, now)) + AGENT_RESTORES_MS };
-}
-
-/** When this operator last put something on the Node; 0 when the annotations do not tell. */
-function latestMark({ metadata: { annotations = {} } }: NodeView, now: number): number {
-  const times = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION].map((name) => parseTime(annotations[name]) ?? 0);
-  return Math.max(0, ...times.filter((time) => time <= now + CLOCK_TOLERANCE_MS));
+  return { member, kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, agentRestoresUntil, safeAt) };
 }

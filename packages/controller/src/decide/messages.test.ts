@@ -1,11 +1,17 @@
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL, RETRY_ANNOTATION } from '@brupop/shared/constants';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+} from '@brupop/shared/constants';
 import { idleSpec, startSpec } from './advance.ts';
 import type { SpecChange } from './advance.ts';
 import { statusOf } from '../write/config-status.ts';
 import { eventOf } from '../write/events.ts';
 import { readFleetSettings } from './fleet-settings.ts';
 import { conditionOf } from '../write/publish.ts';
-import { restorePatch } from '../write/restore.ts';
+import { dropPatch, restorePatch } from '../write/restore.ts';
 import { MINUTE, NEW, NOW, aNode, aShadow, aSnapshot, ago, failure, underWay } from '../test-objects.ts';
 import type { ShadowParts } from '../test-objects.ts';
 import { updating, upToDate } from './verdict.ts';
@@ -31,6 +37,22 @@ describe('the patch of a spec', () => {
     expect(patchOf(write({ annotations }, { spec: startSpec(NEW, NOW), outcome: 'Started' }))).toMatchObject(used);
     expect(patchOf(write({ annotations }, { spec: idleSpec(NOW), outcome: 'Failed' }))).not.toMatchObject(used);
   });
+});
+
+describe('the count of attempts that were called off', () => {
+  const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
+    const annotations = count === undefined ? {} : { [UNANSWERED_ANNOTATION]: count };
+    const patch = patchOf(write({ annotations }, { spec: idleSpec(NOW), outcome })) as { metadata: object };
+    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNANSWERED_ANNOTATION];
+  };
+  const cases: Record<string, [unknown, string | null | undefined]> = {
+    'begins with the first': [counted(undefined, 'Cancelled'), '1'],
+    'goes on with the next': [counted('2', 'Cancelled'), '3'],
+    'stays when the agent reports a failure': [counted('2', 'Failed'), undefined],
+    'ends with a success': [counted('2', 'Succeeded'), null],
+    'is not written where there is none': [counted(undefined, 'Succeeded'), undefined],
+  };
+  it.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));
 });
 
 describe('an Event', () => {
@@ -135,5 +157,13 @@ describe('the patch that restores a Node', () => {
   };
   it.each(Object.entries(cases))('%s', (_, [annotations, patch]) => {
     expect(restorePatch(aNode({ annotations, unschedulable: true }))).toEqual(patch);
+  });
+});
+
+test('a signature of what somebody has taken back goes alone, and with it nothing that is theirs', () => {
+  const annotations = { [CORDONED_ANNOTATION]: ago(0), [EXCLUDED_ANNOTATION]: ago(0) };
+  const labels = { [EXCLUSION_LABEL]: 'true' };
+  expect(dropPatch(aNode({ annotations, labels }))).toEqual({
+    metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
   });
 });

@@ -1,11 +1,14 @@
 import fc from 'fast-check';
+import { rfc3339 } from '@brupop/shared/clock';
+import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
 import type { ShadowState } from '@brupop/shared/shadow';
 import { readFleetSettings, nodesAtOnce } from './fleet-settings.ts';
 import { plan } from './plan.ts';
 import type { Plan } from './plan.ts';
+import type { NodeView } from '../cluster/node-view.ts';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Member, Snapshot } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, aMember, aSnapshot, failure } from '../test-objects.ts';
+import { MINUTE, NEW, NOW, aMember, aShadow, aSnapshot, failure } from '../test-objects.ts';
 
 /** What the world does between two plans. */
 type Happening =
@@ -13,6 +16,8 @@ type Happening =
   | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
   | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
   | { readonly kind: 'offer'; readonly node: number; readonly version: string }
+  | { readonly kind: 'lose'; readonly node: number }
+  | { readonly kind: 'ensure'; readonly node: number }
   | { readonly kind: 'config'; readonly spec: unknown }
   | { readonly kind: 'time'; readonly minutes: number };
 
@@ -37,6 +42,8 @@ const report = fc.record({
 const happening = (maxMinutes: number): fc.Arbitrary<Happening> =>
   fc.oneof(
     { weight: 8, arbitrary: report },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('cordon' as const), node, unschedulable: fc.boolean() }) },
     {
@@ -62,16 +69,45 @@ const snapshotOf = ({ members, config }: World): Snapshot => aSnapshot(members, 
 function happen(world: World, event: Happening): void {
   if (event.kind === 'config') world.config = event.spec;
   else if (event.kind === 'time') world.now += event.minutes * MINUTE;
-  else world.members = world.members.map((member, i) => (i === event.node ? change(member, event) : member));
+  else world.members = world.members.map((member, i) => (i === event.node ? change(member, event, world.now) : member));
 }
 
-function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'time' }>): Member {
+function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'time' }>, now: number): Member {
   const { node, shadow } = member;
+  if (event.kind === 'lose') return { ...member, shadow: undefined, missingSince: now };
+  if (event.kind === 'ensure') return { ...member, shadow: shadow ?? ensured(member, now) };
   if (node === undefined || shadow?.status === undefined) return member;
   if (event.kind === 'health') return { ...member, node: { ...node, ready: event.ready } };
   if (event.kind === 'cordon') return { ...member, node: { ...node, unschedulable: event.unschedulable } };
-  if (event.kind === 'report') return { ...member, shadow: reported(shadow, event.how) };
+  if (event.kind === 'report') return answered(member, node, shadow, event.how);
   return { ...member, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
+}
+
+/** A new shadow, whose agent has reported under no spec of an update yet. */
+function ensured({ name }: Member, now: number): ShadowView {
+  const spec = { state_transition_timestamp: null };
+  const status = { observedGeneration: 0 };
+  return aShadow({
+    node: name,
+    uid: `shadow-${name}-${now}`,
+    generation: 1,
+    creationTimestamp: rfc3339(now),
+    spec,
+    status,
+  });
+}
+
+/** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon taken back first. */
+function answered(member: Member, node: NodeView, shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): Member {
+  const ends = how === 'reached';
+  const annotations = ends ? {} : (node.metadata.annotations ?? {});
+  const given = { ...node, metadata: { ...node.metadata, annotations }, unschedulable: !ends && node.unschedulable };
+  return { ...member, node: given, shadow: reported(shadow, how) };
+}
+
+function cordoned(node: NodeView, now: number): NodeView {
+  const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
+  return { ...node, metadata: { ...node.metadata, annotations }, unschedulable: true };
 }
 
 function reported(shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): ShadowView {
@@ -100,13 +136,16 @@ function carryOut(world: World, { specs }: Plan): void {
     if (write === undefined || member.shadow === undefined) return member;
     const { metadata } = member.shadow;
     const generation = (metadata.generation ?? 0) + 1;
-    return { ...member, shadow: { ...member.shadow, spec: write.spec, metadata: { ...metadata, generation } } };
+    const drains = write.spec.state === 'RebootedIntoUpdate' && member.node !== undefined;
+    const node = drains ? cordoned(member.node, world.now) : member.node;
+    return { ...member, node, shadow: { ...member.shadow, spec: write.spec, metadata: { ...metadata, generation } } };
   });
 }
 
-/** Counted without the planner's own functions: from the first step until the agent has confirmed the end. */
+/** Counted without the planner's own functions: from the first step until the agent has confirmed the end and our cordon is gone. */
 function underWay({ members }: World): number {
-  return members.filter(({ shadow }) => {
+  return members.filter(({ node, shadow }) => {
+    if (node?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
     if (shadow?.status === undefined) return false;
     const { spec, status, metadata } = shadow;
     const confirmed = status.observedGeneration === metadata.generation && status.current_state === 'Idle';
@@ -218,6 +257,7 @@ test('after any past, well-behaved agents and a valid configuration bring every 
       world.config = undefined;
       for (let turn = 0; turn < 400; turn += 1) {
         for (let i = 0; i < NODES; i += 1) {
+          happen(world, { kind: 'ensure', node: i });
           happen(world, { kind: 'health', node: i, ready: true });
           happen(world, { kind: 'cordon', node: i, unschedulable: false });
           happen(world, { kind: 'report', node: i, how: 'reached' });

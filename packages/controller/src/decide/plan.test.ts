@@ -1,7 +1,9 @@
+import { CORDONED_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import { plan } from './plan.ts';
 import type { Plan } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, failure, underWay } from '../test-objects.ts';
+import type { NodeParts, ShadowParts } from '../test-objects.ts';
 
 const planOf = (members: readonly Member[], config?: unknown): Plan => plan(aSnapshot(members, config), NOW);
 const started = ({ specs }: Plan): string[] =>
@@ -13,6 +15,25 @@ const limit = (maxUpdating: unknown): unknown => ({ concurrency: { maxUpdating }
 const upToDate = { status: { current_version: NEW } };
 const stuckReboot = { spec: underWay('RebootedIntoUpdate', 61 * MINUTE), status: { current_state: 'Idle' } } as const;
 const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;
+
+const cordoned = (ms: number): NodeParts => ({
+  annotations: { [CORDONED_ANNOTATION]: ago(ms) },
+  unschedulable: true,
+});
+const without = (member: Member): Member => ({ ...member, shadow: undefined });
+/** As an agent makes it anew. */
+const recreated = { generation: 1, spec: { state_transition_timestamp: null }, status: null } as const;
+const unconfirmed = (ms: number): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(ms) },
+  status: { current_state: 'ErrorReset' },
+});
+const rebootAsked = (ms: number): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(ms) },
+  status: {
+    current_state: 'RebootedIntoUpdate',
+    lastOperation: { ...failure(undefined), operation: 'Reboot', state: 'Processing' },
+  },
+});
 
 const starts: Record<string, [Plan, string[]]> = {
   'one of two begins by default': [planOf([aMember('b'), aMember('a')]), ['a']],
@@ -44,6 +65,62 @@ const starts: Record<string, [Plan, string[]]> = {
       aMember('a'),
       aMember('b', {}, { spec: { state_transition_timestamp: ago(5 * MINUTE) }, status: { observedGeneration: 1 } }),
     ]),
+    ['a'],
+  ],
+  'a cordoned node whose shadow is lost takes a place': [
+    planOf([aMember('a'), without(aMember('b', cordoned(10 * MINUTE)))]),
+    [],
+  ],
+  'a cordoned node whose shadow was made anew takes a place': [
+    planOf([aMember('a'), aMember('b', cordoned(10 * MINUTE), recreated)]),
+    [],
+  ],
+  'a new shadow takes a place until its agent has reported': [
+    planOf([aMember('a'), aMember('b', {}, { ...recreated, creationTimestamp: ago(MINUTE) })]),
+    [],
+  ],
+  'the place of a new shadow ends after 5 minutes': [
+    planOf([aMember('a'), aMember('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
+    ['a'],
+  ],
+  'a node that is not confirmed takes a place as long as it is cordoned by us': [
+    planOf([aMember('a'), aMember('b', cordoned(30 * MINUTE), unconfirmed(6 * MINUTE))]),
+    [],
+  ],
+  'the place of a cordoned node ends an hour after the cordon': [
+    planOf([aMember('a'), aMember('b', cordoned(60 * MINUTE), unconfirmed(6 * MINUTE))]),
+    ['a'],
+  ],
+  'a cordon that is dated in the future does not hold a place for ever': [
+    planOf([aMember('a'), aMember('b', cordoned(-600 * MINUTE), unconfirmed(61 * MINUTE))]),
+    ['a'],
+  ],
+  'a node at rest that is still cordoned by us takes a place': [
+    planOf([aMember('a'), aMember('b', cordoned(MINUTE))]),
+    [],
+  ],
+  'an end that nobody confirms and that is dated in the future takes a place': [
+    planOf([aMember('a'), aMember('b', {}, unconfirmed(-60 * MINUTE))]),
+    [],
+  ],
+  'a host that may still go down for us takes a place, whoever has cordoned it': [
+    planOf([aMember('a'), aMember('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
+    [],
+  ],
+  'it does so without the label too': [
+    planOf([aMember('a'), aMember('b', { managed: false, ...cordoned(20 * MINUTE) }, rebootAsked(14 * MINUTE))]),
+    [],
+  ],
+  'a node whose attempt was called off waits for those that did not fail': [
+    planOf([aMember('a', {}, { annotations: { [UNANSWERED_ANNOTATION]: '1' } }), aMember('b')]),
+    ['b'],
+  ],
+  'nothing begins while a watch is silent': [
+    plan({ ...aSnapshot([aMember('a')]), silences: [{ resource: 'nodes', ms: 120_000 }] }, NOW),
+    [],
+  ],
+  'a pause between two bookmarks is no silence': [
+    plan({ ...aSnapshot([aMember('a')]), silences: [{ resource: 'nodes', ms: 119_000 }] }, NOW),
     ['a'],
   ],
   'a node past its deadline takes none': [planOf([aMember('a'), aMember('b', {}, stuckReboot)]), ['a']],
@@ -139,12 +216,39 @@ test('every managed node is counted once', () => {
 const wakes: Record<string, [Plan, number | undefined]> = {
   'with nothing to come the plan holds for ever': [planOf([aMember('a', {}, upToDate)]), undefined],
   'a step under way is looked at again at its deadline': [planOf([aMember('a', {}, rebooting)]), NOW + 59 * MINUTE],
+  'a place of a cordoned node is looked at again at its end': [
+    planOf([without({ ...aMember('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
+    NOW + 40 * MINUTE,
+  ],
+  'a watch is looked at when it may have become silent': [
+    plan({ ...aSnapshot([]), silences: [{ resource: 'nodes', ms: 50_000 }] }, NOW),
+    NOW + 70_000,
+  ],
+  'a silent watch is looked at again soon, since being heard again changes nothing else': [
+    plan({ ...aSnapshot([]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW),
+    NOW + 10_000,
+  ],
   'a backoff ends by itself': [
     planOf([aMember('a', {}, { spec: { state_transition_timestamp: ago(MINUTE) }, status: { crash_count: 1 } })]),
     NOW + 4 * MINUTE,
   ],
 };
 test.each(Object.entries(wakes))('%s', (_, [made, expected]) => expect(made.wakeAt).toBe(expected));
+
+test('what was started goes on while a watch is silent', () => {
+  const staged = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  const made = plan({ ...aSnapshot([staged]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW);
+  expect([made.stale, made.specs.map(({ outcome }) => outcome)]).toEqual([['nodes'], ['Advanced']]);
+});
+
+test('an observation that cannot succeed says why when it is called off', () => {
+  const made = planOf([aMember('a', {}, { spec: underWay('MonitoringUpdate', 30 * MINUTE) })]);
+  expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
+  expect(made.verdicts[0]?.verdict).toMatchObject({
+    reason: 'DeadlineExceeded',
+    message: 'The node is not healthy after its update to 1.21.0: the node runs 1.20.0 instead of 1.21.0',
+  });
+});
 
 test('a node that is no longer managed is asked to stop, and is not released in the same turn', () => {
   const made = planOf([aMember('a', { managed: false }, rebooting)]);

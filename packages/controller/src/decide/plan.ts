@@ -4,14 +4,16 @@ import { startSpec } from './advance.ts';
 import type { Assessment, Standing } from './assess.ts';
 import { assess } from './assess.ts';
 import type { CleanUp } from './clean-up.ts';
+import { failures } from './failures.ts';
 import type { FleetSettings } from './fleet-settings.ts';
 import { nodesAtOnce, readFleetSettings } from './fleet-settings.ts';
-import type { Candidate } from './gates/index.ts';
+import type { Candidate, GateInput } from './gates/index.ts';
 import { whyNot } from './gates/index.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { Verdict } from './verdict.ts';
 import { updating, waiting } from './verdict.ts';
+import { staleResources, viewTimes } from './view.ts';
 
 export interface SpecWrite extends SpecChange {
   readonly shadow: ShadowView;
@@ -34,6 +36,8 @@ export interface Plan {
   /** Those that are due. */
   readonly cleanUps: readonly CleanUp[];
   readonly fleet: FleetSettings;
+  /** Resources of which nothing was heard for too long: nothing starts. */
+  readonly stale: readonly string[];
   readonly counts: NodeCounts;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
@@ -51,19 +55,21 @@ interface Decision {
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleet = readFleetSettings(snapshot.config);
+  const stale = staleResources(snapshot.silences);
   const assessments = snapshot.members.map((member) => assess(member, snapshot.monitoringMs, now));
   const managed = assessments.filter((one) => one.managed).length;
   const held = assessments.filter((one) => one.holdsSlot).length;
   const free = nodesAtOnce(fleet.maxUpdating, managed) - held;
-  const admitted = admit(assessments, snapshot.ownNode, { fleet, free, now });
+  const admitted = admit(assessments, snapshot.ownNode, { fleet, stale, free, now });
   const decisions = assessments.map((assessment) => admitted.get(assessment) ?? { ...assessment, assessment });
   return {
     specs: decisions.flatMap(specWrites),
     verdicts: decisions.flatMap(nodeVerdicts),
     cleanUps: assessments.flatMap(({ cleanUp }) => (cleanUp !== undefined && cleanUp.dueAt <= now ? [cleanUp] : [])),
     fleet,
+    stale,
     counts: count(decisions),
-    wakeAt: earliest(decisions.flatMap(times), now),
+    wakeAt: earliest([...decisions.flatMap(times), ...viewTimes(snapshot.silences, now)], now),
   };
 }
 
@@ -71,14 +77,14 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 function admit(
   assessments: readonly Assessment[],
   ownNode: string,
-  { fleet, free, now }: { fleet: FleetSettings; free: number; now: number },
+  { free, ...common }: Omit<GateInput, 'candidate'>,
 ): Map<Assessment, Decision> {
   const decisions = new Map<Assessment, Decision>();
   let left = free;
   for (const { assessment, candidate } of inOrder(assessments, ownNode)) {
-    const wait = whyNot({ candidate, fleet, free: left, now });
+    const wait = whyNot({ ...common, candidate, free: left });
     if (wait === undefined) left -= 1;
-    decisions.set(assessment, wait === undefined ? start(assessment, candidate, now) : hold(assessment, wait));
+    decisions.set(assessment, wait === undefined ? start(assessment, candidate, common.now) : hold(assessment, wait));
   }
   return decisions;
 }
@@ -110,7 +116,7 @@ function inOrder(assessments: readonly Assessment[], ownNode: string): Contender
     .toSorted(
       (a, b) =>
         isOwn(a) - isOwn(b) ||
-        a.candidate.status.crash_count - b.candidate.status.crash_count ||
+        failures(a.candidate.shadow) - failures(b.candidate.shadow) ||
         compare(a.candidate.node.metadata.name, b.candidate.node.metadata.name),
     );
 }

@@ -2,6 +2,7 @@
 export const REASONS = [
   'UpToDate',
   'Updating',
+  'StaleView',
   'Paused',
   'InvalidConfiguration',
   'UnreadableVersion',

@@ -1,7 +1,7 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import { parseTime } from '@brupop/shared/clock';
 import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
-import { isSettled, isUnderWay } from '../cluster/shadow-view.ts';
+import { isUnderWay } from '../cluster/shadow-view.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -27,25 +27,29 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
   return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
 }
 
-/** When the step under way counts as stuck, epoch milliseconds; undefined when nobody knows when it began. */
-export function deadlineOf(spec: ShadowSpec, monitoringMs: number, now: number): number | undefined {
-  const since = stateSince(spec, now);
-  if (since === undefined) return undefined;
+/** When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. */
+export function deadlineOf(spec: ShadowSpec, monitoringMs: number, now: number): number {
+  const since = stateSince(spec, now) ?? now;
   return since + STEP_LIMITS_MS[spec.state] + (spec.state === 'MonitoringUpdate' ? monitoringMs : 0);
 }
 
 /** True when the spec calls for a step of an update whose deadline has passed. */
 export function isOverdue(shadow: ShadowView, monitoringMs: number, now: number): boolean {
-  const deadline = deadlineOf(shadow.spec, monitoringMs, now);
-  return isUnderWay(shadow) && deadline !== undefined && now >= deadline;
+  return isUnderWay(shadow) && now >= deadlineOf(shadow.spec, monitoringMs, now);
 }
 
-/**
- * True when the node is one of those that `maxUpdating` limits: from the start of its update until its agent has confirmed that it is over,
- * but never past a deadline, so that a node that is stuck does not hold up the fleet.
- */
-export function holdsSlot(shadow: ShadowView, monitoringMs: number, now: number): boolean {
-  if (isUnderWay(shadow)) return !isOverdue(shadow, monitoringMs, now);
-  const deadline = deadlineOf(shadow.spec, monitoringMs, now);
-  return !isSettled(shadow) && deadline !== undefined && now < deadline;
+/** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */
+export function isMisdated(spec: ShadowSpec, now: number): boolean {
+  return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
+}
+
+/** Since when the spec says Idle, epoch milliseconds: of a new shadow since its creation; a time that cannot be right counts as now. */
+export function restingSince({ metadata, spec }: ShadowView, now: number): number {
+  if (isMisdated(spec, now)) return now;
+  return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
+}
+
+/** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
+export function silentAt(shadow: ShadowView, now: number): number {
+  return restingSince(shadow, now) + STEP_LIMITS_MS.Idle;
 }

@@ -1,10 +1,9 @@
-import { parseTime } from '@brupop/shared/clock';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Outcome } from './advance.ts';
 import { monitoringProblem } from './advance.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Reason } from './reasons.ts';
-import { STEP_LIMITS_MS, stateSince } from './steps.ts';
+import { STEP_LIMITS_MS } from './steps.ts';
 
 /** What the Progressing condition of a shadow says. */
 export interface Verdict {
@@ -34,24 +33,18 @@ export function waiting({ reason, message }: { readonly reason: Reason; readonly
 export function overdue(shadow: ShadowView, node: NodeView, outcome: Outcome | undefined): Verdict {
   const { state, version } = shadow.spec;
   const minutes = STEP_LIMITS_MS[state] / MINUTE_MS;
-  if (outcome === 'Cancelled') {
-    const message = `Staging ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
-    return verdict('False', 'DeadlineExceeded', message);
-  }
   if (state === 'MonitoringUpdate') {
     const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
     return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
+  }
+  if (outcome === 'Cancelled') {
+    const message = `Staging ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
+    return verdict('False', 'DeadlineExceeded', message);
   }
   const message =
     `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
     'Others may update meanwhile, and this node goes on when it comes back';
   return verdict('False', 'DeadlineExceeded', message);
-}
-
-/** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
-export function silentAt({ metadata, spec }: ShadowView, now: number): number {
-  const since = stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
-  return since + STEP_LIMITS_MS.Idle;
 }
 
 /** The spec says Idle and the agent does not confirm it. */

@@ -13,6 +13,7 @@ import { hasStatus } from '@brupop/shared/kube-error';
 import { corePath, crPath } from '@brupop/shared/kube-paths';
 import type { Logger } from '@brupop/shared/log';
 import type { CleanUp } from '../decide/clean-up.ts';
+import { looseMarks } from '../decide/marks.ts';
 import type { Events } from './events.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import { carriesOurs, hasOurCordon, hasOurExclusion, readNode } from '../cluster/node-view.ts';
@@ -46,10 +47,13 @@ export class Restorer {
     });
   }
 
-  async #cleanUp({ kind, member }: CleanUp, key: string, signal: AbortSignal): Promise<void> {
+  async #cleanUp(cleanUp: CleanUp, key: string, signal: AbortSignal): Promise<void> {
+    const { kind, member } = cleanUp;
     if (kind === 'DeleteShadow') await this.#deleteOrphan(member, key, signal);
-    else if (kind === 'Restore') await this.#restore(member, key, signal);
-    else await this.#release(member, key, signal);
+    else if (kind === 'DropMarks') await this.#dropMarks(member, key, signal);
+    else if (kind === 'Restore' || (await this.#agentHasEnded(member.name, key, signal))) {
+      await this.#giveBack(cleanUp, key, signal);
+    }
     // Until the watch has shown the result the plan asks for the same again.
     if (this.#options.writes.mayTry(key)) this.#options.writes.rest(key);
   }
@@ -76,20 +80,31 @@ export class Restorer {
     });
   }
 
-  /** An agent that still runs may be about to reboot its host: it must have ended first. */
-  async #release(member: Member, key: string, signal: AbortSignal): Promise<void> {
-    const { writes, log } = this.#options;
-    const agents = await this.#agentsOn(member.name, key, signal);
-    if (agents === undefined) return;
-    if (agents > 0) {
-      log.info('waits for the agent of a node that is no longer managed to end', { node: member.name });
-      writes.holdBack(key);
-      return;
-    }
-    if (!(await this.#restore(member, key, signal))) return;
+  async #giveBack({ kind, member }: CleanUp, key: string, signal: AbortSignal): Promise<void> {
+    const restored = await this.#restore(member, key, signal);
     const { shadow } = member;
-    if (shadow === undefined) return;
-    await writes.attempt('shadow_delete', key, signal, () => this.#deleteShadow(shadow, signal));
+    if (kind !== 'Release' || !restored || shadow === undefined) return;
+    await this.#options.writes.attempt('shadow_delete', key, signal, () => this.#deleteShadow(shadow, signal));
+  }
+
+  async #dropMarks({ node }: Member, key: string, signal: AbortSignal): Promise<void> {
+    if (node === undefined) return;
+    await this.#options.writes.attempt('node_restore', key, signal, async () => {
+      const { name } = node.metadata;
+      await this.#options.client.mergePatch(corePath('nodes', { name }), dropPatch(node), { signal });
+      this.#options.log.info('signatures dropped, since what they signed was taken back', { node: name });
+    });
+  }
+
+  /** An agent that still runs may be about to reboot its host: it must have ended before the node is given back. */
+  async #agentHasEnded(node: string, key: string, signal: AbortSignal): Promise<boolean> {
+    const { writes, log } = this.#options;
+    const agents = await this.#agentsOn(node, key, signal);
+    if (agents === 0) return true;
+    if (agents === undefined) return false;
+    log.info('waits for the agent to end before the node is given back', { node });
+    writes.holdBack(key);
+    return false;
   }
 
   /** Agent pods on the node, read live; undefined when that failed. */
@@ -135,5 +150,13 @@ export function restorePatch(node: NodeView): object {
       ...(hasOurExclusion(node) && { labels: { [EXCLUSION_LABEL]: null } }),
     },
     ...(hasOurCordon(node) && { spec: { unschedulable: null } }),
+  };
+}
+
+/** Takes off the signatures of what is not there any more, only from the Node as it was seen. */
+export function dropPatch(node: NodeView): object {
+  const { uid, resourceVersion } = node.metadata;
+  return {
+    metadata: { uid, resourceVersion, annotations: Object.fromEntries(looseMarks(node).map((name) => [name, null])) },
   };
 }

@@ -1,8 +1,9 @@
-import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
+import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import type { KubeClient } from '@brupop/shared/kube';
 import { crPath } from '@brupop/shared/kube-paths';
 import type { Logger } from '@brupop/shared/log';
 import type { Outcome } from '../decide/advance.ts';
+import { unanswered } from '../decide/failures.ts';
 import type { Assumptions } from './assumptions.ts';
 import type { EventReason, Events, Occurrence } from './events.ts';
 import type { SpecWrite } from '../decide/plan.ts';
@@ -56,18 +57,31 @@ export class SpecWriter {
   }
 }
 
-/** The merge patch of a write. A start uses up the annotation that asked for it: a second failure is not retried blindly. */
-export function patchOf({ shadow, spec, outcome }: SpecWrite): object {
-  const { uid, resourceVersion, annotations = {} } = shadow.metadata;
-  const used = outcome === 'Started' && annotations[RETRY_ANNOTATION] !== undefined;
+/** The merge patch of a write. */
+export function patchOf(write: SpecWrite): object {
+  const { shadow, spec } = write;
+  const { uid, resourceVersion } = shadow.metadata;
+  const annotations = annotationsOf(write);
   return {
-    metadata: { uid, resourceVersion, ...(used && { annotations: { [RETRY_ANNOTATION]: null } }) },
+    metadata: { uid, resourceVersion, ...(annotations !== undefined && { annotations }) },
     spec: {
       state: spec.state,
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
     },
   };
+}
+
+/**
+ * A start uses up the annotation that asked for it: a second failure is not retried blindly. What was called off is counted here, since the
+ * agent counts only what it reports.
+ */
+function annotationsOf({ shadow, outcome }: SpecWrite): Readonly<Record<string, string | null>> | undefined {
+  const has = (name: string): boolean => shadow.metadata.annotations?.[name] !== undefined;
+  if (outcome === 'Started' && has(RETRY_ANNOTATION)) return { [RETRY_ANNOTATION]: null };
+  if (outcome === 'Cancelled') return { [UNANSWERED_ANNOTATION]: String(unanswered(shadow) + 1) };
+  if (outcome === 'Succeeded' && has(UNANSWERED_ANNOTATION)) return { [UNANSWERED_ANNOTATION]: null };
+  return undefined;
 }
 
 /** The Event that a write deserves, or undefined. */

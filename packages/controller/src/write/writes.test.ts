@@ -44,6 +44,14 @@ test('an object that cannot be written waits, longer each time, and holds up no 
   expect(writes.mayTry('a')).toBe(true);
 });
 
+test('each write that ends is a sign of life, also one that fails', async () => {
+  const { writes, clock } = setUp();
+  expect(writes.sinceWriteMs()).toBe(Infinity);
+  await writes.attempt('spec', 'a', signal, fail(500));
+  await clock.advance(3_000);
+  expect(writes.sinceWriteMs()).toBe(3_000);
+});
+
 const answers: Record<string, [number, string | undefined]> = {
   'an invalid object is refused': [422, 'answer 422'],
   'a forbidden write is refused': [403, 'answer 403'],

@@ -41,6 +41,7 @@ export class NotLeading extends Error {
 export class Writes {
   readonly #options: WritesOptions;
   readonly #holds = new Map<string, Hold>();
+  #endedAt = -Infinity;
 
   constructor(options: WritesOptions) {
     this.#options = options;
@@ -80,6 +81,11 @@ export class Writes {
     return next;
   }
 
+  /** Milliseconds since a write last ended, well or not: each has a time limit, so a turn that writes lets one end now and then. */
+  sinceWriteMs(): number {
+    return this.#options.clock.monotonic() - this.#endedAt;
+  }
+
   /** Forgets what others have failed at: called when the lead is taken. */
   clear(): void {
     this.#holds.clear();
@@ -97,6 +103,8 @@ export class Writes {
       if (signal.aborted) throw error;
       this.#failed(kind, key, error);
       return false;
+    } finally {
+      this.#endedAt = this.#options.clock.monotonic();
     }
     this.#options.metrics.wrote(kind, 'ok');
     this.#holds.delete(key);

@@ -2,7 +2,8 @@ import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import { RETRY_ANNOTATION } from '@brupop/shared/constants';
 import type { Recovery } from '@brupop/shared/errors';
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/errors';
-import type { LastOperation } from '@brupop/shared/shadow';
+import type { LastOperation, ShadowStatus } from '@brupop/shared/shadow';
+import { failures } from '../failures.ts';
 import type { Wait } from '../reasons.ts';
 import { CLOCK_TOLERANCE_MS } from '../steps.ts';
 import { sameVersion } from '../../cluster/version.ts';
@@ -20,15 +21,16 @@ const MAX_MESSAGE = 500;
 export const backoff: Gate = ({ candidate, now }) => {
   const { shadow, status } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
-  if (status.crash_count <= 0 || (asked !== undefined && sameVersion(asked, status.target_version))) return undefined;
-  const recovery = recoveryOf(status.lastOperation);
+  if (failures(shadow) === 0 || (asked !== undefined && sameVersion(asked, status.target_version))) return undefined;
+  const recovery = recoveryOf(status);
   if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
   return delayed(candidate, recovery, now);
 };
 
-/** Statuses of older operators name no code. A code that this release does not know is left to a person. */
-function recoveryOf(operation: LastOperation | undefined): Recovery {
-  const code: string | undefined = operation?.state === 'Failed' ? operation.errorCode : undefined;
+/** Statuses of older operators name no code, and an attempt that was called off has none. A code that this release does not know is left to a person. */
+function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
+  const isReported = crash_count > 0 && lastOperation?.state === 'Failed';
+  const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
   if (code === undefined) return 'RetryAfterBackoff';
   return isErrorCode(code) ? ERROR_CODES[code] : 'NeedsPerson';
 }
@@ -49,7 +51,7 @@ function delayed(candidate: Candidate, recovery: keyof typeof WAITS, now: number
   const { firstMs, longestMs } = WAITS[recovery];
   const failedAt = failureTime(candidate, now);
   if (failedAt === undefined) return notRetried(candidate, 'the time of the failure is unknown');
-  const doublings = Math.min(candidate.status.crash_count - 1, 30);
+  const doublings = Math.min(failures(candidate.shadow) - 1, 30);
   const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
   if (now >= retryAt) return undefined;
   return { reason: 'Backoff', message: `${whatFailed(candidate)}; tried again after ${rfc3339(retryAt)}`, retryAt };
@@ -72,8 +74,10 @@ function notRetried(candidate: Candidate, why: string): Wait {
   return { reason: 'NotRetried', message: `${whatFailed(candidate)}; ${why}. To try it again: ${command}` };
 }
 
-function whatFailed({ status: { crash_count, lastOperation } }: Candidate): string {
-  const times = crash_count === 1 ? 'The latest attempt' : `${crash_count} attempts in a row`;
+function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {
+  const count = failures(shadow);
+  const times = count === 1 ? 'The latest attempt' : `${count} attempts in a row`;
+  if (crash_count <= 0) return `${times} had no result in time`;
   if (lastOperation?.state !== 'Failed') return `${times} failed`;
   const { errorCode = 'no error code', version, operation, message = '' } = lastOperation;
   const said = message === '' ? '' : ` (${message.slice(0, MAX_MESSAGE)})`;

@@ -16,6 +16,8 @@ export interface Candidate {
 export interface GateInput {
   readonly candidate: Candidate;
   readonly fleet: FleetSettings;
+  /** Resources of which nothing was heard for too long. */
+  readonly stale: readonly string[];
   /** How many nodes may still begin an update now. */
   readonly free: number;
   readonly now: number;

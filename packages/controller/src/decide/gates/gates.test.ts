@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/constants';
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import { readFleetSettings } from '../fleet-settings.ts';
 import type { Wait } from '../reasons.ts';
 import { MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../test-objects.ts';
@@ -11,14 +11,15 @@ interface Case {
   readonly config?: unknown;
   readonly free?: number;
   readonly refusal?: string;
+  readonly stale?: readonly string[];
 }
 
-function hold({ node, shadow: parts, config, free = 1, refusal }: Case): Wait | undefined {
+function hold({ node, shadow: parts, config, free = 1, refusal, stale = [] }: Case): Wait | undefined {
   const shadow = aShadow(parts);
   const { status } = shadow;
   if (status === undefined) throw new Error('a candidate has a status');
   const fleet = readFleetSettings(aSnapshot([], config).config);
-  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, free, now: NOW });
+  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, stale, free, now: NOW });
 }
 
 /** A node whose attempts failed, the latest a minute ago. */
@@ -33,9 +34,20 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
   },
 });
 const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
+/** A node whose attempts were called off, the latest a minute ago. */
+const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(MINUTE) },
+  ...more,
+  annotations: { [UNANSWERED_ANNOTATION]: count, ...more.annotations },
+});
 
 const cases: Record<string, [Case, string | undefined]> = {
   'a healthy node with a free place begins': [{}, undefined],
+  'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'StaleView'],
+  'a watch that is silent is named before what it last showed': [
+    { stale: ['nodes'], config: { paused: true } },
+    'StaleView',
+  ],
   'a pause holds all': [{ config: { paused: true } }, 'Paused'],
   'a pause is named before a broken configuration': [
     { config: { paused: true, concurrency: { maxUpdating: '0%' } } },
@@ -66,6 +78,13 @@ const cases: Record<string, [Case, string | undefined]> = {
   'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
   'other causes wait 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
   'a failure of an older operator waits likewise': [{ shadow: failed(1) }, 'Backoff'],
+  'an attempt that was called off is not repeated at once': [{ shadow: calledOff('1') }, 'Backoff'],
+  'a count that somebody has spoilt counts as one': [{ shadow: calledOff('many') }, 'Backoff'],
+  'a host problem on record does not turn a called off attempt into one that nobody repeats': [
+    { shadow: calledOff('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
+    'Backoff',
+  ],
+  'asking overrules that too': [{ shadow: calledOff('3', asksFor(NEW)) }, undefined],
   'a version that rolled back is not tried again': [{ shadow: failed(1, failure('RolledBack')) }, 'NotRetried'],
   'a newer version is tried after a rollback': [
     { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
@@ -134,6 +153,19 @@ const waits: Record<string, [number, Parameters<typeof failure>[0], number]> = {
 };
 test.each(Object.entries(waits))('%s', (_, [count, code, minutes]) => {
   expect(hold({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
+});
+
+test('failed and called off attempts in a row wait longer together', () => {
+  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNANSWERED_ANNOTATION]: '1' } });
+  expect(hold({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
+  expect(hold({ shadow: calledOff('2') })).toMatchObject({
+    retryAt: NOW - MINUTE + 10 * MINUTE,
+    message: `2 attempts in a row had no result in time; tried again after ${ago(-9 * MINUTE)}`,
+  });
+});
+
+test('a watch that is silent is named', () => {
+  expect(hold({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
 });
 
 test('the explanation names the failure and how to ask for another attempt', () => {

@@ -2,6 +2,7 @@ import type { Wait } from '../reasons.ts';
 import { backoff } from './backoff.ts';
 import { capacity } from './capacity.ts';
 import { notCordonedByOthers, restored } from './cordon.ts';
+import { freshView } from './fresh-view.ts';
 import type { Gate, GateInput } from './gate.ts';
 import { nodeReady } from './node-ready.ts';
 import { paused } from './paused.ts';
@@ -13,6 +14,7 @@ export type { Candidate, GateInput } from './gate.ts';
 
 /** The policy: a node begins its update when it passes all of these; the first that holds it back is the reason shown. */
 export const GATES: readonly Gate[] = [
+  freshView,
   paused,
   validConfig,
   readableVersion,

@@ -1,0 +1,46 @@
+import { parseTime } from '@brupop/shared/clock';
+import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/constants';
+import type { NodeView } from '../cluster/node-view.ts';
+import { carriesOurs } from '../cluster/node-view.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { CLOCK_TOLERANCE_MS, restingSince } from './steps.ts';
+
+const MARKS = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+/**
+ * How long a host that was asked to reboot may still go down: the agent's limit for that step. Services of the host may delay a reboot
+ * for 5 minutes (InhibitDelayMaxSec of logind in Bottlerocket).
+ */
+export const REBOOT_LIMIT_MS = 15 * 60_000;
+
+/** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
+export function markedAt({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
+  const times = MARKS.map((name) => parseTime(annotations[name])).filter(
+    (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
+  );
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/**
+ * Annotations that sign what is not there any more. We set a signature and what it signs in one write, so somebody else has taken that
+ * back, and what they put there later is theirs.
+ */
+export function looseMarks({ metadata: { labels = {}, annotations = {} }, unschedulable }: NodeView): string[] {
+  const there: Readonly<Record<string, boolean>> = {
+    [CORDONED_ANNOTATION]: unschedulable,
+    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
+  };
+  return MARKS.filter((name) => annotations[name] !== undefined && there[name] !== true);
+}
+
+/**
+ * Until when the host of a member at rest may still go down for a reboot that it was asked for, epoch milliseconds; undefined when no
+ * reboot is pending. Nobody asks once the spec says Idle. Without a shadow nobody can tell.
+ */
+export function rebootUntil({ node, shadow, missingSince }: Member, now: number): number | undefined {
+  if (node === undefined) return undefined;
+  if (shadow === undefined) return carriesOurs(node) ? missingSince + REBOOT_LIMIT_MS : undefined;
+  const last = shadow.status?.lastOperation;
+  if (last?.operation !== 'Reboot' || last.state !== 'Processing') return undefined;
+  const wentDown = node.bootID !== '' && node.bootID !== last.bootID;
+  return wentDown ? undefined : restingSince(shadow, now) + REBOOT_LIMIT_MS;
+}

@@ -1,0 +1,31 @@
+import type { NodeView } from '../cluster/node-view.ts';
+import { carriesOurs } from '../cluster/node-view.ts';
+import type { ShadowView } from '../cluster/shadow-view.ts';
+import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { markedAt, rebootUntil } from './marks.ts';
+import { STEP_LIMITS_MS, deadlineOf, restingSince, silentAt } from './steps.ts';
+
+/**
+ * Until when the node takes one of the places that `maxUpdating` limits, epoch milliseconds; undefined or past: it takes none. From the
+ * start of its update until its agent has confirmed that it is over and nothing of ours is on the Node, but never past a deadline, so that
+ * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update.
+ */
+export function placeUntil(member: Member, monitoringMs: number, now: number): number | undefined {
+  const { node } = member;
+  if (node === undefined) return undefined;
+  const shadow = member.shadow !== undefined && isOwnedBy(member.shadow, node) ? member.shadow : undefined;
+  if (shadow !== undefined && isUnderWay(shadow)) return deadlineOf(shadow.spec, monitoringMs, now);
+  const ends = [
+    shadow === undefined || isSettled(shadow) ? undefined : silentAt(shadow, now),
+    carriesOurs(node)
+      ? markedSince(node, shadow, member.missingSince, now) + STEP_LIMITS_MS.RebootedIntoUpdate
+      : undefined,
+    rebootUntil({ ...member, shadow }, now),
+  ].filter((end): end is number => end !== undefined);
+  return ends.length === 0 ? undefined : Math.max(...ends);
+}
+
+function markedSince(node: NodeView, shadow: ShadowView | undefined, missingSince: number, now: number): number {
+  return markedAt(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+}
