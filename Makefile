@@ -8,7 +8,7 @@ installed := node_modules/.package-lock.json
 
 $(installed): package-lock.json
 	@echo '== Installing the packages of package-lock.json'
-	npm ci
+	npm ci --loglevel=error
 	@touch $@
 
 help: ## Say what each target does

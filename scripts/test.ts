@@ -14,6 +14,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
+/** The temporary folder of everything that this run starts. It goes when the run ends, with whatever was left in it. */
+const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
+const interrupted = new AbortController();
 const allProjects = ['unit', 'integration', 'fleet'];
 
 interface Result {
@@ -34,11 +37,12 @@ interface JestResult {
 
 /** Runs a Node program of the repository and returns its exit code; one that is ended by a signal counts as 1. */
 async function node(args: readonly string[]): Promise<number> {
-  const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+  if (interrupted.signal.aborted) return 1;
+  const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit', env: { ...process.env, TMPDIR: folder } });
   const end = (): unknown => child.kill('SIGTERM');
-  process.once('SIGTERM', end);
+  interrupted.signal.addEventListener('abort', end, { once: true });
   const [code] = (await once(child, 'close')) as [number | null];
-  process.off('SIGTERM', end);
+  interrupted.signal.removeEventListener('abort', end);
   return code ?? 1;
 }
 
@@ -52,13 +56,14 @@ async function prepare(projects: readonly string[]): Promise<void> {
   }
 }
 
-async function runProject(project: string, jestArguments: readonly string[], folder: string): Promise<Result> {
+async function runProject(project: string, jestArguments: readonly string[]): Promise<Result> {
   const outputFile = join(folder, `${project}.json`);
   const code = await node([
     '--experimental-vm-modules',
     '--disable-warning=ExperimentalWarning',
     'node_modules/jest/bin/jest.js',
     ...jestArguments,
+    '--cacheDirectory=node_modules/.cache/jest',
     '--passWithNoTests',
     '--json',
     `--outputFile=${outputFile}`,
@@ -84,6 +89,7 @@ function countsOf(result: JestResult): Result {
 /** Why the run as a whole is not a success, or undefined. */
 function faultOf(results: ReadonlyMap<string, Result>, total: Result, everything: boolean): string | undefined {
   const idle = [...results].filter(([, { passed, failed }]) => passed + failed === 0).map(([project]) => project);
+  if (interrupted.signal.aborted) return 'it was interrupted';
   if (total.failed > 0) return 'tests failed';
   if (total.passed === 0) return 'no test was run';
   if (everything && idle.length > 0) return `no test was run in ${idle.join(', ')}`;
@@ -102,11 +108,11 @@ function split(args: readonly string[]): { projects: string[]; jestArguments: st
   return { projects: allProjects.filter((project) => wanted.includes(project)), jestArguments: args.toSpliced(at, 2) };
 }
 
-async function runAll(args: readonly string[], folder: string): Promise<Map<string, Result>> {
+async function runAll(args: readonly string[]): Promise<Map<string, Result>> {
   const { projects, jestArguments } = split(args);
   await prepare(projects);
   const results = new Map<string, Result>();
-  for (const project of projects) results.set(project, await runProject(project, jestArguments, folder));
+  for (const project of projects) results.set(project, await runProject(project, jestArguments));
   return results;
 }
 
@@ -121,14 +127,14 @@ function sum(results: Iterable<Result>): Result {
 }
 
 const args = process.argv.slice(2);
-const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
 let results = new Map<string, Result>();
 try {
-  results = await runAll(args, folder);
+  results = await runAll(args);
 } catch (error) {
   process.stderr.write(`test: ${error instanceof Error ? error.message : String(error)}\n`);
 } finally {
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
 }
 const total = sum(results.values());
 const fault = faultOf(results, total, args.length === 0);

@@ -24,10 +24,32 @@ const CLEAN_UP_LIMIT_MS = 15_000;
 /** What a shell reports of a program that Ctrl-C has ended. */
 const INTERRUPTED = 130;
 
-const { values: options } = parseArgs({
-  options: { keep: { type: 'boolean', default: false }, nodes: { type: 'string', default: '6' } },
-});
-const size = Number(options.nodes);
+const USAGE = 'usage: npm run demo -- [--nodes N (2 to 200, default 6)] [--keep]';
+
+interface DemoOptions {
+  readonly keep: boolean;
+  readonly size: number;
+}
+
+/** Reads the command line. Throws when it makes no sense. */
+function readOptions(): DemoOptions {
+  const options = { keep: { type: 'boolean', default: false }, nodes: { type: 'string', default: '6' } } as const;
+  const { values } = parseArgs({ options });
+  const size = Number(values.nodes);
+  if (Number.isInteger(size) && size >= 2 && size <= 200) return { keep: values.keep, size };
+  throw new Error(`--nodes: expected a number from 2 to 200, found ${values.nodes}`);
+}
+
+function optionsOrUsage(): DemoOptions {
+  try {
+    return readOptions();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}\n`);
+    return process.exit(2);
+  }
+}
+
+const { keep, size } = optionsOrUsage();
 const screen = openScreen(process.stdout);
 /** What to undo at the end, latest first. */
 const started: (() => Promise<void>)[] = [];
@@ -41,7 +63,7 @@ async function cleanUp(): Promise<void> {
 
 async function undo(): Promise<void> {
   screen.end();
-  if (started.length > 0) process.stdout.write('\nStopping everything and removing the temporary folders…\n');
+  if (started.length > 0) process.stdout.write('Stopping everything and removing the temporary folders…\n');
   for (const stop of started.toReversed()) await stop();
 }
 
@@ -56,11 +78,13 @@ function stopOn(signal: NodeJS.Signals): void {
 
 async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace: string }> {
   screen.say(`Bottlerocket update operator: ${size} nodes in three zones go from ${OLD} to ${NEW}.`);
-  screen.say('Starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on loopback…');
+  screen.say(
+    'Getting and starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on loopback…',
+  );
   const cluster = await startControlPlane();
   started.push(async () => await cluster.stop());
   screen.say('To look at it meanwhile, in another terminal:');
-  screen.say(`  KUBECONFIG=${cluster.kubeconfigPath} ${cluster.assets.kubectl} get nodes,brs -A`);
+  screen.say(`  KUBECONFIG='${cluster.kubeconfigPath}' '${cluster.assets.kubectl}' get nodes,brs -A`);
   const fleet = await Fleet.start({
     cluster,
     nodes: fleetNodes(size),
@@ -83,16 +107,17 @@ function show(rollout: Rollout): () => void {
   const known = new Map<string, string>();
   const draw = (): void => {
     const rows = rollout.rows();
-    const lines = renderProgress({ rows, elapsedMs: rollout.elapsedMs, width: screen.width });
+    const lines = renderProgress({ rows, elapsedMs: rollout.elapsedMs, width: screen.width, height: screen.height });
     const changed = rows.filter((row) => known.get(row.node) !== plainOf(row));
     for (const row of changed) known.set(row.node, plainOf(row));
     screen.draw(lines, changed.map(plainOf));
   };
-  const timer = setInterval(draw, REDRAW_MS);
-  return () => {
+  const timer = setInterval(() => cleaning === undefined && draw(), REDRAW_MS);
+  const stop = (): void => {
     clearInterval(timer);
-    draw();
+    if (cleaning === undefined) draw();
   };
+  return stop;
 }
 
 async function main(): Promise<void> {
@@ -110,11 +135,10 @@ async function main(): Promise<void> {
   ];
   const { mostUnavailable } = fleet.observer;
   const violations = fleet.problems();
-  screen.say('');
   screen.end();
   process.stdout.write(`\n${summarize({ rollout, nodes: size, workloads, mostUnavailable, violations }).join('\n')}\n`);
   if (violations.length > 0) process.exitCode = 1;
-  if (options.keep) await untilInterrupted();
+  if (keep) await untilInterrupted();
 }
 
 async function untilInterrupted(): Promise<void> {
@@ -125,8 +149,6 @@ async function untilInterrupted(): Promise<void> {
 }
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) stopOn(signal);
-if (!Number.isInteger(size) || size < 2 || size > 200)
-  throw new Error(`--nodes: expected a number from 2 to 200, found ${options.nodes}`);
 try {
   await main();
 } catch (error) {

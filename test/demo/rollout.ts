@@ -23,7 +23,9 @@ export class Rollout {
   }
 
   rows(): Row[] {
-    const nodes = this.#fleet.observer.nodes.list().toSorted((a, b) => a.metadata.name.localeCompare(b.metadata.name));
+    const nodes = this.#fleet.observer.nodes
+      .list()
+      .toSorted((a, b) => a.metadata.name.localeCompare(b.metadata.name, 'en', { numeric: true }));
     return nodes.map((node) => rowOf(node, this.#fleet.shadow(node.metadata.name), this.#goal));
   }
 

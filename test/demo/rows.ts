@@ -52,7 +52,7 @@ function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: str
 
 function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
   if (spec.state === 'MonitoringUpdate') return 'checking';
-  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'next step';
+  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'starting';
 }
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {

@@ -7,6 +7,8 @@ export interface Screen {
   /** Leaves what was drawn last standing. */
   end(): void;
   readonly width: number;
+  /** Lines that can be redrawn. */
+  readonly height: number;
 }
 
 const HIDE_CURSOR = '\u001B[?25l';
@@ -37,6 +39,9 @@ function terminalScreen(output: NodeJS.WriteStream): Screen {
     get width() {
       return output.columns;
     },
+    get height() {
+      return output.rows - 1;
+    },
   };
 }
 
@@ -46,5 +51,6 @@ function plainScreen(output: NodeJS.WriteStream): Screen {
     draw: (_lines, plain) => void output.write(plain.map((line) => `${line}\n`).join('')),
     end: () => undefined,
     width: 160,
+    height: Infinity,
   };
 }

@@ -13,7 +13,7 @@ describe('the table of the demo', () => {
   ];
 
   it('has a line per node and says how far the fleet is and how long it takes', () => {
-    expect(renderProgress({ rows, elapsedMs: 4_000, width: 80 })).toEqual([
+    expect(renderProgress({ rows, elapsedMs: 4_000, width: 80, height: 24 })).toEqual([
       'NODE    ZONE  STATE       VERSION  WAITS FOR',
       'node-1  a     up to date  1.26.0',
       'node-2  a     draining    1.26.0',
@@ -23,8 +23,17 @@ describe('the table of the demo', () => {
     ]);
   });
 
-  it('fits a narrow terminal', () => {
-    expect(renderProgress({ rows, elapsedMs: 0, width: 20 }).every((line) => line.length <= 20)).toBe(true);
+  it('fits a narrow terminal, and shows where a line is cut', () => {
+    const lines = renderProgress({ rows, elapsedMs: 0, width: 20, height: 24 });
+    expect(lines.every((line) => line.length <= 20)).toBe(true);
+    expect(lines[0]).toBe('NODE    ZONE  STATE…');
+  });
+
+  it('fits a low terminal: what is under way stays, and the rest is counted', () => {
+    const lines = renderProgress({ rows, elapsedMs: 0, width: 80, height: 5 });
+    expect(lines).toHaveLength(5);
+    expect(lines[1]).toContain('node-2');
+    expect(lines[3]).toBe('… and 1 more');
   });
 
   it('gives times in words', () => {

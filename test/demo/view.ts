@@ -4,8 +4,9 @@ export interface Progress {
   readonly rows: readonly Row[];
   /** Since the first node left Idle, milliseconds. */
   readonly elapsedMs: number;
-  /** Columns of the terminal. */
+  /** Columns and lines of the terminal. */
   readonly width: number;
+  readonly height: number;
 }
 
 const HEADINGS = { node: 'NODE', zone: 'ZONE', state: 'STATE', version: 'VERSION', waitsFor: 'WAITS FOR' } as const;
@@ -13,16 +14,34 @@ const COLUMNS = Object.keys(HEADINGS) as (keyof typeof HEADINGS)[];
 const GAP = '  ';
 const BAR_WIDTH = 30;
 
-/** The table with its progress bar, as lines that fit the width. */
-export function renderProgress({ rows, elapsedMs, width }: Progress): string[] {
-  const widths = COLUMNS.map((column) => Math.max(HEADINGS[column].length, ...rows.map((row) => row[column].length)));
+/** Lines around the rows: headings, a blank line, the bar. */
+const FRAME_LINES = 3;
+
+/** The table with its progress bar, as lines that fit the terminal. Where it is too low, nodes at rest are left out first. */
+export function renderProgress({ rows, elapsedMs, width, height }: Progress): string[] {
+  const shown = fitting(rows, height - FRAME_LINES);
+  const widths = COLUMNS.map((column) => Math.max(HEADINGS[column].length, ...shown.map((row) => row[column].length)));
   const line = (cells: readonly string[]): string =>
     cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join(GAP);
-  const table = [
-    line(COLUMNS.map((column) => HEADINGS[column])),
-    ...rows.map((row) => line(COLUMNS.map((column) => row[column]))),
-  ];
-  return [...table, '', bar(rows, elapsedMs)].map((text) => text.trimEnd().slice(0, width));
+  const table = [HEADINGS, ...shown].map((row) => line(COLUMNS.map((column) => row[column])));
+  const more = shown.length < rows.length ? `… and ${rows.length - shown.length} more` : '';
+  return [...table, more, bar(rows, elapsedMs)].map((text) => cut(text.trimEnd(), width));
+}
+
+function fitting(rows: readonly Row[], lines: number): readonly Row[] {
+  if (rows.length <= lines) return rows;
+  const chosen = new Set(rows.toSorted((a, b) => atRest(a) - atRest(b)).slice(0, Math.max(1, lines)));
+  return rows.filter((row) => chosen.has(row));
+}
+
+/** 0 = under way. */
+function atRest({ done, state }: Row): number {
+  if (done) return 2;
+  return state === 'waiting' ? 1 : 0;
+}
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
 }
 
 function bar(rows: readonly Row[], elapsedMs: number): string {

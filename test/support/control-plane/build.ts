@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import type { Watchdog } from '../watchdog.ts';
 import { buildOf } from './versions.ts';
@@ -18,7 +18,14 @@ export async function build(program: Program, output: string, go: string, watchd
     ['build', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags}`, '-o', output, name],
     {
       cwd: join(modules, module),
-      env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local', GOWORK: 'off' },
+      env: {
+        ...process.env,
+        GOTMPDIR: dirname(output),
+        CGO_ENABLED: '0',
+        GOFLAGS: '-mod=readonly',
+        GOTOOLCHAIN: 'local',
+        GOWORK: 'off',
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );

@@ -8,7 +8,7 @@
  *     expect(fleet.problems()).toEqual([]);
  *     await fleet.stop();
  */
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -73,6 +73,7 @@ export class Fleet {
   /** Starts everything but the operator. */
   static async start(options: FleetOptions): Promise<Fleet> {
     const { cluster } = options;
+    for (const program of ['agent', 'apiserver', 'controller']) requireBundle(program);
     const { log } = recordingLogger();
     const access = { kubeconfig: cluster.kubeconfigFor('stand-in-kubelet') };
     const common = { clock: systemClock, log };
@@ -188,6 +189,11 @@ export class Fleet {
     await this.#client.close();
     await this.#watchdog.release();
   }
+}
+
+function requireBundle(program: string): void {
+  const path = join(ROOT, 'dist', `${program}.mjs`);
+  if (!existsSync(path)) throw new Error(`expected the bundle dist/${program}.mjs, found none; run make build`);
 }
 
 function ourImage(): ReturnType<typeof imageFromDockerfile> {
