@@ -1,103 +1,8 @@
-import { messageOf } from '@brupop/shared/errors';
-import { FakeClock } from '@brupop/shared/fake-clock';
-import { createLogger } from '@brupop/shared/log';
-import type { AgentShadow } from '@brupop/shared/operator-api';
-import type { ShadowSpec } from '@brupop/shared/shadow';
-
-import { Agent } from './agent.ts';
 import { ApiError } from './operator-api/api-error.ts';
-import { FakeHost } from './host/fake-host.ts';
-import { FakeOperatorApi } from './operator-api/fake-operator-api.ts';
 import { HostError } from './host/host.ts';
+import { MINUTE, OLD, NEW, STAGE, REBOOT, MONITOR, IDLE, endWorlds, world } from './test-world.ts';
 
-const MINUTE = 60_000;
-const OLD = '1.26.0';
-const NEW = '1.27.0';
-const STAGE: ShadowSpec = { state: 'StagedAndPerformedUpdate', version: NEW };
-const REBOOT: ShadowSpec = { state: 'RebootedIntoUpdate', version: NEW };
-const MONITOR: ShadowSpec = { state: 'MonitoringUpdate', version: NEW };
-const IDLE: ShadowSpec = { state: 'Idle', version: null };
-
-/** An agent's process, its host and the apiserver, on a clock that moves when told to. */
-class World {
-  readonly clock = new FakeClock();
-  readonly host: FakeHost;
-  readonly api: FakeOperatorApi;
-  agent: Agent;
-  ended: Error | 'stopped' | undefined;
-  readonly log: string[] = [];
-  #stop = new AbortController();
-  #running: Promise<void> = Promise.resolve();
-
-  constructor(shadow?: AgentShadow, offered: string | undefined = NEW) {
-    this.host = new FakeHost(OLD, offered);
-    this.api = new FakeOperatorApi(this.clock, shadow);
-    this.agent = this.startAgent();
-  }
-
-  startAgent(): Agent {
-    const { host, api, clock } = this;
-    const log = createLogger({ clock, level: 'debug', write: (line) => void this.log.push(line) });
-    this.agent = new Agent({ host, api, clock, log, checkIntervalMs: 30 * MINUTE, random: () => 0.5 });
-    this.#stop = new AbortController();
-    this.ended = undefined;
-    this.#running = this.agent.run(this.#stop.signal).then(
-      () => void (this.ended = 'stopped'),
-      (error: unknown) => void (this.ended = error as Error),
-    );
-    return this.agent;
-  }
-
-  /** The agent's process ends at once, as a reboot or a kill ends it. */
-  async killAgent(): Promise<void> {
-    this.#stop.abort(new Error('killed'));
-    await this.clock.advance(0);
-    await this.#running;
-  }
-
-  async boot(options: { rollsBack?: boolean } = {}): Promise<void> {
-    await this.killAgent();
-    this.host.boot(options);
-    this.startAgent();
-    await this.pass(1000);
-  }
-
-  /** Lets time pass; the apiserver's heartbeats come meanwhile. */
-  async pass(ms: number): Promise<void> {
-    for (let left = ms; left > 0; left -= 10_000) {
-      for (let turn = 0; turn < 60; turn += 1) await this.clock.advance(0);
-      await this.clock.advance(Math.min(left, 10_000));
-      if (!this.api.unreachable) this.api.tell({ type: 'heartbeat' });
-    }
-    for (let turn = 0; turn < 60; turn += 1) await this.clock.advance(0);
-  }
-
-  async spec(spec: ShadowSpec, ms = 1000): Promise<void> {
-    this.api.setSpec(spec);
-    await this.pass(ms);
-  }
-
-  get status() {
-    return this.api.shadow?.status;
-  }
-
-  /** Brings the node to where the reboot call was made. */
-  async toReboot(): Promise<void> {
-    await this.pass(MINUTE);
-    await this.spec(STAGE);
-    await this.spec(REBOOT);
-  }
-}
-
-const worlds: World[] = [];
-function world(...args: ConstructorParameters<typeof World>): World {
-  const made = new World(...args);
-  worlds.push(made);
-  return made;
-}
-afterEach(async () => {
-  for (const one of worlds.splice(0)) await one.killAgent();
-});
+afterEach(endWorlds);
 
 it('brings a node from Idle through the update and back, in the order that protects the workloads', async () => {
   const w = world();
@@ -227,6 +132,22 @@ it('gives a drain up at its time limit, names what blocks it, and gives the Node
   expect(w.host.calls).not.toContain('activate');
 });
 
+it('says in the shadow why no drain is run, while it lasts and when it has given up', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE);
+  const words = ['421 this replica runs on the node', '503 no answer from the Kubernetes API'];
+  const errors = Array.from({ length: 5000 }, (_, n) => new ApiError('Unavailable', words[n % 2] ?? ''));
+  w.api.fail('drain', ...errors);
+  const before = w.api.reports.length;
+  await w.spec(REBOOT, 5 * MINUTE);
+  expect(w.status?.lastOperation?.message).toMatch(/^no drain for now: (421|503) /);
+  expect(w.api.reports).toHaveLength(before + 2);
+  await w.pass(27 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ errorCode: 'DrainTimedOut' });
+  expect(w.status?.lastOperation?.message).toContain('no drain for now');
+});
+
 it('waits for load balancers before it evicts anything', async () => {
   const w = world();
   await w.pass(MINUTE);
@@ -287,16 +208,52 @@ it('drains again in a new process before it reboots an activated host', async ()
   expect(w.host.calls).toEqual(['reboot']);
 });
 
-it('asks again after 5 min when the host stays up, drains before that, and gives up after 15 min', async () => {
+it('asks again after 6 min when the host stays up, drains before that, and gives up after 15 min', async () => {
   const w = world();
   await w.toReboot();
-  await w.pass(6 * MINUTE);
+  await w.pass(5.5 * MINUTE);
+  expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(1);
+  await w.pass(MINUTE);
   expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(2);
   expect(w.api.calls.filter((call) => call === 'drain')).toHaveLength(2);
   await w.pass(15 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ operation: 'Reboot', errorCode: 'RebootTimedOut' });
   expect(w.host.calls.at(-1)).toBe('deactivate');
   expect(w.api.calls.at(-1)).toBe('restore');
+});
+
+it('writes down when it asks again, and asks for no reboot that could come after it has given up', async () => {
+  const w = world();
+  await w.toReboot();
+  const { startTime, lastUpdateTime } = w.status?.lastOperation ?? {};
+  expect(lastUpdateTime).toBe(startTime);
+  await w.pass(7 * MINUTE);
+  const again = w.status?.lastOperation;
+  expect(again?.startTime).toBe(startTime);
+  expect(again?.lastUpdateTime).not.toBe(startTime);
+  await w.killAgent();
+  w.startAgent();
+  await w.pass(7.5 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Reboot', state: 'Processing' });
+  const afterRestart = w.host.calls.filter((call) => call === 'reboot').length;
+  await w.pass(3 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ errorCode: 'RebootTimedOut' });
+  expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(afterRestart);
+});
+
+it('takes nothing back in a new process while the reboot that the old one asked for may still come', async () => {
+  const w = world();
+  await w.toReboot();
+  await w.killAgent();
+  w.api.setSpec(IDLE);
+  w.api.calls.length = 0;
+  w.startAgent();
+  await w.pass(6 * MINUTE);
+  expect(w.api.calls).toEqual(['ensure', 'stream']);
+  expect(w.host.calls.at(-1)).toBe('reboot');
+  await w.pass(2 * MINUTE);
+  expect(w.host.calls).toContain('deactivate');
+  expect(w.api.calls).toContain('restore');
 });
 
 it('fails with RebootRefused when an inhibitor stays, and undoes the activation', async () => {
@@ -326,6 +283,21 @@ it('undoes an activation when the spec goes back to Idle before the reboot, and 
   expect(w.status).toMatchObject({ current_state: 'Idle', crash_count: 0, current_version: OLD });
 });
 
+it('says so when an activation cannot be undone, and that it is over when it can', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.host.command('prepare');
+  await w.host.command('activate');
+  w.host.failCommand('deactivate', ...Array.from({ length: 4 }, () => ({ stderr: 'signpost failed' })));
+  await w.killAgent();
+  w.startAgent();
+  await w.pass(10_000);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Restore', state: 'Processing' });
+  expect(w.status?.lastOperation?.message).toContain('signpost failed');
+  await w.pass(2 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Restore', state: 'Succeeded' });
+});
+
 it('begins nothing while a host that was asked to reboot may still go down', async () => {
   const w = world();
   await w.toReboot();
@@ -349,118 +321,4 @@ it('never reboots before the step was acknowledged', async () => {
   await w.pass(MINUTE);
   expect(w.host.rebootAsked).toBe(true);
   expect(w.status?.crash_count).toBe(0);
-});
-
-it('gets over refusals of the apiserver without failing the update', async () => {
-  const w = world();
-  w.api.fail(
-    'report',
-    new ApiError('Unavailable', ''),
-    new ApiError('Unauthenticated', ''),
-    new ApiError('Conflict', ''),
-  );
-  w.api.fail(
-    'drain',
-    new ApiError('ReplicaOnSameNode', ''),
-    new ApiError('TooManyRequests', ''),
-    new ApiError('Internal', ''),
-  );
-  w.api.fail('restore', new ApiError('Unintelligible', ''));
-  await w.pass(MINUTE);
-  await w.spec(STAGE, MINUTE);
-  await w.spec(REBOOT, MINUTE);
-  expect(w.host.rebootAsked).toBe(true);
-  expect(w.status?.crash_count).toBe(0);
-});
-
-it('gets over a host API that is away for a while', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.host.failCall('version', ...Array.from({ length: 6 }, () => new HostError('refused', 'connect ECONNREFUSED')));
-  await w.spec(STAGE, 2 * MINUTE);
-  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', crash_count: 0 });
-});
-
-it('fails a step when the host has been silent for too long', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.host.failCall('version', ...Array.from({ length: 200 }, () => new HostError('silent', 'no answer')));
-  await w.spec(STAGE, 6 * MINUTE);
-  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostUnreachable' } });
-  expect(w.agent.ready()).toContain('does not answer');
-});
-
-it('ends when nobody has listened on the socket for long: its mount is stale', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.host.failCall(
-    'version',
-    ...Array.from({ length: 500 }, () => new HostError('refused', 'connect ECONNREFUSED /run/api.sock')),
-  );
-  await w.pass(10 * MINUTE);
-  expect(messageOf(w.ended)).toContain('mount may be stale');
-});
-
-it('ends when the apiserver has been out of reach for long', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.api.unreachable = true;
-  w.api.tell(new Error('reset'));
-  await w.pass(9 * MINUTE);
-  expect(w.ended).toBeUndefined();
-  await w.pass(6 * MINUTE);
-  expect(messageOf(w.ended)).toContain('apiserver has not been reached');
-});
-
-it('makes its shadow again when it was deleted', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.api.shadow = undefined;
-  w.api.tell({ type: 'deleted' });
-  await w.pass(MINUTE);
-  expect(w.api.shadow).toMatchObject({ status: { current_state: 'Idle' } });
-});
-
-it('names a host without in-place updates and asks it again only at the usual interval', async () => {
-  const w = world();
-  w.host.failCall('refresh', ...Array.from({ length: 9 }, () => new HostError('unsupported', '500 Unable to start')));
-  await w.pass(20 * MINUTE);
-  expect(w.status).toMatchObject({
-    current_state: 'Idle',
-    crash_count: 0,
-    lastOperation: { errorCode: 'HostUnsupported' },
-  });
-  expect(w.host.calls).toEqual(['refresh']);
-});
-
-it('names an update status that nobody can read, and takes that back when it is healed', async () => {
-  const w = world();
-  const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
-  w.host.failCall('updateStatus', ...Array.from({ length: 12 }, () => unreadable));
-  w.host.failCall('refresh', ...Array.from({ length: 2 }, () => unreadable));
-  await w.pass(20 * MINUTE);
-  expect(w.status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'HostStatusUnreadable' });
-  await w.pass(120 * MINUTE);
-  expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
-});
-
-it('stops within an instant, in the middle of a prepare too', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.host.lockedLooks = 1_000_000;
-  await w.spec(STAGE);
-  await w.killAgent();
-  expect(w.ended).toBe('stopped');
-});
-
-it('is alive while a long command runs, and says so when its loop is stuck', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  w.host.lockedLooks = 1_000_000;
-  await w.spec(STAGE, 4 * MINUTE);
-  expect(w.agent.live()).toBeUndefined();
-  w.host.version = (signal) =>
-    new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
-  await w.pass(60 * MINUTE);
-  expect(w.agent.live()).toContain('the loop should have turned');
 });

@@ -26,15 +26,21 @@ export const LIMITS = {
   /** A spec counts as current for so long after the last message of a connected stream. */
   specFresh: 60 * SECOND,
   /** A finished drain counts for so long; then a pass is run again before anything depends on it. */
-  drainFresh: 60 * SECOND,
-  /** A host that is still up so long after the reboot call is asked again. */
-  rebootAgain: 5 * MINUTE,
+  drainFresh: 5 * SECOND,
+  /** A host that is still up so long after the reboot call is asked again: systemd-logind lets inhibitors delay a reboot by 5 min. */
+  rebootAgain: 6 * MINUTE,
+  /** A reboot is asked for within so long after that was written down, */
+  askWritten: MINUTE,
+  /** so that after so long no reboot that was asked for can still come: the call and the inhibitors take 5.5 min. */
+  rebootPending: 7 * MINUTE,
+  /** A time that is further ahead was written before the clock was set back. */
+  clockAhead: 5 * MINUTE,
+  /** A drain that our apiserver has refused for so long says so in the shadow. */
+  troubleTold: 10 * SECOND,
   /** An update status that is unusable for so long is no passing trouble. */
   broken: 30 * SECOND,
   /** A host that nothing is expected of is looked at so often. */
   lookAgain: 5 * MINUTE,
-  /** What we reported counts for so long, whatever an older message of the stream says. */
-  statusFresh: MINUTE,
   /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
   loopStuck: 5 * MINUTE,
 } as const;

@@ -3,6 +3,7 @@ import { backoff } from '@brupop/shared/backoff';
 import type { ErrorCode } from '@brupop/shared/errors';
 import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/operator-api';
+import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from './action.ts';
 import { HostError } from './host/host.ts';
@@ -10,6 +11,7 @@ import type { Pause } from './limits.ts';
 import { PAUSES } from './limits.ts';
 import type { Observation } from './observe.ts';
 import { ApiError } from './operator-api/api-error.ts';
+import { isRebootUnderWay } from './status.ts';
 
 /** Not before this time (monotonic milliseconds). */
 export interface Pacing {
@@ -33,6 +35,8 @@ export interface Attempt {
   readonly counts: Readonly<Partial<Record<ErrorCode, number>>>;
   readonly error?: OperationError;
   readonly notBefore: number;
+  /** Why our apiserver has not emptied the node at the latest try, and since when it has not. */
+  readonly trouble: { readonly message: string; readonly sinceMs: number } | undefined;
 }
 
 /** What a decision sees of the memory. Times are monotonic milliseconds. */
@@ -48,6 +52,8 @@ export interface MemoryView {
   readonly checkError: OperationError | undefined;
   /** The reboot call that may still take effect. */
   readonly reboot: { readonly atMs: number; readonly bootID: string } | undefined;
+  /** `startTime` of the Reboot step that this process began and in which no host has taken a reboot call yet. */
+  readonly unasked: string | undefined;
   /** The spec that the apiserver said is not the current one. */
   readonly refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
 }
@@ -66,7 +72,7 @@ export function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'gener
 
 /** An attempt that nothing was done for yet. */
 export function freshAttempt(key: string): Attempt {
-  return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0 };
+  return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, trouble: undefined };
 }
 
 /** Pauses that grow with each failure in a row. */
@@ -99,6 +105,7 @@ export class Memory implements MemoryView {
   checkDueMs: number;
   checkError: OperationError | undefined;
   reboot: { readonly atMs: number; readonly bootID: string } | undefined;
+  unasked: string | undefined;
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   readonly host: Retry;
   readonly api: Retry;
@@ -152,6 +159,11 @@ export class Memory implements MemoryView {
         return;
       case 'reboot':
         this.reboot = { atMs: seen.nowMs, bootID: seen.bootID };
+        this.unasked = undefined;
+        return;
+      case 'report':
+        this.#rebootWritten(action.status.lastOperation, seen.shadow?.status?.lastOperation);
+        this.#callSucceeded(action, result, seen.nowMs);
         return;
       default:
         this.#callSucceeded(action, result, seen.nowMs);
@@ -160,9 +172,16 @@ export class Memory implements MemoryView {
 
   /** Takes note of an action that failed. */
   failed(action: Action, error: unknown, seen: Observation): void {
-    if (error instanceof ApiError) this.#callFailed(error, seen);
+    if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (error instanceof HostError) this.#hostFailed(error, seen);
     else this.#operationFailed(action, asOperationError(error), seen.nowMs);
+  }
+
+  /** A Reboot step that others began may have been asked for by them. */
+  #rebootWritten(step: LastOperation | undefined, before: LastOperation | undefined): void {
+    if (!isRebootUnderWay(step)) return;
+    const unasked = !isRebootUnderWay(before) || before.startTime === this.unasked;
+    this.unasked = unasked ? step.startTime : undefined;
   }
 
   #commandSucceeded(action: Action & { do: 'command' }, nowMs: number): void {
@@ -181,7 +200,7 @@ export class Memory implements MemoryView {
     if (action.do === 'restore') this.attempt = { ...this.attempt, restored: true };
     if (action.do === 'exclude') {
       const { remainingMs } = result as ExclusionResult;
-      this.attempt = { ...this.attempt, restored: false, excludedUntil: nowMs + remainingMs };
+      this.attempt = { ...this.attempt, restored: false, trouble: undefined, excludedUntil: nowMs + remainingMs };
     }
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs);
   }
@@ -191,10 +210,14 @@ export class Memory implements MemoryView {
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
     const drainNotBefore = drain.done ? 0 : this.#drains.fail(nowMs);
-    this.attempt = { ...this.attempt, restored: false, drain, drainNotBefore, ...done };
+    this.attempt = { ...this.attempt, restored: false, trouble: undefined, drain, drainNotBefore, ...done };
   }
 
-  #callFailed(error: ApiError, { nowMs, shadow }: Observation): void {
+  #callFailed(action: Action, error: ApiError, { nowMs, shadow }: Observation): void {
+    if (action.do === 'exclude' || action.do === 'drain') {
+      const { sinceMs } = this.attempt.trouble ?? { sinceMs: nowMs };
+      this.attempt = { ...this.attempt, trouble: { message: messageOf(error), sinceMs } };
+    }
     if (error.code === 'ReplicaOnSameNode') {
       this.api.notBefore = this.#otherReplica.fail(nowMs);
     } else if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
@@ -215,6 +238,7 @@ export class Memory implements MemoryView {
       this.#checkFailed(error, nowMs);
       return;
     }
+    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.unasked = undefined;
     const { counts } = this.attempt;
     const retry = error.code === 'RebootRefused' ? this.#reboots : this.#commands;
     this.attempt = {

@@ -48,6 +48,17 @@ export function began(operation: Operation, { version, bootID, wallMs }: Start):
   return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
 }
 
+/** A step whose time limit counts from now. It stays one of the boot in which it began. */
+export function restarted(step: LastOperation, wallMs: number): LastOperation {
+  const time = rfc3339(wallMs);
+  return { ...step, startTime: time, lastUpdateTime: time };
+}
+
+/** True from when a reboot is about to be asked for until it has failed or another step follows. */
+export function isRebootUnderWay(step: LastOperation | undefined): step is LastOperation {
+  return step?.operation === 'Reboot' && step.state === 'Processing';
+}
+
 /** A step that ended well now. */
 export function succeeded(operation: LastOperation, wallMs: number): LastOperation {
   const { errorCode: _code, message: _message, ...rest } = operation;

@@ -131,6 +131,7 @@ function memory(c: Case): MemoryView {
     checkDueMs: NOW + MINUTE,
     checkError: undefined,
     reboot: undefined,
+    unasked: undefined,
     refused: undefined,
     ...c.memory,
     attempt: { ...freshAttempt(KEY), ...c.attempt },

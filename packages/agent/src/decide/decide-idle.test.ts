@@ -36,8 +36,12 @@ const cases: Cases = {
     'restore',
   ],
   'idle: an unfinished update is first said to be given up': [
-    { last: step('Reboot'), update: READY },
+    { last: step('Activate'), update: READY },
     'report Idle, Restore Processing',
+  ],
+  'idle: giving up stays open while the host holds its lock': [
+    { last: step('Restore'), attempt: { restored: true }, update: LOCKED },
+    'wait',
   ],
   'idle: giving up is closed when all is undone': [
     { last: step('Restore'), attempt: { restored: true } },
@@ -121,4 +125,40 @@ it.each(Object.entries(targets))('the target is %s', (_name, [given, expected]) 
   const failing: Case = { ...given, status: { ...given.status, bootID: 'boot-1' }, attempt: { restored: true } };
   const action = decided(failing);
   expect(action).toMatchObject({ do: 'report', status: { target_version: expected } });
+});
+
+it('names the offered version, not the running one, with a problem of the host', () => {
+  const given: Case = { attempt: { restored: true }, memory: { checkError: error('HostUnsupported') } };
+  expect(decided(given)).toMatchObject({ status: { lastOperation: { version: NEW } } });
+});
+
+describe('an activation that cannot be undone', () => {
+  const note = 'the update is still activated, any reboot boots it: why';
+  const pausing = { restored: true, notBefore: NOW + 1, error: error('ActivateFailed') };
+  const said = (last: Case['last'], update: Case['update'] = READY): unknown => {
+    const action = decided({ update, attempt: pausing, ...(last === undefined ? {} : { last }) });
+    return action.do === 'report' ? action.status.lastOperation : action.do;
+  };
+
+  it('keeps the undoing open and is named in it', () => {
+    expect(said(step('Restore'))).toEqual({ ...step('Restore'), message: note });
+  });
+
+  it('is named also when nothing was open', () => {
+    expect(said(undefined)).toEqual({ ...step('Restore'), message: note });
+    expect(said(step('Stage', { state: 'Succeeded' }))).toEqual({ ...step('Restore'), message: note });
+  });
+
+  it('is named beside a failure on record, and no longer when it is undone', () => {
+    const record = failed('RebootTimedOut');
+    const named = { ...record, message: `x; ${note}` };
+    expect(said(record)).toEqual(named);
+    expect(said(named, STAGED)).toEqual(record);
+  });
+
+  it('is named once, and stays named while the host cannot say', () => {
+    const named = { ...step('Restore'), message: note };
+    expect(said(named)).toBe('wait');
+    expect(said(named, LOCKED)).toBe('wait');
+  });
 });

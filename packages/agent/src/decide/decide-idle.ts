@@ -1,5 +1,5 @@
 import { rfc3339 } from '@brupop/shared/clock';
-import type { ErrorCode } from '@brupop/shared/errors';
+import type { ErrorCode, OperationError } from '@brupop/shared/errors';
 import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from '../action.ts';
@@ -32,9 +32,39 @@ function reportIdle(c: Context): Action | undefined {
 function closed(c: Context): LastOperation | undefined {
   const last = c.shadow.status?.lastOperation;
   const problem = hostProblem(c);
-  if (last?.state === 'Failed') return isHostProblem(last.errorCode) ? named(c, last, problem) : last;
+  if (last?.state === 'Failed' && !isHostProblem(last.errorCode)) return undoing(c, last);
+  if (last?.state === 'Failed') return named(c, last, problem);
   if (problem !== undefined) return problemOperation(c, problem);
-  return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last;
+  return undoing(c, last);
+}
+
+const STILL_ACTIVATED = 'the update is still activated, any reboot boots it: ';
+
+/** What is left of an undoing: an activation that cannot be taken back is said once, until it is gone. */
+function undoing(c: Context, last: LastOperation | undefined): LastOperation | undefined {
+  const { error } = c.memory.attempt;
+  if (c.status?.state === 'Ready') return error === undefined ? last : stillActivated(c, last, error);
+  if (c.status === undefined && c.update.kind !== 'uninitialized') return last;
+  return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last && withoutNote(last);
+}
+
+function stillActivated(c: Context, last: LastOperation | undefined, error: OperationError): LastOperation {
+  const { bootID, wallMs } = c.seen;
+  const open = last === undefined || last.state === 'Succeeded';
+  const step = open ? began('Restore', { version: c.base.target_version, bootID, wallMs }) : last;
+  const { message = '' } = step;
+  if (message.includes(STILL_ACTIVATED)) return step;
+  const said = message === '' ? '' : `${message}; `;
+  return { ...step, message: `${said}${STILL_ACTIVATED}${error.message}` };
+}
+
+/** A failure stays on record without what has been undone since. */
+function withoutNote(last: LastOperation): LastOperation {
+  const { message, ...rest } = last;
+  const at = message?.indexOf(STILL_ACTIVATED) ?? -1;
+  if (message === undefined || at < 0) return last;
+  const kept = message.slice(0, at).replace(/; $/, '');
+  return kept === '' ? rest : { ...rest, message: kept };
 }
 
 /** A host problem on record stays until the host's update commands work again. */
@@ -51,7 +81,7 @@ interface Problem {
 
 function problemOperation(c: Context, problem: Problem): LastOperation {
   const { bootID, wallMs } = c.seen;
-  const step = began('Stage', { version: c.running, bootID, wallMs });
+  const step = began('Stage', { version: c.base.target_version, bootID, wallMs });
   const message = shorten(problem.message, 1000);
   return { ...step, state: 'Failed', lastUpdateTime: rfc3339(wallMs), errorCode: problem.code, message };
 }

@@ -1,8 +1,10 @@
 import { rfc3339 } from '@brupop/shared/clock';
+import type { LastOperation } from '@brupop/shared/shadow';
 
 import {
   MINUTE,
   NOW,
+  WALL,
   NEW,
   BOOT,
   record,
@@ -26,6 +28,15 @@ const reboot = {
   status: { current_state: 'StagedAndPerformedUpdate' },
 } as const;
 const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
+
+const REBOOTING = step('Reboot');
+/** No host was asked to reboot in the step yet. */
+const UNASKED = { unasked: REBOOTING.startTime };
+
+/** A Reboot step that began so long ago, and in which a reboot was last asked for so long ago. */
+function asked(beganMs: number, askedMs: number): LastOperation {
+  return { ...step('Reboot', { agoMs: beganMs }), lastUpdateTime: rfc3339(WALL - askedMs) };
+}
 
 const held = {
   done: false,
@@ -75,7 +86,11 @@ const cases: Cases = {
   ],
   'reboot: a drained node is activated': [{ ...reboot, last: step('Activate'), attempt: empty }, 'activate'],
   'reboot: a drain of a while ago is made sure of before the activation': [
-    { ...reboot, last: step('Activate'), attempt: { excludedUntil: 0, drainedAt: NOW - 2 * MINUTE } },
+    { ...reboot, last: step('Activate'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
+    'drain',
+  ],
+  'reboot: and before the reboot': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
     'drain',
   ],
   'reboot: the reboot is written down before it is asked for': [
@@ -101,7 +116,7 @@ const cases: Cases = {
       update: READY,
       last: step('Reboot'),
       attempt: empty,
-      memory: { reboot: { atMs: NOW - MINUTE, bootID: BOOT } },
+      memory: { reboot: { atMs: NOW - 5.5 * MINUTE, bootID: BOOT } },
     },
     'wait',
   ],
@@ -109,11 +124,27 @@ const cases: Cases = {
     {
       ...reboot,
       update: READY,
-      last: step('Reboot'),
+      last: step('Reboot', { agoMs: 6 * MINUTE }),
       attempt: empty,
-      memory: { reboot: { atMs: NOW - 5 * MINUTE, bootID: BOOT } },
+      memory: { reboot: { atMs: NOW - 6 * MINUTE, bootID: BOOT } },
     },
+    'report StagedAndPerformedUpdate, Reboot Processing',
+  ],
+  'reboot: which was written down just before': [
+    { ...reboot, update: READY, last: asked(6 * MINUTE, MINUTE), attempt: empty },
     'reboot',
+  ],
+  'reboot: none is asked for that could come after the step is given up': [
+    { ...reboot, update: READY, last: asked(8.5 * MINUTE, 0), attempt: empty },
+    'wait',
+  ],
+  'reboot: by a clock that was set back since it began its limit counts from now': [
+    { ...reboot, last: step('Drain', { agoMs: -6 * MINUTE }), attempt: empty },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: a clock that is a little behind changes nothing': [
+    { ...reboot, last: step('Drain', { agoMs: -4 * MINUTE }), attempt: { excludedUntil: 0 } },
+    'drain',
   ],
   'reboot: a host that never goes down fails it': [
     { ...reboot, update: READY, last: step('Reboot', { agoMs: 16 * MINUTE }), attempt: empty },
@@ -123,7 +154,8 @@ const cases: Cases = {
     {
       ...reboot,
       update: READY,
-      last: step('Reboot'),
+      last: REBOOTING,
+      memory: UNASKED,
       attempt: { ...empty, error: error('RebootRefused'), counts: { RebootRefused: 5 } },
     },
     'report ErrorReset, Reboot Failed RebootRefused',
@@ -153,7 +185,8 @@ const cases: Cases = {
     {
       ...reboot,
       update: update('Ready', record('activate'), { staged: { version: '1.28.0', nextToBoot: true } }),
-      last: step('Reboot'),
+      last: REBOOTING,
+      memory: UNASKED,
       attempt: empty,
     },
     'report ErrorReset, Reboot Failed StagedImageLost',
@@ -223,4 +256,25 @@ it('resets the count of failures only when the new version runs', () => {
     target_version: NEW,
   };
   expect(decided(given)).toMatchObject({ status: expected });
+});
+
+it('counts the limit of a step from now when the clock was set back, and keeps the boot in which it began', () => {
+  const given: Case = { ...reboot, last: step('Drain', { agoMs: -60 * MINUTE }), attempt: empty };
+  const time = rfc3339(WALL);
+  expect(decided(given)).toMatchObject({
+    status: { lastOperation: { startTime: time, lastUpdateTime: time, bootID: BOOT } },
+  });
+});
+
+it('says that a drain is not run only when that lasts, and once', () => {
+  const given = (agoMs: number, message?: string): Case => ({
+    ...reboot,
+    last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },
+    attempt: { excludedUntil: 0, trouble: { message: 'POST drain: 421', sinceMs: NOW - agoMs } },
+  });
+  expect(words(decided(given(9000)))).toBe('drain');
+  expect(decided(given(10_000))).toMatchObject({
+    status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 421' } },
+  });
+  expect(words(decided(given(10_000, 'no drain for now: POST drain: 503')))).toBe('drain');
 });

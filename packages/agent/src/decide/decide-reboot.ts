@@ -1,12 +1,14 @@
+import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from '../action.ts';
 import type { Context } from './decision.ts';
 import { begin, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './decision.ts';
 import { cleanUp } from './decide-stage.ts';
-import { describeDrain } from './drain-progress.ts';
+import { TROUBLE, describeDrain, describeTrouble } from './drain-progress.ts';
 import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host-status.ts';
-import { LIMITS } from '../limits.ts';
+import { LIMITS, STEP_LIMITS } from '../limits.ts';
+import type { Attempt } from '../memory.ts';
 import { obstacle } from './obstacles.ts';
 
 /** Spec RebootedIntoUpdate: exclude, drain, activate, reboot; each only when everything before it still holds. */
@@ -69,22 +71,31 @@ function beginDrain(c: Context, version: string, step: LastOperation | undefined
 function emptyNode(c: Context, step: LastOperation | undefined): Action | undefined {
   const { seen, memory } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = memory.attempt;
+  const explanation = step && explainDrain(c, step);
+  if (explanation !== undefined) return explanation;
   if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers take the node out first' };
   if (excludedUntil > seen.nowMs) return wait(seen, 'load balancers are taking the node out', excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
-  const explanation = explainDrain(c, step);
-  if (explanation !== undefined) return explanation;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
   return { do: 'drain', reason: 'nothing that a drain removes may run on the node' };
 }
 
 /** Whoever looks at the shadow is to see what the drain waits for. */
-function explainDrain(c: Context, step: LastOperation | undefined): Action | undefined {
-  const { drain } = c.memory.attempt;
-  if (step?.operation !== 'Drain' || drain === undefined || drain.done) return undefined;
+function explainDrain(c: Context, step: LastOperation): Action | undefined {
+  const { drain, trouble } = c.memory.attempt;
+  if (step.operation !== 'Drain') return undefined;
+  if (trouble !== undefined) return explainTrouble(c, step, trouble);
+  if (drain === undefined || drain.done) return undefined;
   const message = describeDrain(drain);
   if (step.message === message) return undefined;
   return report(c, { lastOperation: { ...step, message } }, 'what the drain waits for');
+}
+
+/** Said when it lasts, and once: the next error may have other words. */
+function explainTrouble(c: Context, step: LastOperation, trouble: NonNullable<Attempt['trouble']>): Action | undefined {
+  const lasts = c.seen.nowMs - trouble.sinceMs >= LIMITS.troubleTold;
+  if (!lasts || step.message?.startsWith(TROUBLE) === true) return undefined;
+  return report(c, { lastOperation: { ...step, message: describeTrouble(trouble) } }, 'why the node is not drained');
 }
 
 function activateAndReboot(c: Context, version: string, step: LastOperation | undefined): Action {
@@ -96,11 +107,27 @@ function activateAndReboot(c: Context, version: string, step: LastOperation | un
   if (c.seen.specAgeMs > LIMITS.specFresh) {
     return wait(c.seen, 'no reboot before the apiserver confirms the spec', c.seen.nowMs + LIMITS.pollLongest);
   }
-  return { do: 'reboot', reason: `${version} is activated and boots next` };
+  return askReboot(c, step);
+}
+
+/**
+ * The step's `lastUpdateTime` says when a reboot was asked for: an agent that starts afterwards must know until when it may still come. None is
+ * asked for that could come after the step is given up, when the Node is given back.
+ */
+function askReboot(c: Context, step: LastOperation): Action {
+  const { wallMs, nowMs } = c.seen;
+  const endsMs = (parseTime(step.startTime) ?? wallMs) + STEP_LIMITS.Reboot.ms;
+  if (endsMs - LIMITS.rebootPending < wallMs) {
+    return wait(c.seen, 'too late in this step to ask for a reboot', nowMs + endsMs - wallMs + 1);
+  }
+  if (wallMs - (parseTime(step.lastUpdateTime) ?? 0) > LIMITS.askWritten) {
+    return report(c, { lastOperation: { ...step, lastUpdateTime: rfc3339(wallMs) } }, 'the reboot is asked for again');
+  }
+  return { do: 'reboot', reason: `${step.version} is activated and boots next` };
 }
 
 /** True for the steps in which we activate, or have activated, an image that was verified before. */
-function mayBeActive(step: LastOperation | undefined): step is LastOperation {
+export function mayBeActive(step: LastOperation | undefined): step is LastOperation {
   return step?.operation === 'Activate' || step?.operation === 'Reboot';
 }
 

@@ -1,3 +1,5 @@
+import type { LastOperation } from '@brupop/shared/shadow';
+
 import {
   MINUTE,
   NOW,
@@ -5,6 +7,9 @@ import {
   BOOT,
   KEY,
   UNINITIALIZED,
+  READY,
+  step,
+  failed,
   words,
   decided,
   refused,
@@ -12,6 +17,9 @@ import {
   staging,
 } from '../test-objects.ts';
 import type { Cases } from '../test-objects.ts';
+
+const rebootSpec = { spec: 'RebootedIntoUpdate' } as const;
+const rebooted = (agoMs: number): LastOperation => step('Reboot', { boot: 'boot-1', agoMs });
 
 const cases: Cases = {
   'monitoring: is reached at once': [
@@ -34,8 +42,55 @@ const cases: Cases = {
     'exit',
   ],
   'a host that is slow for long is no stale mount': [
-    { host: silent, memory: { hostSilentSince: NOW - 30 * MINUTE } },
+    { host: silent, memory: { hostSilentSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
+  ],
+  'the Node is given back although the host does not answer': [{ host: refused }, 'restore'],
+  'also after a failure': [
+    { ...rebootSpec, host: silent, last: failed('HostUnreachable'), status: { current_state: 'ErrorReset' } },
+    'restore',
+  ],
+  'time limits hold although the host does not answer': [
+    { ...rebootSpec, host: refused, last: step('Drain', { agoMs: 31 * MINUTE }) },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'also when the clock was set back': [
+    { ...rebootSpec, host: refused, last: step('Drain', { agoMs: -31 * MINUTE }) },
+    'report Idle, Drain Processing',
+  ],
+  'a host that is away after its reboot fails the attempt; how the step ended is still to be seen': [
+    { ...rebootSpec, host: refused, last: rebooted(16 * MINUTE) },
+    'report ErrorReset, Reboot Processing HostUnreachable',
+  ],
+  'a rollback is seen although the attempt has failed before': [
+    { ...rebootSpec, update: UNINITIALIZED, last: rebooted(16 * MINUTE), status: { current_state: 'ErrorReset' } },
+    'report ErrorReset, Reboot Failed RolledBack',
+  ],
+
+  'nothing is taken back while a reboot may come that an earlier process asked for': [
+    { update: READY, last: step('Reboot', { agoMs: 6.9 * MINUTE }) },
+    'wait',
+  ],
+  'whether the host answers or not': [{ host: refused, last: step('Reboot', { agoMs: 6.9 * MINUTE }) }, 'wait'],
+  'nothing else is begun then': [
+    { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot', { agoMs: MINUTE }) },
+    'wait',
+  ],
+  'it is when the reboot can no longer come': [
+    { update: READY, last: step('Reboot', { agoMs: 7 * MINUTE }) },
+    'report Idle, Restore Processing',
+  ],
+  'it is when the reboot has happened': [
+    { running: NEW, update: UNINITIALIZED, last: step('Reboot', { boot: 'boot-1' }) },
+    'report Idle, Restore Processing',
+  ],
+  'it is when this process began the step and has not asked': [
+    { update: READY, last: step('Reboot'), memory: { unasked: step('Reboot').startTime } },
+    'report Idle, Restore Processing',
+  ],
+  'by a clock that was set back since, the wait for a reboot counts from now': [
+    { update: READY, last: step('Reboot', { agoMs: -6 * MINUTE }) },
+    'report Idle, Reboot Processing',
   ],
   'an apiserver out of reach for long means new credentials': [{ apiSilentMs: 11 * MINUTE }, 'exit'],
   'nobody leaves while the host is about to reboot': [

@@ -87,8 +87,8 @@ export function pollDelay(c: Context): number {
 }
 
 /** The step under way for the current spec, as the status has it; undefined when none has begun for this generation. */
-export function stepUnderWay(c: Context, version: string): LastOperation | undefined {
-  const { status, generation } = c.shadow;
+export function stepUnderWay({ shadow }: Pick<Context, 'shadow'>, version: string): LastOperation | undefined {
+  const { status, generation } = shadow;
   const last = status?.lastOperation;
   const ours = status?.observedGeneration === generation && sameVersion(last?.version, version);
   return ours && last?.state === 'Processing' ? last : undefined;
@@ -118,16 +118,21 @@ export function hasFailed({ shadow }: Pick<Context, 'shadow'>): boolean {
   return status?.current_state === 'ErrorReset' && status.observedGeneration === shadow.generation;
 }
 
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly step: LastOperation;
+  /** The attempt has failed, but how the step itself ended is still to be seen. */
+  readonly open?: boolean;
+}
+
 /** Reports the failure of the step under way; undoing what it left comes after that. */
-export function fail(
-  seen: Observation,
-  base: AgentStatus,
-  failure: { readonly code: ErrorCode; readonly message: string; readonly step: LastOperation },
-): Action {
-  const { code, step } = failure;
+export function fail(seen: Observation, base: AgentStatus, failure: Failure): Action {
+  const { code, step, open = false } = failure;
   const message = shorten(failure.message, 1000);
   const time = rfc3339(seen.wallMs);
-  const lastOperation = { ...step, state: 'Failed', lastUpdateTime: time, errorCode: code, message } as const;
+  const state = open ? step.state : 'Failed';
+  const lastOperation = { ...step, state, lastUpdateTime: time, errorCode: code, message } as const;
   const status: AgentStatus = {
     ...base,
     current_state: 'ErrorReset',

@@ -4,25 +4,54 @@ import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from '../action.ts';
 import type { Context } from './decision.ts';
-import { failStep, pollDelay, wait } from './decision.ts';
-import { describeDrain } from './drain-progress.ts';
+import { failStep, pollDelay, report, wait } from './decision.ts';
+import { describeDrain, describeTrouble } from './drain-progress.ts';
 import { LIMITS, STEP_LIMITS, TRIES } from '../limits.ts';
+import type { MemoryView } from '../memory.ts';
+import type { Observation } from '../observe.ts';
+import { restarted } from '../status.ts';
 
 /** What ends or holds up a step that has begun: its time limit, an error met too often, a busy or broken host. */
 export function obstacle(c: Context, step: LastOperation): Action | undefined {
-  return timedOut(c, step) ?? spent(c, step) ?? brokenHost(c, step) ?? busyHost(c, step) ?? pausing(c);
+  return (
+    clockSetBack(c, step) ??
+    timedOut(c, step) ??
+    spent(c, step) ??
+    brokenHost(c, step) ??
+    busyHost(c, step) ??
+    pausing(c)
+  );
+}
+
+function clockSetBack(c: Context, step: LastOperation): Action | undefined {
+  const lastOperation = countedAnew(c.seen, step);
+  return lastOperation && report(c, { lastOperation }, CLOCK_SET_BACK);
+}
+
+export const CLOCK_SET_BACK = 'the clock was set back: the time limit counts from now';
+
+/** A step that began in the future, by a clock that was set back since, would have no limit for as long. */
+export function countedAnew({ wallMs }: Observation, step: LastOperation): LastOperation | undefined {
+  const startMs = parseTime(step.startTime);
+  const credible = startMs !== undefined && startMs <= wallMs + LIMITS.clockAhead;
+  return credible ? undefined : restarted(step, wallMs);
 }
 
 function timedOut(c: Context, step: LastOperation): Action | undefined {
-  const { ms, code } = STEP_LIMITS[step.operation];
-  const elapsed = c.seen.wallMs - (parseTime(step.startTime) ?? c.seen.wallMs);
-  if (elapsed <= ms) return undefined;
-  return failStep(c, step.version, code, `${step.operation} took longer than ${ms / 60_000} min; ${detail(c)}`);
+  const message = overdue(c.seen, c.memory, step);
+  return message === undefined ? undefined : failStep(c, step.version, STEP_LIMITS[step.operation].code, message);
 }
 
-function detail(c: Context): string {
-  const { drain, error } = c.memory.attempt;
+/** Says that a step has run past its time limit, and what it has met. */
+export function overdue({ wallMs }: Observation, memory: MemoryView, step: LastOperation): string | undefined {
+  const { ms } = STEP_LIMITS[step.operation];
+  const elapsed = wallMs - (parseTime(step.startTime) ?? wallMs);
+  return elapsed <= ms ? undefined : `${step.operation} took longer than ${ms / 60_000} min; ${detail(memory)}`;
+}
+
+function detail({ attempt: { drain, error, trouble } }: MemoryView): string {
   if (error !== undefined) return error.message;
+  if (trouble !== undefined) return describeTrouble(trouble);
   return drain === undefined || drain.done ? 'no error was met' : describeDrain(drain);
 }
 

@@ -22,7 +22,7 @@ import { bodyOf, exchange, responseOf } from '../exchange.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
-/** A connection is kept for the next call for so long; the apiserver's own limit is a little longer. */
+/** A connection is kept for the next call for so long, well within the 60 s after which the apiserver closes it. */
 const IDLE_MS = 4_000;
 
 /** What the agent asks of our apiserver. Every call throws ApiError. */

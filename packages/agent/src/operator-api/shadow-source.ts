@@ -6,7 +6,7 @@ import type { Logger } from '@brupop/shared/log';
 import type { AgentShadow, StreamMessage } from '@brupop/shared/operator-api';
 import type { AgentStatus } from '@brupop/shared/shadow';
 
-import { LIMITS, PAUSES } from '../limits.ts';
+import { PAUSES } from '../limits.ts';
 import type { ShadowView } from '../observe.ts';
 import type { OperatorApi } from './operator-api.ts';
 
@@ -25,7 +25,10 @@ export interface ShadowSourceOptions {
  */
 const AFTER_END_MS = 2_000;
 
-/** Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. */
+/**
+ * Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. The stream tells of specs only: nobody but
+ * this agent writes the status, so what was read live at the start and what was acknowledged since is newer than any watch.
+ */
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
   readonly #backoff: Backoff;
@@ -126,9 +129,8 @@ export class ShadowSource {
   #take(shadow: AgentShadow): void {
     if (this.#isOlder(shadow)) return;
     const { status } = this.#shadow ?? {};
-    const reported = this.#shadow?.uid === shadow.uid && status !== undefined;
-    const recent = this.#options.clock.monotonic() - this.#reportedAt < LIMITS.statusFresh;
-    this.#shadow = reported && recent ? { ...shadow, status } : shadow;
+    const known = this.#shadow?.uid === shadow.uid && status !== undefined;
+    this.#shadow = known ? { ...shadow, status } : shadow;
     this.#options.changed();
   }
 

@@ -1,0 +1,92 @@
+import type { ErrorCode } from '@brupop/shared/errors';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/shadow';
+
+import type { Action } from '../action.ts';
+import { mayBeActive } from './decide-reboot.ts';
+import { baseStatus, fail, hasFailed, stepUnderWay, wait } from './decision.ts';
+import { LIMITS, STEP_LIMITS } from '../limits.ts';
+import type { MemoryView } from '../memory.ts';
+import { CLOCK_SET_BACK, countedAnew, overdue } from './obstacles.ts';
+import type { Observation } from '../observe.ts';
+import { began } from '../status.ts';
+
+/** What a decision sees when the host does not answer. What is not known then is reported as it was. */
+interface Silence {
+  readonly seen: Observation;
+  readonly memory: MemoryView;
+  readonly shadow: AgentShadow;
+  /** Why there is no answer. */
+  readonly message: string;
+}
+
+/** Time limits hold, and the Node is given back, although the host does not answer: both need only the apiserver. */
+export function silentHost(silence: Silence): Action {
+  const { seen, memory, message } = silence;
+  const untilMs = Math.max(memory.host.notBefore, seen.nowMs + LIMITS.pollFirst);
+  return endStep(silence) ?? giveBack(silence) ?? wait(seen, `the host does not answer: ${message}`, untilMs);
+}
+
+const OPERATION_OF: Partial<Record<ShadowState, Operation>> = {
+  StagedAndPerformedUpdate: 'Stage',
+  RebootedIntoUpdate: 'Drain',
+};
+
+interface Attempted extends Silence {
+  /** The status as it was. */
+  readonly base: AgentStatus;
+}
+
+function endStep(silence: Silence): Action | undefined {
+  const { shadow, seen } = silence;
+  const { spec, status } = shadow;
+  const operation = OPERATION_OF[spec.state];
+  if (operation === undefined || spec.version == null || status === undefined || hasFailed(silence)) return undefined;
+  const { current_version, target_version } = status;
+  const base = baseStatus(shadow, { current_version, target_version, bootID: seen.bootID });
+  const attempted = { ...silence, base };
+  const step = stepUnderWay(silence, spec.version);
+  return (step && limited(attempted, step)) ?? unreachable(attempted, operation, spec.version);
+}
+
+/** Fails a step that runs past its limit. */
+function limited(attempted: Attempted, step: LastOperation): Action | undefined {
+  const { seen, memory, base, message } = attempted;
+  const lastOperation = countedAnew(seen, step);
+  if (lastOperation !== undefined) {
+    return { do: 'report', status: { ...base, lastOperation }, reason: CLOCK_SET_BACK };
+  }
+  const late = overdue(seen, memory, step);
+  if (late === undefined) return undefined;
+  const code = step.bootID === seen.bootID ? STEP_LIMITS[step.operation].code : 'HostUnreachable';
+  return failed(attempted, step, { code, message: `${late}; the host does not answer: ${message}` });
+}
+
+/** Fails the step that needs the host. */
+function unreachable(attempted: Attempted, operation: Operation, version: string): Action | undefined {
+  const { seen, memory, shadow, message } = attempted;
+  const silentMs = seen.nowMs - (memory.hostSilentSince ?? seen.nowMs);
+  if (silentMs <= LIMITS.hostSilent) return undefined;
+  const { bootID, wallMs } = seen;
+  const last = shadow.status?.lastOperation;
+  const step = last?.state === 'Processing' ? last : began(operation, { version, bootID, wallMs });
+  const code = 'HostUnreachable';
+  return failed(attempted, step, { code, message: `no answer for ${Math.round(silentMs / 1000)} s: ${message}` });
+}
+
+/** A step stays open whose boot may have rolled back: that shows only when the host answers, and must not be missed then. */
+function failed(
+  attempted: Attempted,
+  step: LastOperation,
+  failure: { readonly code: ErrorCode; readonly message: string },
+): Action {
+  const open = mayBeActive(step) && step.bootID !== attempted.seen.bootID;
+  return fail(attempted.seen, attempted.base, { ...failure, step, open });
+}
+
+function giveBack({ shadow, memory }: Silence): Action | undefined {
+  const { state } = shadow.spec;
+  const over = state === 'Idle' || state === 'ErrorReset' || hasFailed({ shadow });
+  if (!over || memory.attempt.restored) return undefined;
+  return { do: 'restore', reason: 'nothing is to be done on this node, whether its host answers or not' };
+}

@@ -1,0 +1,49 @@
+import type { LastOperation } from '@brupop/shared/shadow';
+
+import { Memory } from './memory.ts';
+import type { Observation } from './observe.ts';
+import { NEW, NOW, OLD, WALL, step } from './test-objects.ts';
+
+const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
+
+/** What a process knows of the reboot call after it has reported `next` over `before`. */
+function reported(next: LastOperation, before: LastOperation, memory = new Memory({ nowMs: NOW, checkIntervalMs: 1 })) {
+  const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'boot-2' };
+  const status = { current_state: 'StagedAndPerformedUpdate', ...facts } as const;
+  const spec = { state: 'RebootedIntoUpdate', version: NEW } as const;
+  const seen: Observation = {
+    shadow: { uid: 'uid', generation: 1, spec, status: { ...status, lastOperation: before } },
+    specAgeMs: 0,
+    apiSilentMs: 0,
+    wallMs: WALL,
+    nowMs: NOW,
+    bootID: 'boot-2',
+    host: { kind: 'silent', refused: true, message: '' },
+  };
+  memory.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);
+  return { memory, seen };
+}
+
+it('knows that in a Reboot step of its own nobody was asked yet, also when its limit counts anew', () => {
+  const { memory } = reported(step('Reboot'), step('Activate'));
+  expect(memory.unasked).toBe(step('Reboot').startTime);
+  reported(later, step('Reboot'), memory);
+  expect(memory.unasked).toBe(later.startTime);
+});
+
+it('knows no such thing of a Reboot step that an earlier process began', () => {
+  expect(reported(later, step('Reboot')).memory.unasked).toBeUndefined();
+});
+
+it('knows no such thing once the host has taken the call', () => {
+  const { memory, seen } = reported(step('Reboot'), step('Activate'));
+  memory.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
+  expect(memory.unasked).toBeUndefined();
+  expect(memory.reboot).toEqual({ atMs: NOW, bootID: 'boot-2' });
+});
+
+it('knows no such thing after a call of which nobody knows how it ended', () => {
+  const { memory, seen } = reported(step('Reboot'), step('Activate'));
+  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  expect(memory.unasked).toBeUndefined();
+});
