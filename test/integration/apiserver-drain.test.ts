@@ -5,7 +5,6 @@ import type { DrainResult, SpecReference } from '../../packages/shared/src/opera
 import { createAgent } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../support/apiserver/pods.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
 import { wantReboot, wantState } from '../support/apiserver/shadow.ts';
 import { useApiserver } from '../support/apiserver/suite.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
@@ -169,7 +168,7 @@ describe('a drain pass', () => {
   });
 
   it('is refused on the node that the replica runs on, on a connection that ends', async () => {
-    const own = await startApiserver(suite.cluster, suite.installation, {
+    const own = await suite.start({
       nodeName: agent.node,
       exclusionWaitMs: 60_000,
     });
@@ -178,6 +177,5 @@ describe('a drain pass', () => {
       expect([status, code, headers['connection']]).toEqual([421, 'ReplicaOnSameNode', 'close']);
     }
     expect((await own.client.act(agent, 'restore')).status).toBe(200);
-    await own.stop();
   });
 });

@@ -4,7 +4,6 @@ import { jest } from '@jest/globals';
 import type { ExclusionResult, RestoreResult, SpecReference } from '../../packages/shared/src/operator-api.ts';
 import { createAgent } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
 import { wantReboot } from '../support/apiserver/shadow.ts';
 import { useApiserver } from '../support/apiserver/suite.ts';
 
@@ -117,11 +116,10 @@ describe('an apiserver that marks nodes', () => {
     });
 
     it('writes nothing where it is switched off', async () => {
-      const off = await startApiserver(suite.cluster, suite.installation);
+      const off = await suite.start();
       const { body } = await off.client.act(agent, 'load-balancer-exclusion', reference);
       expect(body).toEqual({ remainingMs: 0 });
       expect(await marks()).toEqual(nothing);
-      await off.stop();
     });
   });
 

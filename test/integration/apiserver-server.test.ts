@@ -6,8 +6,6 @@ import { jest } from '@jest/globals';
 import { connectAgent } from '../support/apiserver/agent-client.ts';
 import { agentToken, createAgent } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
-import { startProxy } from '../support/apiserver/proxy.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
 import { useApiserver } from '../support/apiserver/suite.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -105,9 +103,7 @@ describe('the listener of an apiserver', () => {
   });
 
   it('answers 503 while the Kubernetes API is out of reach, also for tokens that it does not know', async () => {
-    const proxy = await startProxy(Number(new URL(suite.cluster.url).port));
-    const url = `https://127.0.0.1:${proxy.port}`;
-    const cut = await startApiserver({ ...suite.cluster, url }, suite.installation);
+    const { apiserver: cut, proxy } = await suite.startBehindProxy();
     const one = await createAgent(suite.cluster, suite.namespace);
     expect((await cut.client.act(one, 'restore')).status).toBe(200);
     const unknown = {
@@ -119,12 +115,10 @@ describe('the listener of an apiserver', () => {
     expect((await cut.client.act(unknown, 'restore')).code).toBe('Unavailable');
     proxy.mend();
     await eventually(async () => expect((await cut.client.act(unknown, 'restore')).status).toBe(200));
-    await cut.stop();
-    await proxy.close();
   });
 
   it('holds an address to a number of connections, and lets it have new ones when it closes some', async () => {
-    const limited = await startApiserver(suite.cluster, suite.installation, { maxConnectionsPerAddress: 4 });
+    const limited = await suite.start({ maxConnectionsPerAddress: 4 });
     const to = { port: limited.port, ca: limited.ca };
     const sockets = [];
     for (let number = 0; number < 4; number += 1) sockets.push(await open(to));
@@ -134,11 +128,10 @@ describe('the listener of an apiserver', () => {
     sockets.pop()?.destroy();
     sockets.push(other, await eventually(async () => await open(to)));
     for (const socket of sockets) socket.destroy();
-    await limited.stop();
   });
 
   it('is not ready and takes no connection once it stops', async () => {
-    const short = await startApiserver(suite.cluster, suite.installation);
+    const short = await suite.start();
     const other = connectAgent(short.port, short.ca);
     await short.stop();
     await expect(other.act(agent, 'restore')).rejects.toMatchObject({ code: 'ECONNREFUSED' });

@@ -7,8 +7,6 @@ import { STREAM_HEARTBEAT_MS } from '../../packages/shared/src/operator-api.ts';
 import { createAgent, createAgentPod } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
 import type { Stream } from '../support/apiserver/agent-client.ts';
-import { startProxy } from '../support/apiserver/proxy.ts';
-import { startApiserver } from '../support/apiserver/server.ts';
 import { idleStatus, shadowPath, wantState } from '../support/apiserver/shadow.ts';
 import { useFreshApiservers } from '../support/apiserver/suite.ts';
 import { eventually } from '../support/eventually.ts';
@@ -38,12 +36,11 @@ describe('a shadow stream', () => {
   });
 
   it('begins with the shadow that was made a moment ago, on a replica that did not make it', async () => {
-    const second = await startApiserver(suite.cluster, suite.installation);
+    const second = await suite.start();
     await second.client.act(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['shadow']));
     stream.close();
-    await second.stop();
   });
 
   it('says that there is no shadow, then that there is, then that it is gone', async () => {
@@ -116,11 +113,9 @@ describe('a shadow stream', () => {
   });
 
   it('ends when the Kubernetes API was not heard for two minutes, and is served again once it is', async () => {
-    const proxy = await startProxy(Number(new URL(suite.cluster.url).port));
-    const url = `https://127.0.0.1:${proxy.port}`;
     let skippedMs = 0;
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + skippedMs };
-    const cut = await startApiserver({ ...suite.cluster, url }, suite.installation, { clock });
+    const { apiserver: cut, proxy } = await suite.startBehindProxy({ clock });
     const readiness = async (): Promise<string> =>
       await (await fetch(`http://127.0.0.1:${cut.healthPort}/readyz`)).text();
     const stream = await cut.client.stream(agent);
@@ -137,8 +132,6 @@ describe('a shadow stream', () => {
     const second = await cut.client.stream(agent);
     await eventually(() => expect(types(second)).toEqual(['deleted']));
     second.close();
-    await cut.stop();
-    await proxy.close();
   });
 
   it('ends when the apiserver stops, which takes no 5 s with a stream open', async () => {
@@ -149,7 +142,6 @@ describe('a shadow stream', () => {
     await stopped;
     expect(types(stream)).toEqual(['deleted', 'end']);
     expect(performance.now() - began).toBeLessThan(5_000);
-    suite.apiserver = await startApiserver(suite.cluster, suite.installation);
   });
 
   it('reaches twenty agents with one watch', async () => {

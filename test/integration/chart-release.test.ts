@@ -90,7 +90,7 @@ describe('a release of the chart', () => {
       'brupopconfigs.brupop.bottlerocket.aws [] [] [get list watch]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
       'leases.coordination.k8s.io [] [] [create]',
-      'leases.coordination.k8s.io [] [brupop-controller] [get list update watch]',
+      'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
       'nodes [] [] [get list watch patch]',
       'pods [] [] [list]',
     ]);

@@ -260,6 +260,7 @@ describe('the apiserver', () => {
       TLS_KEY_FILE: '/etc/brupop-tls/tls.key',
       EXCLUSION_WAIT_SECONDS: '0',
       MAX_CONNECTIONS: '12000',
+      MAX_CONNECTIONS_PER_ADDRESS: '32',
     });
   });
 

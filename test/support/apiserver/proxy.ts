@@ -8,7 +8,7 @@ export interface Proxy {
   /** Cuts all connections, and new ones at once, until `mend`. */
   cut(): void;
   mend(): void;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Passes bytes on to a loopback port. */

@@ -30,8 +30,8 @@ export interface RunningApiserver {
   readonly client: AgentClient;
   /** What /metrics says. */
   metrics(): Promise<string>;
-  /** As SIGTERM: resolves when it has stopped. */
-  stop(): Promise<void>;
+  /** As SIGTERM: resolves when it has stopped. May be called again. */
+  readonly stop: () => Promise<void>;
 }
 
 /** What differs from the chart's settings. */
@@ -77,8 +77,9 @@ export async function startApiserver(
       await end();
       await agents.close();
     };
+    let stopped: Promise<void> | undefined;
     const metrics = async (): Promise<string> => await registry.metrics();
-    return { port, healthPort, lines, ca: tls.ca, client: agents, metrics, stop: stopAll };
+    return { port, healthPort, lines, ca: tls.ca, client: agents, metrics, stop: () => (stopped ??= stopAll()) };
   } catch (error) {
     await end().catch(() => undefined);
     throw new Error(`the apiserver is not ready: ${lines.join('')}`, { cause: error });

@@ -2,6 +2,8 @@ import type { Connection } from '../control-plane/connection.ts';
 import { connectSharedControlPlane } from '../control-plane/shared.ts';
 import { installNamespace } from './cluster.ts';
 import type { Installation } from './cluster.ts';
+import { startProxy } from './proxy.ts';
+import type { Proxy } from './proxy.ts';
 import { startApiserver } from './server.ts';
 import type { ApiserverSettings, RunningApiserver } from './server.ts';
 
@@ -10,8 +12,15 @@ export interface Suite {
   readonly cluster: Connection;
   readonly installation: Installation;
   readonly namespace: string;
-  apiserver: RunningApiserver;
+  /** The one that most tests call. */
+  readonly apiserver: RunningApiserver;
+  /** Starts another one; it is stopped after the test, whatever comes of it. */
+  start(settings?: ApiserverSettings): Promise<RunningApiserver>;
+  /** As `start`, with a way to the Kubernetes API that can be cut. */
+  startBehindProxy(settings?: ApiserverSettings): Promise<{ apiserver: RunningApiserver; proxy: Proxy }>;
 }
+
+type Changing = { -readonly [Key in keyof Suite]: Suite[Key] };
 
 /** Gives a suite an installation of its own on the shared control plane, with one apiserver for all of its tests. */
 export function useApiserver(settings: ApiserverSettings = {}): Suite {
@@ -33,8 +42,23 @@ export function useFreshApiservers(): Suite {
   return suite;
 }
 
-function useInstallation(): Suite {
-  const suite = {} as { -readonly [Key in keyof Suite]: Suite[Key] };
+function useInstallation(): Changing {
+  const ends: (() => Promise<void>)[] = [];
+  const start = async (cluster: Connection, settings?: ApiserverSettings): Promise<RunningApiserver> => {
+    const apiserver = await startApiserver(cluster, suite.installation, settings);
+    ends.push(apiserver.stop);
+    return apiserver;
+  };
+  const startBehindProxy: Suite['startBehindProxy'] = async (settings) => {
+    const proxy = await startProxy(Number(new URL(suite.cluster.url).port));
+    ends.push(proxy.close);
+    const url = `https://127.0.0.1:${proxy.port}`;
+    return { proxy, apiserver: await start({ ...suite.cluster, url }, settings) };
+  };
+  const suite = { start: (settings) => start(suite.cluster, settings), startBehindProxy } as Changing;
+  afterEach(async () => {
+    for (const end of ends.splice(0).toReversed()) await end();
+  });
   beforeAll(async () => {
     suite.cluster = connectSharedControlPlane();
     suite.installation = await installNamespace(suite.cluster);
