@@ -18,6 +18,13 @@ describe('a rollout', () => {
     });
   });
 
+  it('finishes on two nodes, although all API servers come to run on the one that is left', async () => {
+    await withFleet({ nodes: fleetNodes(2) }, async ({ fleet }) => {
+      await fleet.untilAllRun(NEW, 120_000);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1]);
+    });
+  });
+
   it('takes two nodes at a time when the configuration says so, never more', async () => {
     await withFleet(
       { nodes: fleetNodes(6), maxUnavailable: 2, durations: UNHURRIED, values: {} },

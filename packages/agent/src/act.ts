@@ -46,7 +46,7 @@ function callApi(
     case 'exclude':
       return api.exclude(reference, signal);
     case 'drain':
-      return api.drain(reference, signal);
+      return api.drain(action.makeRoom ? { ...reference, makeRoom: true } : reference, signal);
     default:
       return api.restore(signal);
   }

@@ -11,8 +11,9 @@ export type Action = { readonly reason: string } & (
   | /** End the process, so that the kubelet starts it with fresh mounts and environment. */ { readonly do: 'exit' }
   | /** Write the status, and have it acknowledged. */ { readonly do: 'report'; readonly status: AgentStatus }
   | /** Calls of the apiserver about the Node; reboot is one of the host. */ {
-      readonly do: 'exclude' | 'drain' | 'restore' | 'reboot';
+      readonly do: 'exclude' | 'restore' | 'reboot';
     }
+  | /** Run one pass of the drain. */ { readonly do: 'drain'; readonly makeRoom: boolean }
   | /** Run a host command to its end and check its effect. */ {
       readonly do: 'command';
       readonly command: UpdateCommand;

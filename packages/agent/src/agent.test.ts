@@ -19,6 +19,7 @@ it('brings a node from Idle through the update and back, in the order that prote
     'drain',
     'report StagedAndPerformedUpdate, Activate Processing',
     'report StagedAndPerformedUpdate, Reboot Processing',
+    'drain',
   ]);
   expect(w.host.calls).toEqual(['refresh', 'refresh', 'prepare', 'activate', 'reboot']);
   w.api.calls.length = 0;
@@ -215,7 +216,7 @@ it('asks again after 6 min when the host stays up, drains before that, and gives
   expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(1);
   await w.pass(MINUTE);
   expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(2);
-  expect(w.api.calls.filter((call) => call === 'drain')).toHaveLength(2);
+  expect(w.api.calls.filter((call) => call === 'drain')).toHaveLength(4);
   await w.pass(15 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ operation: 'Reboot', errorCode: 'RebootTimedOut' });
   expect(w.host.calls.at(-1)).toBe('deactivate');

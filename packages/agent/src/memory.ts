@@ -54,6 +54,8 @@ export interface MemoryView {
   readonly reboot: { readonly atMs: number; readonly bootID: string } | undefined;
   /** `startTime` of the Reboot step that this process began and in which no host has taken a reboot call yet. */
   readonly unasked: string | undefined;
+  /** How many replicas in a row have refused because they run on this node. */
+  readonly sameNodeRefusals: number;
   /** The spec that the apiserver said is not the current one. */
   readonly refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
 }
@@ -107,6 +109,7 @@ export class Memory implements MemoryView {
   reboot: { readonly atMs: number; readonly bootID: string } | undefined;
   unasked: string | undefined;
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
+  sameNodeRefusals = 0;
   readonly host: Retry;
   readonly api: Retry;
   readonly #check: Retry;
@@ -177,11 +180,16 @@ export class Memory implements MemoryView {
     else this.#operationFailed(action, asOperationError(error), seen.nowMs);
   }
 
-  /** A Reboot step that others began may have been asked for by them. */
+  /**
+   * A Reboot step that others began may have been asked for by them. The reboot comes next, so what was seen on the node before the activation does
+   * not count any more.
+   */
   #rebootWritten(step: LastOperation | undefined, before: LastOperation | undefined): void {
     if (!isRebootUnderWay(step)) return;
     const unasked = !isRebootUnderWay(before) || before.startTime === this.unasked;
     this.unasked = unasked ? step.startTime : undefined;
+    const { drainedAt: _before, ...attempt } = this.attempt;
+    this.attempt = attempt;
   }
 
   #commandSucceeded(action: Action & { do: 'command' }, nowMs: number): void {
@@ -202,6 +210,7 @@ export class Memory implements MemoryView {
       const { remainingMs } = result as ExclusionResult;
       this.attempt = { ...this.attempt, restored: false, trouble: undefined, excludedUntil: nowMs + remainingMs };
     }
+    if (action.do === 'drain') this.sameNodeRefusals = 0;
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs);
   }
 
@@ -219,6 +228,7 @@ export class Memory implements MemoryView {
       this.attempt = { ...this.attempt, trouble: { message: messageOf(error), sinceMs } };
     }
     if (error.code === 'ReplicaOnSameNode') {
+      this.sameNodeRefusals += 1;
       this.api.notBefore = this.#otherReplica.fail(nowMs);
     } else if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
       const notBefore = this.#specs.fail(nowMs);

@@ -131,6 +131,7 @@ function memory(c: Case): MemoryView {
     checkDueMs: NOW + MINUTE,
     checkError: undefined,
     reboot: undefined,
+    sameNodeRefusals: 0,
     unasked: undefined,
     refused: undefined,
     ...c.memory,

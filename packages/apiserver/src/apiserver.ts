@@ -140,7 +140,7 @@ function createParts({ options, metrics, caches, keys, hub, ready }: Parts): Ret
   const { namespace, nodeName: ownNode, exclusionWaitMs } = config;
   const nodes = new Nodes({ client, clock, log, exclusionWaitMs });
   const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
-  const drainer = new Drainer({ client, nodes, clock, log, metrics });
+  const drainer = new Drainer({ client, nodes, namespace, clock, log, metrics });
   const routes = new Routes({ shadows, cache: caches.shadows, hub, nodes, drainer, namespace, ownNode });
   const authenticator = createAuthenticator({ options, metrics, caches, keys });
   const rate = new RateLimit({ clock, ...NODE_RATE });

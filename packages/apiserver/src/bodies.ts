@@ -1,11 +1,11 @@
 import { parseTime } from '@brupop/shared/clock';
 import { ERROR_CODES } from '@brupop/shared/errors';
 import type { ErrorCode } from '@brupop/shared/errors';
-import type { SpecReference, StatusReport } from '@brupop/shared/operator-api';
+import type { DrainRequest, SpecReference, StatusReport } from '@brupop/shared/operator-api';
 import { OPERATIONS, OPERATION_STATES, SHADOW_STATES } from '@brupop/shared/shadow';
 import type { AgentStatus, LastOperation } from '@brupop/shared/shadow';
 
-import { invalid, matching, nullable, object, oneOf, textUpTo, wholeNumber } from './validate.ts';
+import { boolean, invalid, matching, nullable, object, oneOf, textUpTo, wholeNumber } from './validate.ts';
 import type { Check } from './validate.ts';
 
 /** Longest `status.lastOperation.message`, in characters. */
@@ -54,13 +54,19 @@ const agentStatus = object<AgentStatus>(
 
 const report = object<StatusReport>({ shadowUID: uid, status: agentStatus });
 const reference = object<SpecReference>({ shadowUID: uid, generation });
+const drainRequest = object<DrainRequest>({ shadowUID: uid, generation }, { makeRoom: boolean });
 
 /** The body of PUT shadow/status. Throws Failure `BadRequest`. */
 export function readStatusReport(body: unknown): StatusReport {
   return report(body, 'body');
 }
 
-/** The body of load-balancer-exclusion and drain. Throws Failure `BadRequest`. */
+/** The body of drain. Throws Failure `BadRequest`. */
+export function readDrainRequest(body: unknown): DrainRequest {
+  return drainRequest(body, 'body');
+}
+
+/** The body of load-balancer-exclusion. Throws Failure `BadRequest`. */
 export function readSpecReference(body: unknown): SpecReference {
   return reference(body, 'body');
 }

@@ -1,8 +1,8 @@
 import { shadowName } from '@brupop/shared/constants';
-import type { DrainResult, ExclusionResult, RestoreResult } from '@brupop/shared/operator-api';
+import type { DrainResult, ExclusionResult, RestoreResult, SpecReference } from '@brupop/shared/operator-api';
 import type { Reflector } from '@brupop/shared/reflector';
 
-import { readSpecReference, readStatusReport } from './bodies.ts';
+import { readDrainRequest, readSpecReference, readStatusReport } from './bodies.ts';
 import type { Call } from './calls.ts';
 import type { Drainer } from './drain/drain.ts';
 import { Failure } from './failure.ts';
@@ -56,16 +56,22 @@ export class Routes {
 
   /** POST load-balancer-exclusion */
   async exclude(call: Call): Promise<void> {
-    await this.#requireReboot(call);
+    await this.#requireReboot(call, readSpecReference(call.body));
     const result: ExclusionResult = { remainingMs: await this.#options.nodes.exclude(call.identity, call.signal) };
     call.response.json(result);
   }
 
   /** POST drain */
   async drain(call: Call): Promise<void> {
-    await this.#requireReboot(call);
-    const result: DrainResult = await this.#options.drainer.pass(call.identity, call.signal);
-    call.response.json(result);
+    const { ownNode, drainer } = this.#options;
+    const { identity, signal, response } = call;
+    const request = readDrainRequest(call.body);
+    const here = identity.node === ownNode;
+    if (here && request.makeRoom !== true)
+      throw new Failure('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
+    await this.#requireReboot(call, request);
+    const result: DrainResult = here ? await drainer.makeRoom(identity, signal) : await drainer.pass(identity, signal);
+    response.json(result);
   }
 
   /** POST restore: needs no permission of the spec, since giving back what is ours is never wrong. */
@@ -75,11 +81,7 @@ export class Routes {
   }
 
   /** The spec is read live: a cache could still hold one that the controller has taken back. */
-  async #requireReboot({ identity, body, signal }: Call): Promise<void> {
-    const { ownNode, shadows } = this.#options;
-    const reference = readSpecReference(body);
-    if (identity.node === ownNode)
-      throw new Failure('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
-    requireReboot(await shadows.read(identity.node, signal), reference);
+  async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<void> {
+    requireReboot(await this.#options.shadows.read(identity.node, signal), reference);
   }
 }

@@ -43,6 +43,11 @@ export function wholeNumber(min: number, max: number): Check<number> {
   };
 }
 
+export const boolean: Check<boolean> = (value, field) => {
+  if (typeof value === 'boolean') return value;
+  throw invalid(field, 'true or false', value);
+};
+
 export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value, field) => (value === null ? null : check(value, field));
 }

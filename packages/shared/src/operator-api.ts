@@ -51,10 +51,19 @@ export interface StatusReport {
   readonly status: AgentStatus;
 }
 
-/** Body of load-balancer-exclusion, drain: which spec the agent acts for. Refused with `SpecChanged` when it is not the current one. */
+/** Body of load-balancer-exclusion, part of that of drain: which spec the agent acts for. Refused with `SpecChanged` when it is not the current one. */
 export interface SpecReference {
   readonly shadowUID: string;
   readonly generation: number;
+}
+
+/** Body of drain. */
+export interface DrainRequest extends SpecReference {
+  /**
+   * True: many replicas in a row have refused because they run on this node, perhaps because all do. One of them may then make room: it cordons the
+   * node and evicts one of the apiserver's own pods from it, so that another comes up elsewhere and drains.
+   */
+  readonly makeRoom?: boolean;
 }
 
 /** Answer of load-balancer-exclusion. */
@@ -104,7 +113,7 @@ export const API_ERROR_CODES = [
   'SpecForbids', // 409: the shadow's spec does not call for this
   'Conflict', // 409: changed at the same time by somebody else: repeat
   'TooLarge', // 413: body over the limit
-  'ReplicaOnSameNode', // 421: this replica runs on the node acted on: repeat on a new connection
+  'ReplicaOnSameNode', // 421: this replica runs on the node to drain: repeat on a new connection
   'TooManyRequests', // 429: over the rate of the node
   'Unavailable', // 503: not ready, shutting down, or the Kubernetes API is out of reach: repeat
   'Internal', // 500

@@ -11,6 +11,9 @@ import { LIMITS, STEP_LIMITS } from '../limits.ts';
 import type { Attempt } from '../memory.ts';
 import { obstacle } from './obstacles.ts';
 
+/** So many replicas in a row that run on the node itself may be all that there are. */
+const TRIES_BEFORE_ROOM = 8;
+
 /** Spec RebootedIntoUpdate: exclude, drain, activate, reboot; each only when everything before it still holds. */
 export function reboot(c: Context, version: string): Action {
   if (sameVersion(c.running, version)) return arrived(c, version);
@@ -77,7 +80,8 @@ function emptyNode(c: Context, step: LastOperation | undefined): Action | undefi
   if (excludedUntil > seen.nowMs) return wait(seen, 'load balancers are taking the node out', excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
-  return { do: 'drain', reason: 'nothing that a drain removes may run on the node' };
+  const makeRoom = memory.sameNodeRefusals >= TRIES_BEFORE_ROOM;
+  return { do: 'drain', makeRoom, reason: 'nothing that a drain removes may run on the node' };
 }
 
 /** Whoever looks at the shadow is to see what the drain waits for. */

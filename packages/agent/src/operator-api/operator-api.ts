@@ -6,6 +6,7 @@ import type { Clock } from '@brupop/shared/clock';
 import type {
   AgentAction,
   AgentShadow,
+  DrainRequest,
   DrainResult,
   ExclusionResult,
   SpecReference,
@@ -35,7 +36,7 @@ export interface OperatorApi {
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
   exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
   /** One bounded pass. */
-  drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult>;
+  drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
   /** Since the last answer that was no refusal of our identity, in milliseconds. */
   silentMs(): number;
@@ -83,8 +84,8 @@ export class OperatorApiClient implements OperatorApi {
     return readExclusion(await this.#call(call));
   }
 
-  async drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult> {
-    const call = { method: 'POST', action: 'drain', body: reference, limitMs: DRAIN_CALL_LIMIT_MS, signal } as const;
+  async drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult> {
+    const call = { method: 'POST', action: 'drain', body: request, limitMs: DRAIN_CALL_LIMIT_MS, signal } as const;
     return readDrain(await this.#call(call));
   }
 
@@ -164,7 +165,7 @@ export class OperatorApiClient implements OperatorApi {
   }
 
   #noteAnswer(status: number): void {
-    if (status !== 401) this.#answeredAt = this.#options.clock.monotonic();
+    if (status !== 401 && status !== 403) this.#answeredAt = this.#options.clock.monotonic();
   }
 }
 

@@ -12,6 +12,7 @@ import { DrainPass } from './drain-pass.ts';
 import { daemonSetsInQuestion, podKey, podsToGo, slimPod } from './drain-policy.ts';
 import type { DrainPod } from './drain-policy.ts';
 import { evict } from './eviction.ts';
+import { makeRoom } from './make-room.ts';
 import { Failure } from '../failure.ts';
 import type { Metrics } from '../metrics.ts';
 import { isCordoned } from '../nodes/node-policy.ts';
@@ -20,6 +21,8 @@ import type { Nodes } from '../nodes/nodes.ts';
 export interface DrainerOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
+  /** Namespace of the operator. */
+  readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'evictions' | 'drainPasses'>;
@@ -61,6 +64,13 @@ export class Drainer {
     }
   }
 
+  /** For a replica on the node itself, when there may be none elsewhere. Throws as `pass` does. */
+  async makeRoom(identity: Identity, signal: AbortSignal): Promise<DrainResult> {
+    const { client, nodes, namespace } = this.#options;
+    await nodes.cordon(identity, signal);
+    return makeRoom({ client, namespace, node: identity.node, evict: (pod) => this.#evict(pod), signal });
+  }
+
   async #pass(identity: Identity, signal: AbortSignal): Promise<DrainResult> {
     const { clock, nodes } = this.#options;
     const deadline = clock.monotonic() + DRAIN_PASS_LIMIT_MS - RESERVE_MS;
@@ -74,7 +84,7 @@ export class Drainer {
       const daemonSets = new Map<string, boolean>();
       const orphaned = await this.#orphaned(reflector.list(), daemonSets, stop);
       const pods = (): readonly DrainPod[] => podsToGo(reflector.list(), { orphaned, caller: identity.podUID });
-      const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod, stop), clock, deadline });
+      const pass = new DrainPass({ pods, evict: (pod) => this.#evict(pod), clock, deadline });
       const unsubscribe = reflector.subscribe(() => pass.wake());
       const result = await pass.run(stop).finally(unsubscribe);
       return result.remaining > 0 ? result : await this.#confirm(identity, result, daemonSets, stop);
@@ -126,9 +136,9 @@ export class Drainer {
     }
   }
 
-  async #evict(pod: DrainPod, signal: AbortSignal): ReturnType<typeof evict> {
+  async #evict(pod: DrainPod): ReturnType<typeof evict> {
     const { client, metrics, log } = this.#options;
-    const outcome = await evict(client, pod, signal);
+    const outcome = await evict(client, pod);
     metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
     const why = outcome.kind === 'blocked' ? outcome.block : {};
     log.info('asked to evict a pod', { pod: podKey(pod), result: outcome.kind, ...why });
