@@ -65,6 +65,8 @@ async function runProject(project: string, jestArguments: readonly string[]): Pr
     ...jestArguments,
     '--cacheDirectory=node_modules/.cache/jest',
     '--passWithNoTests',
+    // The suites of the control plane mostly wait for each other's programs.
+    '--maxWorkers=2',
     '--json',
     `--outputFile=${outputFile}`,
     '--selectProjects',
