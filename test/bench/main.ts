@@ -21,10 +21,12 @@ import { LEGS, legMs, median } from './timeline.ts';
 import type { Leg, Timeline } from './timeline.ts';
 
 const NODES = 6;
-const IDLE_MS = 20_000;
+const IDLE_MS = 60_000;
 const SETTLE_MS = 5_000;
 /** Measured of the Rust operator on the same work, six nodes one at a time. */
 const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 17 } as const;
+/** MiB. */
+const AGENT_LIMIT = { resident: 60, anonymous: 16 } as const;
 const PROGRAMS = ['brupop-agent', 'brupop-apiserver', 'brupop-controller'] as const;
 
 function say(line = ''): void {
@@ -62,7 +64,18 @@ async function sayMemory(title: string, fleet: Fleet, bare: Memory): Promise<voi
     say(`  ${resident.toFixed(1).padStart(6)} resident  ${anonymous.toFixed(1).padStart(6)} anonymous  ${name}`);
   say(`\nMemory ${title}, the largest process of each kind (MiB)`);
   line('Node.js that does nothing, with the flags of the agent', bare);
-  for (const program of PROGRAMS) line(program, await largest(fleet.kubelet.pids(program)));
+  for (const program of PROGRAMS) {
+    const memory = await largest(fleet.kubelet.pids(program));
+    line(program, memory);
+    if (program === 'brupop-agent') checkAgent(memory);
+  }
+}
+
+/** An agent runs on every node, so its memory is a promise. */
+function checkAgent({ resident, anonymous }: Memory): void {
+  if (resident <= AGENT_LIMIT.resident && anonymous <= AGENT_LIMIT.anonymous) return;
+  say(`PROBLEM: an agent may take ${AGENT_LIMIT.resident} MiB resident and ${AGENT_LIMIT.anonymous} anonymous`);
+  process.exitCode = 1;
 }
 
 async function sayRequests(
