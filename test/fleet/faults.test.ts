@@ -87,8 +87,10 @@ describe('a rollout in which something dies', () => {
   });
 
   it('begins no other node while a rebooted one does not come back, and goes on when it does', async () => {
-    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
+    const before: NonNullable<Parameters<typeof withFleet>[0]['before']> = async ({ fleet }) => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before }, async ({ fleet }) => {
       const lost = await untilSomeNodeIsAt(fleet, 'Reboot');
       await eventually(() => expect(fleet.node(lost).host.up).toBe(false));
       const others = [...fleet.nodes.keys()].filter((name) => name !== lost);

@@ -294,6 +294,8 @@ export class BottlerocketHost {
   }
 
   async #downAndUp(shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
+    // From here on somebody may switch it on again, also before it is quite off.
+    this.#powerButton = Promise.withResolvers<void>();
     await shutdown();
     this.#up = false;
     this.#life.abort();
@@ -301,10 +303,7 @@ export class BottlerocketHost {
     await this.#socketWork;
     await this.#server.close('unlink');
     await this.#onReboot({ phase: 'down', bootID: this.#bootID, version: this.version });
-    if (fault.neverReturns === true) {
-      this.#powerButton = Promise.withResolvers<void>();
-      await this.#powerButton.promise;
-    }
+    if (fault.neverReturns === true) await this.#powerButton.promise;
     const attempts = this.model.boot();
     await this.#pause(this.durations.bootMs * attempts);
     this.settings.boot();
