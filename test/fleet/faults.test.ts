@@ -36,7 +36,7 @@ describe('a rollout in which something dies', () => {
       const { spec } = await cluster.api.get<{ spec: { holderIdentity: string } }>(lease);
       const leader = fleet.observer.pods.list().find(({ metadata }) => spec.holderIdentity.includes(metadata.name));
       fleet.kubelet.kill(leader?.metadata.name ?? '', 'SIGKILL');
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
     });
   });
 
@@ -44,7 +44,7 @@ describe('a rollout in which something dies', () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');
       for (const pid of fleet.kubelet.pids('brupop-apiserver')) process.kill(pid, 'SIGKILL');
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
     });
   });
 
@@ -54,7 +54,7 @@ describe('a rollout in which something dies', () => {
         const name = await untilSomeNodeIsAt(fleet, step);
         for (const pid of fleet.kubelet.pids('brupop-agent', name)) process.kill(pid, 'SIGKILL');
       }
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
     });
   });
@@ -87,7 +87,7 @@ describe('a rollout in which something dies', () => {
       });
       expect(fleet.node(name).host.reboots).toBe(0);
       await faults.set({ api: undefined });
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
     });
   });
 
@@ -105,7 +105,7 @@ describe('a rollout in which something dies', () => {
       });
       for (const name of others) await fleet.node(name).host.faults.set({ reboot: undefined });
       await fleet.node(lost).host.powerOn();
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
     });
   });
 
@@ -117,7 +117,7 @@ describe('a rollout in which something dies', () => {
       fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
         if (metadata.labels?.[label] !== undefined) excluded.add(metadata.name);
       });
-      await fleet.untilAllRun(NEW);
+      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
       expect([...excluded].toSorted()).toEqual(['node-1', 'node-2']);
     });
   });
