@@ -210,11 +210,11 @@ export class Memory implements MemoryView {
       const { remainingMs } = result as ExclusionResult;
       this.attempt = { ...this.attempt, restored: false, trouble: undefined, excludedUntil: nowMs + remainingMs };
     }
-    if (action.do === 'drain') this.sameNodeRefusals = 0;
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs);
   }
 
   #drained(drain: DrainResult, nowMs: number): void {
+    this.sameNodeRefusals = 0;
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
