@@ -1,30 +1,11 @@
 import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
-import type { Fleet } from '../support/fleet/fleet.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
-
-/** An eviction that was cut off inside the API server holds up its disruption budget for two minutes. */
-const CUT_EVICTION_LIMIT_MS = 240_000;
-
-/** Until a step of the update is under way on some node; answers its name. */
-async function untilSomeNodeIsAt(fleet: Fleet, operation: string): Promise<string> {
-  return await eventually(
-    () => {
-      const names = [...fleet.nodes.keys()];
-      const found = names.find((name) => {
-        const last = fleet.shadow(name)?.status?.lastOperation;
-        return last?.operation === operation && last.state === 'Processing';
-      });
-      if (found === undefined) throw new Error(`no node is at ${operation}`);
-      return found;
-    },
-    { limitMs: 60_000, pauseMs: 2 },
-  );
-}
 
 const budget = (namespace: string): string => `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 
@@ -36,7 +17,7 @@ describe('a rollout in which something dies', () => {
       const { spec } = await cluster.api.get<{ spec: { holderIdentity: string } }>(lease);
       const leader = fleet.observer.pods.list().find(({ metadata }) => spec.holderIdentity.includes(metadata.name));
       fleet.kubelet.kill(leader?.metadata.name ?? '', 'SIGKILL');
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
     });
   });
 
@@ -44,7 +25,7 @@ describe('a rollout in which something dies', () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');
       for (const pid of fleet.kubelet.pids('brupop-apiserver')) process.kill(pid, 'SIGKILL');
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
     });
   });
 
@@ -54,7 +35,7 @@ describe('a rollout in which something dies', () => {
         const name = await untilSomeNodeIsAt(fleet, step);
         for (const pid of fleet.kubelet.pids('brupop-agent', name)) process.kill(pid, 'SIGKILL');
       }
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
     });
   });
@@ -66,7 +47,7 @@ describe('a rollout in which something dies', () => {
       await cluster.components.apiserver.restart();
       // A scheduler may end with the API server, and nobody else starts it again here.
       await cluster.components.scheduler.restart();
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
     });
   });
 
@@ -75,7 +56,7 @@ describe('a rollout in which something dies', () => {
       await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 0 } });
     };
     await withFleet({ nodes: fleetNodes(3), before: strict }, async ({ fleet, cluster, namespace }) => {
-      const name = await untilSomeNodeIsAt(fleet, 'Drain');
+      const name = await untilSomeNodeIsHeldUp(fleet);
       const { faults } = fleet.node(name).host;
       await faults.set({ api: { answer: 'hang' } });
       await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 1 } });
@@ -87,7 +68,7 @@ describe('a rollout in which something dies', () => {
       });
       expect(fleet.node(name).host.reboots).toBe(0);
       await faults.set({ api: undefined });
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
     });
   });
 
@@ -105,7 +86,7 @@ describe('a rollout in which something dies', () => {
       });
       for (const name of others) await fleet.node(name).host.faults.set({ reboot: undefined });
       await fleet.node(lost).host.powerOn();
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
     });
   });
 
@@ -117,7 +98,7 @@ describe('a rollout in which something dies', () => {
       fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
         if (metadata.labels?.[label] !== undefined) excluded.add(metadata.name);
       });
-      await fleet.untilAllRun(NEW, CUT_EVICTION_LIMIT_MS);
+      await fleet.untilAllRun(NEW);
       expect([...excluded].toSorted()).toEqual(['node-1', 'node-2']);
     });
   });

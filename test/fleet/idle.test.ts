@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(360_000);
 
 /** Ten renewals of the Lease. */
 const IDLE_MS = 20_000;

@@ -1,28 +1,16 @@
 import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
-import type { Fleet } from '../support/fleet/fleet.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
+import { untilSomeNodeIsToldTo } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 
-jest.setTimeout(180_000);
-
-/** Until a node is in the given spec state; answers its name. */
-async function untilSomeNodeIs(fleet: Fleet, state: string): Promise<string> {
-  return await eventually(
-    () => {
-      const found = [...fleet.nodes.keys()].find((name) => fleet.shadow(name)?.spec.state === state);
-      if (found === undefined) throw new Error(`no node is in ${state}`);
-      return found;
-    },
-    { limitMs: 60_000, pauseMs: 5 },
-  );
-}
+jest.setTimeout(360_000);
 
 describe('a rollout whose fleet changes meanwhile', () => {
   it('goes on without a node that is deleted while it updates', async () => {
     await withFleet({ nodes: fleetNodes(4), durations: { prepareMs: 500 } }, async ({ fleet }) => {
-      const gone = await untilSomeNodeIs(fleet, 'StagedAndPerformedUpdate');
+      const gone = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
       await fleet.removeNode(gone);
       await fleet.untilAllRun(NEW);
       await eventually(() => expect(fleet.shadow(gone)).toBeUndefined());
@@ -31,7 +19,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
 
   it('takes in a node that joins', async () => {
     await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300 } }, async ({ fleet }) => {
-      await untilSomeNodeIs(fleet, 'RebootedIntoUpdate');
+      await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
       await fleet.addNode({ name: 'late-1', zone: 'zone-a' });
       await fleet.untilAllRun(NEW);
       expect(fleet.nodes.size).toBe(4);
@@ -40,7 +28,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
 
   it('lets go of a node that loses its label, and takes it up again when it has it back', async () => {
     await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 1_500 } }, async ({ fleet }) => {
-      const name = await untilSomeNodeIs(fleet, 'StagedAndPerformedUpdate');
+      const name = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
       await fleet.node(name).setManaged(false);
       await eventually(() => expect(fleet.shadow(name)).toBeUndefined(), { limitMs: 30_000 });
       await eventually(() => expect(fleet.kubelet.pids('brupop-agent', name)).toEqual([]));
@@ -52,7 +40,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
 
   it('is not disturbed by a helm upgrade that replaces every pod of the operator', async () => {
     await withFleet({ nodes: fleetNodes(4), durations: { prepareMs: 300, bootMs: 300 } }, async ({ fleet }) => {
-      await untilSomeNodeIs(fleet, 'RebootedIntoUpdate');
+      await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
       await fleet.operator.upgrade({ 'agent.updateCheckIntervalSeconds': 60, logLevel: 'debug' });
       await fleet.untilAllRun(NEW);
       await eventually(

@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(360_000);
 
 /** Long enough that two nodes that may overlap do. */
 const UNHURRIED = { prepareMs: 200, bootMs: 600 };
@@ -20,7 +20,7 @@ describe('a rollout', () => {
 
   it('finishes on two nodes, although all API servers come to run on the one that is left', async () => {
     await withFleet({ nodes: fleetNodes(2) }, async ({ fleet }) => {
-      await fleet.untilAllRun(NEW, 120_000);
+      await fleet.untilAllRun(NEW);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1]);
     });
   });

@@ -64,10 +64,6 @@ const cases: Cases = {
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
     'wait',
   ],
-  'reboot: what was drained before the activation is drained again before the reboot': [
-    { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0 } },
-    'drain',
-  ],
   'reboot: what a drain waits for is said': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
     'report StagedAndPerformedUpdate, Drain Processing',
