@@ -20,7 +20,15 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   metrics.watches(() => cluster.silences());
   const election = new LeaseElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
-  const controller = new Controller({ ...config, client, clock, log, cluster, metrics, isLeading });
+  const controller = new Controller({
+    ...config,
+    client: client.fenced(isLeading),
+    clock,
+    log,
+    cluster,
+    metrics,
+    isLeading,
+  });
   await serveHealth({
     host: config.healthHost,
     port: config.healthPort,

@@ -5,7 +5,7 @@ async function read(chunks: readonly Uint8Array[]): Promise<unknown[]> {
   async function* stream(): AsyncGenerator<Uint8Array> {
     yield* chunks;
   }
-  return Array.fromAsync(jsonLines(stream(), () => undefined));
+  return Array.fromAsync(jsonLines(stream()));
 }
 
 describe('newline-delimited JSON', () => {

@@ -2,11 +2,10 @@
 const MAX_LINE_CHARS = 8 * 1024 * 1024;
 
 /** Parses newline-delimited JSON as it comes. Throws when a line is no JSON or too long, or when the stream ends within a line. */
-export async function* jsonLines(chunks: AsyncIterable<Uint8Array>, onChunk: () => void): AsyncGenerator {
+export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
   const decoder = new TextDecoder();
   let rest = '';
   for await (const chunk of chunks) {
-    onChunk();
     const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
     rest = lines.pop() ?? '';
     if (rest.length > MAX_LINE_CHARS)

@@ -1,8 +1,9 @@
-import { Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { Clock } from './clock.ts';
 import { messageOf } from './errors.ts';
-import type { ClusterAccess, Credentials } from './kube-access.ts';
-import { readCredentials, readToken } from './kube-access.ts';
+import type { ClusterAccess } from './kube-access.ts';
+import { readCredentials } from './kube-access.ts';
+import { KubeConnection } from './kube-connection.ts';
 import { KubeError, errorFromAnswer } from './kube-error.ts';
 import type { Logger } from './log.ts';
 
@@ -10,13 +11,7 @@ export { KubeError } from './kube-error.ts';
 export { clusterAccess } from './kube-access.ts';
 export type { ClusterAccess } from './kube-access.ts';
 
-const MAX_CONNECTIONS = 256;
-const CONNECT_LIMIT_MS = 5_000;
 const REQUEST_LIMIT_MS = 10_000;
-/** A stream without a byte for so long is dead: the API server sends a bookmark about once a minute. */
-export const STREAM_SILENCE_LIMIT_MS = 100_000;
-/** After a failed connection, certificates are read again at most this often. */
-const RELOAD_INTERVAL_MS = 5_000;
 const UNAUTHORIZED = 401;
 
 export interface KubeRequest {
@@ -26,7 +21,7 @@ export interface KubeRequest {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** For the whole exchange; for a stream until its head. Default 10 s. */
+  /** For the whole exchange; for a stream until it begins or is refused. Default 10 s. */
   readonly timeoutMs?: number;
 }
 
@@ -42,40 +37,45 @@ export interface KubeClientOptions {
   readonly access: ClusterAccess;
 }
 
-type Answer = Awaited<ReturnType<Pool['request']>>;
+type Answer = Dispatcher.ResponseData;
 
 /** A thin client of the Kubernetes API on one pool of kept-alive connections. It retries nothing: callers know what is safe. */
 export class KubeClient {
   readonly #options: KubeClientOptions;
-  #credentials: Credentials;
-  #pool: Pool;
-  #reloadedAt = 0;
+  readonly #connection: KubeConnection;
+  readonly #mayWrite: (() => boolean) | undefined;
 
-  constructor(options: KubeClientOptions, credentials: Credentials) {
+  constructor(options: KubeClientOptions, connection: KubeConnection, mayWrite?: () => boolean) {
     this.#options = options;
-    this.#credentials = credentials;
-    this.#pool = createPool(credentials);
+    this.#connection = connection;
+    this.#mayWrite = mayWrite;
+  }
+
+  /**
+   * The same client for a writer that may lose its right to write: `mayWrite` is asked in the very instant in which a request other than GET
+   * goes out, after any wait for a token or a connection, so that a process that was frozen in between sends nothing. A request that is not
+   * sent fails with a KubeError with the reason `Fenced`.
+   */
+  fenced(mayWrite: () => boolean): KubeClient {
+    return new KubeClient(this.#options, this.#connection, mayWrite);
   }
 
   /** One call. Answers the parsed body. Throws KubeError; status 0 means that there was no answer. */
   async request<T>(request: KubeRequest): Promise<T> {
     return this.#limited(request, async (signal) => {
       const answer = await this.#send(request, signal);
-      const body = await answer.body.text();
-      if (answer.statusCode === UNAUTHORIZED) this.#reloadSoon();
-      if (answer.statusCode >= 300) throw errorFromAnswer(request, answer.statusCode, answer.headers, body);
-      return parse(request, body) as T;
+      if (answer.statusCode >= 300) throw await this.#refusal(request, answer);
+      return parse(request, await answer.body.text()) as T;
     });
   }
 
-  /** A call whose body is read as it comes. Only the reflector uses it. Throws KubeError as `request` does; a dead stream throws while it is read. */
+  /** A call whose body is read as it comes, for as long as it comes. Only the reflector uses it. Throws KubeError as `request` does. */
   async stream(request: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
-    const answer = await this.#send(request, request.signal, STREAM_SILENCE_LIMIT_MS).catch((error: unknown) => {
-      throw this.#unanswered(request, error);
+    return this.#limited(request, async (signal) => {
+      const answer = await this.#send(request, signal);
+      if (answer.statusCode >= 300) throw await this.#refusal(request, answer);
+      return answer.body;
     });
-    if (answer.statusCode < 300) return answer.body;
-    const body = await answer.body.text();
-    throw errorFromAnswer(request, answer.statusCode, answer.headers, body);
   }
 
   /** JSON merge patch. A `metadata.resourceVersion` in the body makes it fail with 409 when the object has changed since. */
@@ -96,7 +96,7 @@ export class KubeClient {
 
   /** Ends all connections, calls under way included. */
   async close(): Promise<void> {
-    await this.#pool.destroy();
+    await this.#connection.close();
   }
 
   async #limited<T>(request: KubeRequest, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -113,13 +113,14 @@ export class KubeClient {
     }
   }
 
-  async #send(request: KubeRequest, signal: AbortSignal | undefined, silenceLimitMs = 0): Promise<Answer> {
-    signal?.throwIfAborted();
-    const token = await readToken(this.#options.access, this.#credentials);
+  async #send(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    signal.throwIfAborted();
+    const token = await this.#connection.token();
     const body = request.body === undefined ? null : JSON.stringify(request.body);
-    return this.#pool.request({
+    return this.#dispatcher(request).request({
+      origin: new URL(this.#connection.server).origin,
       method: request.method,
-      path: pathAndQuery(this.#credentials.server, request),
+      path: pathAndQuery(this.#connection.server, request),
       headers: {
         accept: 'application/json, */*',
         'user-agent': this.#options.userAgent,
@@ -127,53 +128,51 @@ export class KubeClient {
         ...(body !== null && { 'content-type': request.contentType ?? 'application/json' }),
       },
       body,
-      signal: signal ?? null,
-      headersTimeout: request.timeoutMs ?? REQUEST_LIMIT_MS,
-      bodyTimeout: silenceLimitMs,
+      signal,
     });
+  }
+
+  #dispatcher(request: KubeRequest): Dispatcher {
+    const mayWrite = this.#mayWrite;
+    const { dispatcher } = this.#connection;
+    if (mayWrite === undefined || request.method === 'GET') return dispatcher;
+    return dispatcher.compose(
+      checkedBeforeStart(() => {
+        if (!mayWrite())
+          throw new KubeError(0, 'Fenced', `${request.method} ${request.path}: not sent: the right to write is lost`);
+      }),
+    );
+  }
+
+  async #refusal(request: KubeRequest, answer: Answer): Promise<KubeError> {
+    if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
+    return errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
   }
 
   #unanswered(request: KubeRequest, error: unknown): unknown {
     if (error instanceof KubeError) return error;
     if (request.signal?.aborted === true) return request.signal.reason;
-    this.#reloadSoon();
+    this.#connection.reloadSoon();
     const message = `${request.method} ${request.path}: no answer from the Kubernetes API: ${messageOf(error)}`;
     return new KubeError(0, 'Unreachable', message, { cause: error });
-  }
-
-  /** Certificates may have been replaced since they were read: read them again, in the background, and use them if they differ. */
-  #reloadSoon(): void {
-    const now = this.#options.clock.monotonic();
-    if (now - this.#reloadedAt < RELOAD_INTERVAL_MS) return;
-    this.#reloadedAt = now;
-    this.#reload().catch((error: unknown) => {
-      this.#options.log.warn('cannot read the credentials of the Kubernetes API again', { error: messageOf(error) });
-    });
-  }
-
-  async #reload(): Promise<void> {
-    const credentials = await readCredentials(this.#options.access);
-    if (JSON.stringify(credentials) === JSON.stringify(this.#credentials)) return;
-    const old = this.#pool;
-    this.#credentials = credentials;
-    this.#pool = createPool(credentials);
-    this.#options.log.info('the credentials of the Kubernetes API have changed', { server: credentials.server });
-    await old.destroy();
   }
 }
 
 /** Reads the credentials and makes a client. Throws ConfigError or a file error when there are none. */
 export async function createKubeClient(options: KubeClientOptions): Promise<KubeClient> {
-  return new KubeClient(options, await readCredentials(options.access));
+  return new KubeClient(options, new KubeConnection(options, await readCredentials(options.access)));
 }
 
-function createPool({ server, ca, cert, key }: Credentials): Pool {
-  return new Pool(new URL(server).origin, {
-    connections: MAX_CONNECTIONS,
-    pipelining: 1,
-    keepAliveTimeout: 30_000,
-    connect: { timeout: CONNECT_LIMIT_MS, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) },
-  });
+/** undici starts a request in the same synchronous step in which it writes it to a connection; what `check` throws there fails it unsent. */
+function checkedBeforeStart(check: () => void): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    const start = handler.onRequestStart?.bind(handler);
+    handler.onRequestStart = (controller, context) => {
+      check();
+      start?.(controller, context);
+    };
+    return dispatch(options, handler);
+  };
 }
 
 function pathAndQuery(server: string, { path, query = {} }: KubeRequest): string {

@@ -1,24 +1,12 @@
 import type { Clock } from './clock.ts';
-import { rfc3339Micro } from './clock.ts';
 import { messageOf } from './errors.ts';
 import type { KubeClient } from './kube.ts';
 import { hasStatus } from './kube-error.ts';
 import { groupPath } from './kube-paths.ts';
-import type { KubernetesObject } from './kubernetes-types.ts';
+import type { Lease, LeaseSpec } from './lease-record.ts';
+import { claim, heedMs, readLease, release, released } from './lease-record.ts';
 import type { Logger } from './log.ts';
 import { Reflector } from './reflector.ts';
-
-interface LeaseSpec {
-  readonly holderIdentity?: string;
-  readonly leaseDurationSeconds?: number;
-  readonly acquireTime?: string;
-  readonly renewTime?: string;
-  readonly leaseTransitions?: number;
-}
-
-interface Lease extends KubernetesObject {
-  readonly spec: LeaseSpec;
-}
 
 export interface LeaseElectionOptions {
   readonly client: KubeClient;
@@ -52,11 +40,16 @@ const RELEASE_LIMIT_MS = 2_000;
 export class LeaseElection {
   readonly #options: Required<LeaseElectionOptions>;
   readonly #leases: Reflector<Lease>;
-  /** As last seen, and when it was first seen so. */
+  /** As last seen; when it was first seen so; and until when, from then on, it is left alone. */
   #lease: Lease | undefined;
   #seenAt = 0;
+  #heedMs = 0;
+  /** The acquireTime of the latest claim, by which a Lease that we hold without knowing is told from one that only names us. */
+  #claimedAt: string | undefined;
+  /** As this leader last wrote or read it. */
   #held: Lease | undefined;
-  #renewedAt = 0;
+  /** Begin of the latest renewal that was answered. */
+  #renewedAt = -Infinity;
   #change: (() => void) | undefined;
 
   constructor(options: LeaseElectionOptions) {
@@ -64,7 +57,7 @@ export class LeaseElection {
     const { client, clock, log, namespace, name } = options;
     const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
     const query = { fieldSelector: `metadata.name=${name}` };
-    this.#leases = new Reflector({ client, clock, log, path, query, name: 'leases', slim: (raw) => raw as Lease });
+    this.#leases = new Reflector({ client, clock, log, path, query, name: 'leases', slim: readLease });
     this.#leases.subscribe(({ type, object }) => this.#observe(type === 'Deleted' ? undefined : object));
   }
 
@@ -79,9 +72,7 @@ export class LeaseElection {
    * after the process was frozen.
    */
   isLeading(): boolean {
-    return (
-      this.#held !== undefined && this.#options.clock.monotonic() - this.#renewedAt < this.#options.renewDeadlineMs
-    );
+    return this.#options.clock.monotonic() - this.#renewedAt < this.#options.renewDeadlineMs;
   }
 
   /**
@@ -106,8 +97,12 @@ export class LeaseElection {
   }
 
   #observe(lease: Lease | undefined): void {
-    if (lease?.metadata.resourceVersion === this.#lease?.metadata.resourceVersion) return;
+    const was = this.#lease;
+    if (lease?.metadata.resourceVersion === was?.metadata.resourceVersion) return;
+    const { identity, leaseDurationMs } = this.#options;
+    this.#heedMs = heedMs({ lease, was, identity, leaseDurationMs, claimedAt: this.#claimedAt });
     this.#lease = lease;
+    if (this.holder !== undefined && this.holder !== identity) this.#claimedAt = undefined;
     this.#seenAt = this.#options.clock.monotonic();
     this.#change?.();
   }
@@ -118,20 +113,15 @@ export class LeaseElection {
   }
 
   /** Milliseconds until the Lease may be taken; 0 = now. */
-  #takableInMs(lease: Lease): number {
-    const { holderIdentity = '', leaseDurationSeconds } = lease.spec;
-    if (holderIdentity === '' || holderIdentity === this.#options.identity) return 0;
-    const duration = (leaseDurationSeconds ?? this.#options.leaseDurationMs / 1000) * 1000;
-    return Math.max(0, this.#seenAt + duration - this.#options.clock.monotonic());
+  #takableInMs(): number {
+    return Math.max(0, this.#seenAt + this.#heedMs - this.#options.clock.monotonic());
   }
 
   async #tryAcquire(signal: AbortSignal): Promise<boolean> {
-    const lease = this.#lease;
-    if (lease !== undefined && this.#takableInMs(lease) > 0) return false;
+    if (this.#takableInMs() > 0) return false;
     const startedAt = this.#options.clock.monotonic();
     try {
-      this.#held =
-        lease === undefined ? await this.#create(signal) : await this.#update(lease, this.#claim(lease), signal);
+      this.#held = await this.#write(this.#lease, this.#claim(this.#lease), signal);
     } catch (error) {
       if (!hasStatus(error, 409)) throw error;
       // Another candidate was faster, or the watch is behind.
@@ -143,47 +133,29 @@ export class LeaseElection {
   }
 
   #claim(lease?: Lease): LeaseSpec {
-    const now = rfc3339Micro(this.#options.clock.now());
-    const { identity, leaseDurationMs } = this.#options;
-    const same = lease?.spec.holderIdentity === identity;
-    return {
-      holderIdentity: identity,
-      leaseDurationSeconds: Math.round(leaseDurationMs / 1000),
-      acquireTime: same ? (lease.spec.acquireTime ?? now) : now,
-      renewTime: now,
-      leaseTransitions: (lease?.spec.leaseTransitions ?? 0) + (same || lease === undefined ? 0 : 1),
-    };
+    const { clock, identity, leaseDurationMs } = this.#options;
+    const spec = claim({ lease, identity, leaseDurationMs, acquireTime: this.#claimedAt, now: clock.now() });
+    this.#claimedAt = spec.acquireTime;
+    return spec;
   }
 
-  #create(signal: AbortSignal): Promise<Lease> {
-    const { client, namespace, name } = this.#options;
-    const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
-    const body = {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      metadata: { name, namespace },
-      spec: this.#claim(),
-    };
-    return client.request({ method: 'POST', path, body, signal, timeoutMs: this.#options.retryPeriodMs * 2 });
-  }
-
-  #update(
-    lease: Lease,
+  /** Creates the Lease, or updates the one that was read: only if it is still the same, and nothing but its spec. */
+  async #write(
+    lease: Lease | undefined,
     spec: LeaseSpec,
     signal: AbortSignal | undefined,
     timeoutMs = this.#options.retryPeriodMs * 2,
   ): Promise<Lease> {
-    const { namespace, name } = this.#options;
-    const { resourceVersion, uid } = lease.metadata;
-    const metadata = { name, namespace, resourceVersion, uid };
+    const { client, namespace, name } = this.#options;
+    const metadata = lease?.metadata ?? { name, namespace };
     const body = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec };
-    return this.#options.client.request({
-      method: 'PUT',
-      path: this.#path,
-      body,
-      timeoutMs,
-      ...(signal && { signal }),
-    });
+    const common = { body, timeoutMs, ...(signal && { signal }) };
+    const leases = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
+    return readLease(
+      lease === undefined
+        ? await client.request({ method: 'POST', path: leases, ...common })
+        : await client.request({ method: 'PUT', path: this.#path, ...common }),
+    );
   }
 
   async #leadUntilLost(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<void> {
@@ -205,7 +177,7 @@ export class LeaseElection {
   }
 
   async #renewUntilLost(leading: AbortController): Promise<void> {
-    const { clock, log, retryPeriodMs, renewDeadlineMs } = this.#options;
+    const { log, retryPeriodMs, renewDeadlineMs } = this.#options;
     while (!leading.signal.aborted) {
       await this.#pause(retryPeriodMs, leading.signal);
       if (leading.signal.aborted) return;
@@ -213,64 +185,88 @@ export class LeaseElection {
         leading.abort(new LeadershipLost(`the Lease could not be renewed for ${renewDeadlineMs} ms`));
         return;
       }
-      const left = this.#renewedAt + renewDeadlineMs - clock.monotonic();
-      await this.#renew(leading, left).catch((error: unknown) => {
+      await this.#renew(leading).catch((error: unknown) => {
         if (!leading.signal.aborted) log.warn('the Lease was not renewed', { error: messageOf(error) });
       });
     }
   }
 
-  async #renew(leading: AbortController, leftMs: number): Promise<void> {
-    const held = this.#held;
-    if (held === undefined) return;
-    const startedAt = this.#options.clock.monotonic();
-    const limit = Math.max(1, Math.min(leftMs, this.#options.retryPeriodMs * 2));
+  async #renew(leading: AbortController): Promise<void> {
     try {
-      this.#held = await this.#update(held, this.#claim(held), leading.signal, limit);
-      this.#renewedAt = startedAt;
+      await this.#renewOnce(leading.signal);
     } catch (error) {
       if (!hasStatus(error, 409) && !hasStatus(error, 404)) throw error;
-      await this.#reread(leading);
+      if (await this.#reread(leading)) await this.#renewOnce(leading.signal);
     }
   }
 
-  /** The Lease is not as we wrote it: somebody has taken it, or only touched it. */
-  async #reread(leading: AbortController): Promise<void> {
+  async #renewOnce(signal: AbortSignal): Promise<void> {
+    const { clock, renewDeadlineMs, retryPeriodMs } = this.#options;
+    const startedAt = clock.monotonic();
+    const left = this.#renewedAt + renewDeadlineMs - startedAt;
+    const limit = Math.max(1, Math.min(left, retryPeriodMs * 2));
+    this.#held = await this.#write(this.#held, this.#claim(this.#held), signal, limit);
+    this.#renewedAt = startedAt;
+  }
+
+  /**
+   * The Lease is not as we wrote it. When somebody has taken it the lead is lost. When it was only touched, emptied or deleted, or an answer
+   * was lost, it is still ours, because candidates leave such a Lease alone for longer than our claim is good. Answers whether it is.
+   */
+  async #reread(leading: AbortController): Promise<boolean> {
     const lease = await this.#read(leading.signal);
-    if (lease?.spec.holderIdentity === this.#options.identity) {
-      this.#held = lease;
-      return;
-    }
-    this.#held = undefined;
-    leading.abort(new LeadershipLost(`the Lease is held by ${lease?.spec.holderIdentity ?? 'nobody'}`));
+    const holder = lease?.spec.holderIdentity ?? '';
+    this.#held = lease;
+    if (holder === this.#options.identity || (holder === '' && !released(lease))) return true;
+    this.#renewedAt = -Infinity;
+    leading.abort(new LeadershipLost(`the Lease is held by ${holder === '' ? 'nobody' : holder}`));
+    return false;
   }
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
     const request = { method: 'GET', path: this.#path, timeoutMs: this.#options.retryPeriodMs * 2, signal } as const;
-    return this.#options.client.request<Lease>(request).catch((error: unknown) => {
+    try {
+      return readLease(await this.#options.client.request(request));
+    } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw error;
-    });
+    }
   }
 
   async #release(): Promise<void> {
-    const held = this.#held;
+    const { clock, log } = this.#options;
     const mayRelease = this.isLeading();
-    this.#held = undefined;
-    if (held === undefined || !mayRelease) return;
-    const spec = { ...this.#claim(held), holderIdentity: '', leaseDurationSeconds: 1 };
-    await this.#update(held, spec, undefined, RELEASE_LIMIT_MS).catch((error: unknown) => {
-      this.#options.log.warn('the Lease was not released', { error: messageOf(error) });
+    this.#renewedAt = -Infinity;
+    if (!mayRelease || this.#held === undefined) return;
+    const limit = new AbortController();
+    const cancel = clock.after(RELEASE_LIMIT_MS, () =>
+      limit.abort(new Error(`no answer within ${RELEASE_LIMIT_MS} ms`)),
+    );
+    await this.#giveBack(this.#held, limit.signal).catch((error: unknown) => {
+      log.warn('the Lease was not released', { error: messageOf(error) });
     });
+    cancel();
+  }
+
+  async #giveBack(held: Lease, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#write(held, release(this.#claim(held)), signal);
+    } catch (error) {
+      if (!hasStatus(error, 409)) throw error;
+      // A renewal that was cut off by the stop has been done after all.
+      const lease = await this.#read(signal);
+      if (lease?.spec.holderIdentity !== this.#options.identity) return;
+      await this.#write(lease, release(this.#claim(lease)), signal);
+    } finally {
+      this.#claimedAt = undefined;
+    }
   }
 
   /** Until the Lease changes or, by the time of its latest change, has run out. */
   async #untilFree(signal: AbortSignal): Promise<void> {
-    const lease = this.#lease;
-    if (lease === undefined) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#change = resolve;
-    const wait = this.#takableInMs(lease);
+    const wait = this.#takableInMs();
     const cancel = this.#options.clock.after(wait + 200 * Math.random(), resolve);
     if (signal.aborted) resolve();
     await promise;

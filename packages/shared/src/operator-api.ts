@@ -105,14 +105,14 @@ export interface RestoreResult {
 }
 
 export const API_ERROR_CODES = [
-  'BadRequest', // 400: malformed path, header or body
+  'BadRequest', // 400: malformed path, header or body; 408: not sent in time
   'Unauthenticated', // 401: no token, or one that is not valid
   'Forbidden', // 403: valid token, but another service account, pod or node
   'NotFound', // 404: no such path, or the Node or the shadow does not exist
   'SpecChanged', // 409: the shadow is another one or has another generation: read the stream again
   'SpecForbids', // 409: the shadow's spec does not call for this
   'Conflict', // 409: changed at the same time by somebody else: repeat
-  'TooLarge', // 413: body over the limit
+  'TooLarge', // 413: body over the limit; 431: headers over the limit
   'ReplicaOnSameNode', // 421: this replica runs on the node to drain: repeat on a new connection
   'TooManyRequests', // 429: over the rate of the node
   'Unavailable', // 503: not ready, shutting down, or the Kubernetes API is out of reach: repeat

@@ -9,6 +9,8 @@ import type { KubernetesObject } from './kubernetes-types.ts';
 import type { Logger } from './log.ts';
 import { Store } from './store.ts';
 import type { Listener } from './store.ts';
+import type { ListPage, WatchEvent } from './watch-protocol.ts';
+import { readEvent, readPage } from './watch-protocol.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 
@@ -23,16 +25,8 @@ export interface ReflectorOptions<T extends KubernetesObject> {
   readonly log: Logger;
   /** For log lines. */
   readonly name: string;
-}
-
-interface List {
-  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
-  readonly items: readonly unknown[];
-}
-
-interface WatchEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
-  readonly object: KubernetesObject & { readonly code?: number; readonly reason?: string; readonly message?: string };
+  /** A watch without a whole event for so long is given up, milliseconds. Default 100 s: the API server sends a bookmark about once a minute. */
+  readonly silenceLimitMs?: number;
 }
 
 const PAGE_SIZE = '500';
@@ -43,8 +37,11 @@ const WATCH_SECONDS = 300;
 const RETRY = { baseMs: 200, capMs: 30_000 };
 /** A server that asks for more patience than that is not obeyed: a cache must not stand still for hours. */
 const LONGEST_ASKED_MS = 300_000;
-/** A watch that lived so long was a good one. */
-const GOOD_WATCH_MS = 5_000;
+const SILENCE_LIMIT_MS = 100_000;
+/** As client-go: a watch that ends sooner has failed. */
+const GOOD_WATCH_MS = 1_000;
+/** As client-go: lists are expensive for the API server, so only so long without the need for one begins their backoff anew. */
+const RELIST_RESET_MS = 120_000;
 const GONE = 410;
 
 /** Keeps a collection of the Kubernetes API in memory: list, then watch, for ever. The only place that opens a watch. */
@@ -52,10 +49,13 @@ export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #store = new Store<T>();
   readonly #retry: Backoff = backoff(RETRY);
+  readonly #relistRetry: Backoff = backoff(RETRY);
   #resourceVersion: string | undefined;
   #synced = false;
   readonly #syncWaiters = new Set<() => void>();
   #heardAt: number;
+  /** A watch was opened and has brought nothing whole yet. */
+  #openedUnheard = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -67,7 +67,7 @@ export class Reflector<T extends KubernetesObject> {
     return this.#synced;
   }
 
-  /** Milliseconds since the API server was last heard on the list or watch. */
+  /** Milliseconds since the API server last sent a page of the list or a whole event of the watch, or let a watch in: how old the view may be. */
   silentForMs(): number {
     return this.#options.clock.monotonic() - this.#heardAt;
   }
@@ -112,8 +112,9 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    if (hasStatus(error, GONE)) this.#resourceVersion = undefined;
-    const delay = retryDelayMs(error, this.#retry.next());
+    const gone = hasStatus(error, GONE);
+    if (gone) this.#resourceVersion = undefined;
+    const delay = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next());
     const { log, clock, name } = this.#options;
     log.warn('watch broke and is opened again', { resource: name, error: messageOf(error), retryInMs: delay });
     await clock.sleep(delay, signal).catch(() => undefined);
@@ -132,28 +133,56 @@ export class Reflector<T extends KubernetesObject> {
     let token: string | undefined;
     let resourceVersion: string;
     do {
-      const page: List = await this.#options.client.request<List>({
-        method: 'GET',
-        path: this.#options.path,
-        query: { ...this.#options.query, limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) },
-        timeoutMs: LIST_LIMIT_MS,
-        signal,
-      });
+      const page: ListPage = readPage(await this.#page(token, signal));
       this.#heard();
-      for (const raw of page.items) this.#slim(raw, (object) => items.push(object));
-      resourceVersion = page.metadata.resourceVersion;
-      token = page.metadata.continue;
-    } while (token !== undefined && token !== '');
+      for (const raw of page.items) {
+        const object = this.#slim(raw);
+        if (object !== undefined) items.push(object);
+      }
+      resourceVersion = page.resourceVersion;
+      token = page.next;
+    } while (token !== undefined);
     return { items, resourceVersion };
+  }
+
+  #page(token: string | undefined, signal: AbortSignal): Promise<unknown> {
+    const { client, path, query } = this.#options;
+    return client.request({
+      method: 'GET',
+      path,
+      query: { ...query, limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) },
+      timeoutMs: LIST_LIMIT_MS,
+      signal,
+    });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const openedAt = this.#options.clock.monotonic();
-    const stream = await this.#options.client.stream({
+    const silence = new AbortController();
+    const cancel = this.#abortWhenSilent(openedAt, silence);
+    try {
+      const stream = await this.#openWatch(resourceVersion, AbortSignal.any([signal, silence.signal]));
+      this.#opened();
+      for await (const line of jsonLines(stream)) {
+        this.#apply(readEvent(line));
+        this.#heard();
+      }
+    } finally {
+      cancel();
+      this.#endedAfter(this.#options.clock.monotonic() - openedAt);
+    }
+    if (signal.aborted) return;
+    if (this.#options.clock.monotonic() - openedAt < GOOD_WATCH_MS)
+      throw new Error('the watch ended right after it was opened');
+  }
+
+  #openWatch(resourceVersion: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const { client, path, query } = this.#options;
+    return client.stream({
       method: 'GET',
-      path: this.#options.path,
+      path,
       query: {
-        ...this.#options.query,
+        ...query,
         watch: 'true',
         allowWatchBookmarks: 'true',
         resourceVersion,
@@ -161,44 +190,61 @@ export class Reflector<T extends KubernetesObject> {
       },
       signal,
     });
-    this.#heard();
-    for await (const event of jsonLines(stream, () => this.#heard())) this.#apply(event as WatchEvent);
-    if (signal.aborted) return;
-    if (this.#options.clock.monotonic() - openedAt < GOOD_WATCH_MS)
-      throw new Error('the watch ended right after it was opened');
-    this.#retry.reset();
+  }
+
+  /** Ends a watch through which nothing whole has come for the limit, however many bytes have. The returned function ends that. */
+  #abortWhenSilent(openedAt: number, watch: AbortController): () => void {
+    const { clock, silenceLimitMs = SILENCE_LIMIT_MS } = this.#options;
+    let cancel: (() => void) | undefined;
+    const check = (): void => {
+      const left = Math.max(openedAt, this.#heardAt) + silenceLimitMs - clock.monotonic();
+      if (left > 0) cancel = clock.after(left, check);
+      else watch.abort(new Error(`the watch was silent for ${silenceLimitMs} ms`));
+    };
+    check();
+    return () => cancel?.();
+  }
+
+  #endedAfter(livedMs: number): void {
+    if (livedMs >= GOOD_WATCH_MS) this.#retry.reset();
+    if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
   }
 
   #apply({ type, object }: WatchEvent): void {
-    if (type === 'ERROR') {
-      throw new KubeError(
-        object.code ?? 0,
-        object.reason ?? 'Unknown',
-        `the watch reported: ${object.message ?? 'an error'}`,
-      );
-    }
     if (type === 'DELETED') this.#store.remove(object);
-    else if (type !== 'BOOKMARK') this.#slim(object, (slim) => this.#store.set(slim));
+    else if (type !== 'BOOKMARK') this.#put(object);
     this.#resourceVersion = object.metadata.resourceVersion;
-    this.#retry.reset();
   }
 
-  #slim(raw: unknown, keep: (object: T) => void): void {
-    let object: T;
+  /** What cannot be read is left out, as it is of a list: its former state is no longer true. */
+  #put(raw: KubernetesObject): void {
+    const object = this.#slim(raw);
+    if (object === undefined) this.#store.remove(raw);
+    else this.#store.set(object);
+  }
+
+  #slim(raw: unknown): T | undefined {
     try {
-      object = this.#options.slim(raw);
+      return this.#options.slim(raw);
     } catch (error) {
       this.#options.log.error('an object cannot be read and is left out', {
         resource: this.#options.name,
         error: messageOf(error),
       });
-      return;
+      return undefined;
     }
-    keep(object);
   }
 
   #heard(): void {
     this.#heardAt = this.#options.clock.monotonic();
+    this.#openedUnheard = false;
+  }
+
+  /** A watch that is let in shows a live server, but not twice: one that lets watches in and then sends nothing must not look alive. */
+  #opened(): void {
+    if (this.#openedUnheard) return;
+    this.#heard();
+    this.#openedUnheard = true;
   }
 }
 

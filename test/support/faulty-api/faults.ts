@@ -1,0 +1,89 @@
+/** As the API server's audit log names them. */
+export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
+
+/** One request that has reached the proxy. */
+export interface SeenRequest {
+  readonly verb: Verb;
+  /** Without its query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly userAgent: string;
+  /** On the monotonic clock, milliseconds. */
+  readonly atMs: number;
+}
+
+/** Which requests; all of them when empty. */
+export interface Match {
+  readonly verbs?: readonly Verb[];
+  readonly path?: RegExp;
+}
+
+/**
+ * What is answered instead of what the API server says.
+ * - `status`: an error of the API, with `Retry-After` where that is given; the API server never hears of the request
+ * - `error-event`: a watch with an ERROR event of that status
+ * - `malformed`: a body that is no JSON; in a watch a line that is none
+ * - `truncated`: half of the body, or half an event; then the end, `clean` as if that were all, or else a cut connection
+ * - `drip`: the API server's answer, one byte at a time
+ * - `silent`: nothing, for ever; the API server never hears of the request
+ * - `mute`: the head of the API server's answer, then nothing for ever
+ * - `lost`: nothing, for ever, although the API server has done what was asked
+ * - `reset`: the connection ends
+ */
+export type Answer =
+  | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
+  | { readonly kind: 'error-event'; readonly status: number }
+  | { readonly kind: 'malformed' | 'silent' | 'mute' | 'lost' | 'reset' }
+  | { readonly kind: 'truncated'; readonly clean: boolean }
+  | { readonly kind: 'drip'; readonly everyMs: number };
+
+export interface Fault {
+  readonly match?: Match;
+  readonly answer: Answer;
+  /** How many requests get it; default: all until `clear`. */
+  readonly times?: number;
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  403: 'Forbidden',
+  410: 'Expired',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+  503: 'ServiceUnavailable',
+};
+
+/** metav1.Status, as the API server would send it. */
+export function statusBody(code: number, retryAfterSeconds?: number): string {
+  const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } };
+  const message = `the test answers ${code}`;
+  return JSON.stringify({
+    kind: 'Status',
+    apiVersion: 'v1',
+    status: 'Failure',
+    message,
+    reason: REASONS[code],
+    ...details,
+    code,
+  });
+}
+
+export function matches({ verbs, path }: Match, request: SeenRequest): boolean {
+  return (verbs?.includes(request.verb) ?? true) && (path?.test(request.path) ?? true);
+}
+
+/** A request as the API server would name it. */
+export function seen(method: string, url: string, userAgent: string): SeenRequest {
+  const { pathname, searchParams } = new URL(url, 'https://proxy');
+  const verb = method === 'GET' ? readVerb(pathname, searchParams) : WRITES[method];
+  return { verb: verb ?? 'get', path: pathname, query: searchParams, userAgent, atMs: performance.now() };
+}
+
+const WRITES: Readonly<Record<string, Verb>> = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' };
+
+function readVerb(path: string, query: URLSearchParams): Verb {
+  if (query.get('watch') === 'true') return 'watch';
+  const [, rest] = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(.+)$/u.exec(path) ?? [];
+  const parts = rest?.split('/') ?? [];
+  const resource = parts[0] === 'namespaces' && parts.length > 2 ? parts.slice(2) : parts;
+  return resource.length === 1 ? 'list' : 'get';
+}

@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { Agent, createServer, request as httpsRequest } from 'node:https';
+import type { Server } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream';
+
+import type { ServingCertificate } from '../certificates.ts';
+import { makeServingCertificate } from '../certificates.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { TcpForwarder } from '../kubelet/tcp-forwarder.ts';
+import { Exchange } from './exchange.ts';
+import type { Answer, Fault, Match, SeenRequest, Verb } from './faults.ts';
+import { matches, seen } from './faults.ts';
+
+/**
+ * A way to a real kube-apiserver on which what it answers can be replaced: a proxy on loopback that ends TLS with a certificate of its own and
+ * passes tokens on. Connections as a whole are cut with `wire`.
+ */
+export class FaultyApi {
+  readonly wire: TcpForwarder;
+  readonly #server: Server;
+  readonly #target: Pick<Connection, 'url'>;
+  readonly #agent: Agent;
+  #certificate: ServingCertificate;
+  readonly #faults: { fault: Fault; left: number }[] = [];
+  readonly #requests: SeenRequest[] = [];
+  readonly #open = new Set<Exchange>();
+
+  private constructor(
+    target: Pick<Connection, 'url' | 'ca'>,
+    server: Server,
+    wire: TcpForwarder,
+    certificate: ServingCertificate,
+  ) {
+    this.#target = target;
+    this.#agent = new Agent({ keepAlive: true, ca: target.ca });
+    this.#server = server;
+    this.wire = wire;
+    this.#certificate = certificate;
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response));
+    server.on('tlsClientError', () => undefined);
+  }
+
+  static async start(target: Pick<Connection, 'url' | 'ca'>): Promise<FaultyApi> {
+    const certificate = newCertificate();
+    const server = createServer({ ...certificate, keepAliveTimeout: 60_000, requestTimeout: 0 });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const wire = await TcpForwarder.start(() => ({ host: '127.0.0.1', port }));
+    return new FaultyApi(target, server, wire, certificate);
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${this.wire.address.port}`;
+  }
+
+  /** PEM text of the authority that clients must trust. */
+  get ca(): string {
+    return this.#certificate.caCert;
+  }
+
+  /** What has come so far, in order. */
+  get requests(): readonly SeenRequest[] {
+    return this.#requests;
+  }
+
+  count(verb: Verb, path?: RegExp): number {
+    return this.#requests.filter((request) => matches({ verbs: [verb], ...(path && { path }) }, request)).length;
+  }
+
+  /** Adds a fault for requests from now on. Of several that match, the one set first is answered. */
+  set(fault: Fault): void {
+    this.#faults.push({ fault, left: fault.times ?? Infinity });
+  }
+
+  /** Ends all faults; what was spoilt stays so. */
+  clear(): void {
+    this.#faults.length = 0;
+  }
+
+  /** Goes on with `answer` in the middle of the watches that are open, and tells how many there were. */
+  interrupt(answer: Answer, match: Match = {}): number {
+    const open = [...this.#open].filter(({ request }) => request.verb === 'watch' && matches(match, request));
+    for (const exchange of open) exchange.interrupt(answer);
+    return open.length;
+  }
+
+  /** Shows a certificate of another authority to new connections. */
+  replaceCertificate(): void {
+    this.#certificate = newCertificate();
+    this.#server.setSecureContext(this.#certificate);
+  }
+
+  async stop(): Promise<void> {
+    await this.wire.stop();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    this.#agent.destroy();
+    await once(this.#server, 'close');
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const named = seen(request.method ?? 'GET', request.url ?? '/', request.headers['user-agent'] ?? '');
+    this.#requests.push(named);
+    const exchange = new Exchange(named, response, () => this.#ask(request, response));
+    this.#open.add(exchange);
+    response.once('close', () => this.#open.delete(exchange));
+    await exchange.answer(this.#answerFor(named)).catch(() => response.destroy());
+  }
+
+  #answerFor(request: SeenRequest): Answer | undefined {
+    const found = this.#faults.find(({ fault, left }) => left > 0 && matches(fault.match ?? {}, request));
+    if (found === undefined) return undefined;
+    found.left -= 1;
+    return found.fault.answer;
+  }
+
+  #ask(request: IncomingMessage, response: ServerResponse): Promise<IncomingMessage> {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const { method, headers, url } = request;
+    const onward = httpsRequest(`${this.#target.url}${url}`, {
+      method: method ?? 'GET',
+      headers: { ...headers, host: new URL(this.#target.url).host },
+      agent: this.#agent,
+    });
+    onward.once('response', resolve);
+    pipeline(request, onward, (error) => error && reject(error));
+    response.once('close', () => response.writableFinished || onward.destroy(new Error('the client has gone')));
+    onward.once('error', reject);
+    return promise;
+  }
+}
+
+function newCertificate(): ServingCertificate {
+  return makeServingCertificate({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] });
+}
