@@ -17,6 +17,7 @@ import type { AgentPod } from './auth/agent-pods.ts';
 import { Authenticator } from './auth/authenticator.ts';
 import { SigningKeys, fetchKeys } from './auth/keys.ts';
 import { reviewToken } from './auth/token-review.ts';
+import { answerUnreadable } from './client-error.ts';
 import type { Config } from './config.ts';
 import type { ConnectionLimits, RefusedFor } from './connections.ts';
 import { Drainer } from './drain/drain.ts';
@@ -46,7 +47,7 @@ export interface ApiserverOptions {
 const KEYS_RETRY = { baseMs: 250, capMs: 10_000 };
 /** Calls of one node: an agent makes a few per minute, some more around an update. */
 const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
-/** Refused tokens per address. Many agents may share one behind address translation, but those are not refused. */
+/** Refused tokens per address that are logged and told why. */
 const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
 
 /** Serves agents until `signal` aborts, then ends streams, lets calls finish and resolves within some seconds. */
@@ -66,6 +67,7 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
   const ready = (): string | undefined => notReady(watches, keys, signal);
   const listener = createParts({ options, metrics, caches, keys, hub, ready });
   const server = createHttpsServer({ listener, certificate, limits: limitsOf(config, metrics) });
+  answerUnreadable(server, metrics, log);
   hub.run(signal);
   const port = await listen(server, config.host, config.listenPort);
   const live = (): string | undefined => notLive(server, hub);

@@ -7,7 +7,7 @@ import { CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/shared/operator-api'
 import type { AgentAction } from '@brupop/shared/operator-api';
 
 import type { Authenticator } from './auth/authenticator.ts';
-import { localsOf, withinLimit } from './calls.ts';
+import { inTime, localsOf, withinLimit } from './calls.ts';
 import type { Call } from './calls.ts';
 import { errorHandler, notFound } from './error-handler.ts';
 import { Failure } from './failure.ts';
@@ -35,6 +35,8 @@ const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])
 const MAX_NODE_NAME = 253;
 /** Ours ends before the agent's own limit does, so that it gets to know why. */
 const CALL_MS = CALL_LIMIT_MS - 2_000;
+/** So long a caller waits for the Kubernetes API to tell who it is; the time counts towards the limit of its call. */
+const AUTHENTICATION_MS = 10_000;
 const DRAIN_MS = DRAIN_PASS_LIMIT_MS + 10_000;
 
 /** The HTTP side of the contract in `operator-api`. */
@@ -100,6 +102,7 @@ function name(action: AgentAction): RequestHandler {
 function measure({ metrics, clock }: AppOptions): RequestHandler {
   return (_request, response, next) => {
     const started = clock.monotonic();
+    localsOf(response).started = started;
     response.once('close', () => {
       const { route = 'other' } = localsOf(response);
       metrics.requests.inc({ route, code: response.headersSent ? String(response.statusCode) : '0' });
@@ -117,25 +120,36 @@ function requireReady({ ready, stop }: AppOptions): RequestHandler {
   };
 }
 
-function authenticate({ authenticator, rate }: AppOptions): RequestHandler {
+function authenticate({ authenticator, rate, clock }: AppOptions): RequestHandler {
   return async (request: Request, response: Response, next: NextFunction) => {
     const node = String(request.params['node']);
     if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
       throw new Failure('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
-    const { authorization } = request.headers;
+    const authorization = authorizationOf(request);
     const address = request.socket.remoteAddress ?? '';
-    localsOf(response).identity = await authenticator.authenticate({ authorization, address, node });
+    const identity = authenticator.authenticate({ authorization, address, node });
+    localsOf(response).identity = await inTime(identity, clock, AUTHENTICATION_MS);
     if (!rate.take(node)) throw new Failure('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
     next();
   };
 }
 
+/** Throws Failure `BadRequest` when there are two (RFC 6750, 3.1): who reads the other one would see another caller. */
+function authorizationOf({ headersDistinct }: Request): string | undefined {
+  const [authorization, ...more] = headersDistinct['authorization'] ?? [];
+  if (more.length === 0) return authorization;
+  throw new Failure('BadRequest', `Authorization: expected one such header, found ${more.length + 1}`);
+}
+
 function handle(options: AppOptions, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler {
   const { clock, stop } = options;
   return async (request: Request, response: Response) => {
-    const { identity } = localsOf(response);
+    const { identity, started = 0 } = localsOf(response);
     if (identity === undefined) throw new Failure('Unauthenticated', 'no identity');
     const body: unknown = request.body;
-    await withinLimit({ response, clock, stop, limitMs }, (signal) => work({ identity, body, signal, response }));
+    const leftMs = limitMs - (clock.monotonic() - started);
+    await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
+      work({ identity, body, signal, response }),
+    );
   };
 }

@@ -74,6 +74,14 @@ describe('a status report', () => {
     expect(() => readStatusReport(body)).toThrow('body.__proto__: expected no such field');
   });
 
+  it.each([
+    ['lists', '['.repeat(30_000) + ']'.repeat(30_000)],
+    ['objects', '{"a":'.repeat(10_000) + '0' + '}'.repeat(10_000)],
+  ])('is refused for thousands of %s in each other, without a look inside', (_what, text) => {
+    const bootID: unknown = JSON.parse(text);
+    expect(caught(() => readStatusReport(report({ bootID })))).toMatchObject({ code: 'BadRequest' });
+  });
+
   it('shows only the beginning of what was found', () => {
     const read = (): unknown => readStatusReport(report({ current_state: 'x'.repeat(10_000) }));
     expect(read).toThrow(/^.{0,300}$/s);

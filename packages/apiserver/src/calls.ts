@@ -19,11 +19,26 @@ export interface Call {
 export interface Locals {
   /** For metrics. */
   route?: string;
+  /** When the call came, monotonic milliseconds. */
+  started?: number;
   identity?: Identity;
 }
 
 export function localsOf(response: Response): Locals {
   return response.locals as Locals;
+}
+
+/** What `work` comes to. Throws Failure `Unavailable` when that takes longer; `work` goes on then, for the next call to find. */
+export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const cancel = clock.after(limitMs, () =>
+    late.reject(new Failure('Unavailable', `no word on the token within ${limitMs} ms; repeat`)),
+  );
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    cancel();
+  }
 }
 
 /** Runs `work` with a signal that aborts `limitMs` from now, when the agent goes away, or with `stop`. */

@@ -50,7 +50,7 @@ export class Routes {
   /** PUT shadow/status */
   async status({ identity, body, signal, response }: Call): Promise<void> {
     const report = readStatusReport(body);
-    const shadow = await this.#options.shadows.writeStatus(identity.node, report, signal);
+    const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
     response.json(agentShadow(shadow));
   }
 

@@ -7,9 +7,16 @@ const shown = 80;
 
 /** Refuses a value. */
 export function invalid(field: string, expected: string, found: unknown): Failure {
-  const text = found === undefined ? 'nothing' : JSON.stringify(found);
-  const cut = text.length > shown ? `${text.slice(0, shown)}…` : text;
-  return new Failure('BadRequest', `${field}: expected ${expected}, found ${cut}`);
+  return new Failure('BadRequest', `${field}: expected ${expected}, found ${show(found)}`);
+}
+
+/** Says what a value is without a look inside, which may be nested thousands of levels deep. */
+function show(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  const text = JSON.stringify(value);
+  return text.length > shown ? `${text.slice(0, shown)}…` : text;
 }
 
 /** A text of 1 to `max` characters that matches `pattern`; `expected` says so in words. */

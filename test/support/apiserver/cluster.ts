@@ -94,8 +94,12 @@ export async function createAgent(
 }
 
 /** An agent's pod on a node. */
-export async function createAgentPod(cluster: Connection, namespace: string, node: string): Promise<Agent> {
-  const pod = uniqueName('brupop-agent');
+export async function createAgentPod(
+  cluster: Connection,
+  namespace: string,
+  node: string,
+  pod = uniqueName('brupop-agent'),
+): Promise<Agent> {
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const { metadata } = await cluster.api.create<{ metadata: { uid: string } }>(path, {
     metadata: { name: pod, labels: { 'brupop.bottlerocket.aws/component': 'brupop-agent' } },

@@ -86,7 +86,8 @@ export async function startApiserver(
   }
 }
 
-async function untilReady(healthPort: number): Promise<void> {
+/** Waits until /readyz says so. */
+export async function untilReady(healthPort: number): Promise<void> {
   await eventually(
     async () => {
       const { status } = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
@@ -121,8 +122,10 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
   };
 }
 
+type PodAccess = Extract<ClusterAccess, { host: string }>;
+
 /** Writes the credentials as a kubelet does. */
-function accessOf({ url, ca }: Connection, { token }: Installation, serviceAccountDir: string): ClusterAccess {
+export function accessOf({ url, ca }: Connection, { token }: Installation, serviceAccountDir: string): PodAccess {
   writeFileSync(join(serviceAccountDir, 'token'), token, { mode: 0o600 });
   writeFileSync(join(serviceAccountDir, 'ca.crt'), ca);
   const { hostname: host, port } = new URL(url);

@@ -36,6 +36,7 @@ function setUp(lifeMs = 600_000): {
   const claims = {
     iss: 'issuer',
     aud: 'brupop-apiserver',
+    sub: 'system:serviceaccount:brupop:brupop-agent',
     exp,
     'kubernetes.io': {
       namespace: 'brupop',

@@ -76,21 +76,25 @@ export class Authenticator {
     this.#options = options;
   }
 
-  /** Throws Failure `Unauthenticated`, `Forbidden`, `TooManyRequests` or `Unavailable`. */
+  /**
+   * Throws Failure `Unauthenticated`, `Forbidden` or `Unavailable`, and `TooManyRequests` instead of the first two when an address has had
+   * too many of them. That keeps the log short. It never turns away a token that is good: agents may share their address with others, and
+   * to look at a token costs less than the connection that brings it.
+   */
   async authenticate(credentials: Credentials): Promise<Identity> {
-    const { failures } = this.#options;
-    const token = bearerToken(credentials.authorization);
-    const key = createHash('sha256').update(token).digest('base64');
-    const known = this.#known(key);
-    if (known !== undefined) return requireNode(known, credentials.node);
-    if (!failures.allows(credentials.address))
-      throw new Failure('TooManyRequests', 'too many refused tokens from this address; wait some seconds');
     try {
-      return requireNode(await this.#judge(token, key, credentials.node), credentials.node);
+      return requireNode(await this.#identify(credentials), credentials.node);
     } catch (error) {
-      if (isRefusal(error)) failures.take(credentials.address);
-      throw error;
+      if (!isRefusal(error) || this.#options.failures.take(credentials.address)) throw error;
+      const message = `too many refused tokens from this address; wait some seconds: ${error.message}`;
+      throw new Failure('TooManyRequests', message, { cause: error });
     }
+  }
+
+  async #identify({ authorization, node }: Credentials): Promise<Identity> {
+    const token = bearerToken(authorization);
+    const key = createHash('sha256').update(token).digest('base64');
+    return this.#known(key) ?? (await this.#judge(token, key, node));
   }
 
   /** A cached identity counts only while the watch knows its pod. */
@@ -105,19 +109,14 @@ export class Authenticator {
   }
 
   async #judge(token: string, key: string, node: string): Promise<Identity> {
-    const { keys, namespace, clock } = this.#options;
+    const { keys, namespace, clock, pods } = this.#options;
     const refused = this.#refused.get(key);
     if (refused !== undefined && clock.now() < refused.until) throw refused.failure;
-    try {
-      const payload = await keys.verify(token);
-      const claims = checkClaims(payload, { issuer: keys.issuer, namespace, now: clock.now() });
-      if (claims.nodeName !== undefined && claims.nodeName !== node) throw otherNode(claims.nodeName, node);
-      return await this.#reviewOnce(token, key, claims);
-    } catch (error) {
-      if (error instanceof Failure && error.code === 'Unauthenticated')
-        this.#refused.set(key, { failure: error, until: clock.now() + REFUSED_MS });
-      throw error;
-    }
+    const payload = await keys.verify(token);
+    const claims = checkClaims(payload, { issuer: keys.issuer, namespace, now: clock.now() });
+    const runsOn = pods.known(claims.podName, claims.podUID)?.nodeName ?? node;
+    for (const found of [claims.nodeName ?? node, runsOn]) if (found !== node) throw otherNode(found, node);
+    return this.#reviewOnce(token, key, claims);
   }
 
   /** Calls with the same token at the same time share one review. */
@@ -135,6 +134,10 @@ export class Authenticator {
       const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
       this.#accepted.set(key, { identity, until });
       return identity;
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'Unauthenticated')
+        this.#refused.set(key, { failure: error, until: this.#options.clock.now() + REFUSED_MS });
+      throw error;
     } finally {
       this.#running.delete(key);
     }
@@ -177,6 +180,6 @@ function otherNode(found: string, node: string): Failure {
   return new Failure('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
 }
 
-function isRefusal(error: unknown): boolean {
+function isRefusal(error: unknown): error is Failure {
   return error instanceof Failure && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
 }

@@ -8,6 +8,7 @@ const seconds = now / 1000;
 const good = {
   iss: 'https://issuer',
   aud: ['brupop-apiserver'],
+  sub: 'system:serviceaccount:brupop:brupop-agent',
   exp: seconds + 600,
   nbf: seconds,
   'kubernetes.io': {
@@ -46,8 +47,10 @@ describe('the claims of a token', () => {
     ['an expiry now', { ...good, exp: seconds }],
     ['no expiry', { ...good, exp: undefined }],
     ['an expiry that is no number', { ...good, exp: '9999999999' }],
+    ['an expiry far beyond any calendar', { ...good, exp: 1e300 }],
     ['an expiry that is not a number', { ...good, exp: Number.NaN }],
     ['a validity that begins in two minutes', { ...good, nbf: seconds + 120 }],
+    ['a time of issue in two minutes', { ...good, iat: seconds + 120 }],
     ['nothing', null],
     ['a text', 'claims'],
   ])('with %s are not valid', (_what, payload) => {
@@ -55,6 +58,7 @@ describe('the claims of a token', () => {
   });
 
   it.each([
+    ['another subject', { ...good, sub: 'system:serviceaccount:brupop:default' }],
     ['another namespace', bound({ namespace: 'default' })],
     ['another service account', bound({ serviceaccount: { name: 'default', uid: 'a' } })],
     ['no pod', bound({ pod: undefined })],

@@ -20,7 +20,7 @@ export interface ClaimsContext {
   readonly now: number;
 }
 
-/** How far the cluster's clock may be ahead of ours. Expiry gets no such grace. */
+/** How far the cluster's clock may be ahead of ours; the Kubernetes API allows as much. Expiry gets no such grace. */
 const LEEWAY_MS = 60_000;
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -34,16 +34,19 @@ export function checkClaims(payload: unknown, context: ClaimsContext): AgentClai
   if (claims['iss'] !== context.issuer) throw refused('the issuer', context.issuer, claims['iss']);
   if (!audiences(claims['aud']).includes(TOKEN_AUDIENCE)) throw refused('the audience', TOKEN_AUDIENCE, claims['aud']);
   const expiresAt = checkTimes(claims, context.now);
+  const subject = `system:serviceaccount:${context.namespace}:${AGENT}`;
+  if (claims['sub'] !== subject) throw forbidden(`the subject ${subject}`, show(claims['sub']));
   return { ...checkSubject(fields(claims['kubernetes.io']), context.namespace), expiresAt };
 }
 
 /** Returns the expiry in epoch milliseconds. */
 function checkTimes(claims: Fields, now: number): number {
-  const { exp, nbf } = claims;
-  if (typeof exp !== 'number' || !(exp * 1000 > now)) throw refused('the expiry', 'a time to come', exp);
-  if (nbf !== undefined && !(typeof nbf === 'number' && nbf * 1000 <= now + LEEWAY_MS))
-    throw refused('the start of validity', 'a time that has come', nbf);
-  return exp * 1000;
+  const { exp, nbf, iat } = claims;
+  if (!Number.isSafeInteger(exp) || !(Number(exp) * 1000 > now)) throw refused('the expiry', 'a time to come', exp);
+  for (const [what, time] of Object.entries({ 'the start of validity': nbf, 'the time of issue': iat }))
+    if (time !== undefined && !(typeof time === 'number' && time * 1000 <= now + LEEWAY_MS))
+      throw refused(what, 'a time that has come', time);
+  return Number(exp) * 1000;
 }
 
 function checkSubject(bound: Fields, namespace: string): Omit<AgentClaims, 'expiresAt'> {

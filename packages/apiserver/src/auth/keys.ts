@@ -66,6 +66,7 @@ export class SigningKeys {
   async verify(token: string): Promise<unknown> {
     if (token.length > MAX_TOKEN_LENGTH)
       throw refused(`it is longer than ${MAX_TOKEN_LENGTH} characters: ${token.length}`);
+    if (!token.split('.').every(isCanonical)) throw refused('a part is not base64url as its bytes are written');
     const payload = await this.#verify(token);
     if (issuerOf(payload) !== this.issuer) await this.#refresh();
     return payload;
@@ -114,6 +115,11 @@ export class SigningKeys {
 async function payloadOf(token: string, known: Known): Promise<unknown> {
   const { payload } = await compactVerify(token, known.resolve, { algorithms: ALGORITHMS });
   return JSON.parse(new TextDecoder().decode(payload)) as unknown;
+}
+
+/** RFC 4648, 3.5: else one signature could be written in many ways, each a token that is new to every cache. */
+function isCanonical(part: string): boolean {
+  return Buffer.from(part, 'base64url').toString('base64url') === part;
 }
 
 function issuerOf(payload: unknown): unknown {

@@ -2,11 +2,14 @@ import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
 import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
 
+import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
 import { slimMetadata } from '../slim.ts';
 
 /** A shadow as it is kept and sent: without the conditions, which agents do not read. */
 export interface SlimShadow extends KubernetesObject {
+  /** Of the Node that it belongs to. */
+  readonly nodeUID?: string;
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;
 }
@@ -14,8 +17,10 @@ export interface SlimShadow extends KubernetesObject {
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
   const { conditions: _, ...reported } = status ?? {};
+  const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
+    ...(nodeUID === undefined ? {} : { nodeUID }),
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
   };
@@ -24,6 +29,14 @@ export function slimShadow(raw: unknown): SlimShadow {
 export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow {
   const { uid, generation = 0 } = metadata;
   return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
+}
+
+/** False for an agent whose token names another Node than the one that the shadow belongs to: an earlier or a later one of that name. */
+export function concerns(
+  { nodeUID: shadowsNode }: SlimShadow,
+  { nodeUID: tokensNode }: Pick<Identity, 'nodeUID'>,
+): boolean {
+  return shadowsNode === undefined || tokensNode === undefined || shadowsNode === tokensNode;
 }
 
 /** True when the shadow belongs to the Node with this UID, so that it goes when that Node goes. */

@@ -12,7 +12,7 @@ import type { AgentStatus, BottlerocketShadow } from '@brupop/shared/shadow';
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
-import { isOwnedBy, slimShadow } from './shadow-policy.ts';
+import { concerns, isOwnedBy, slimShadow } from './shadow-policy.ts';
 import type { SlimShadow } from './shadow-policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
@@ -73,13 +73,16 @@ export class Shadows {
    * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and Failure `SpecChanged` when the report is
    * for another shadow of that name, `NotFound` when there is none, `BadRequest` when the resource's schema refuses it.
    */
-  async writeStatus(node: string, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
+  async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
+    const { node } = identity;
     const { clock } = this.#options;
     const retry = backoff(WRITE_RETRY);
     let known = this.#options.cache.get(shadowName(node), this.#options.namespace);
     for (let attempt = 1; ; attempt += 1) {
-      const { metadata } = known?.metadata.uid === report.shadowUID ? known : await this.read(node, signal);
+      const shadow = known?.metadata.uid === report.shadowUID ? known : await this.read(node, signal);
+      const { metadata } = shadow;
       known = undefined;
+      if (!concerns(shadow, identity)) throw otherNodesShadow(shadow, identity);
       if (metadata.uid !== report.shadowUID)
         throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${report.shadowUID}`);
       try {
@@ -161,6 +164,11 @@ export class Shadows {
 /** An explicit null also clears a failure time that an older operator wrote, whose field we do not own. */
 function ownFields(status: AgentStatus): AgentStatus {
   return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
+}
+
+function otherNodesShadow({ metadata, nodeUID }: SlimShadow, identity: Identity): Failure {
+  const found = `${metadata.name} is that of the Node with UID ${nodeUID}`;
+  return new Failure('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
 }
 
 function statusFailure(node: string, error: unknown): unknown {

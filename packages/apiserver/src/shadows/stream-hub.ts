@@ -6,7 +6,7 @@ import type { Reflector } from '@brupop/shared/reflector';
 
 import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
-import { agentShadow } from './shadow-policy.ts';
+import { agentShadow, concerns } from './shadow-policy.ts';
 import type { SlimShadow } from './shadow-policy.ts';
 import { ShadowStream } from './shadow-stream.ts';
 import type { Sink } from './shadow-stream.ts';
@@ -26,11 +26,16 @@ export interface StreamHubOptions {
 const GROUPS = 10;
 const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
 
+interface Open {
+  readonly identity: Identity;
+  readonly stream: ShadowStream;
+}
+
 /** All open streams: hands each change of a shadow to the stream of its node, with one watch for all. */
 export class StreamHub {
   readonly #options: StreamHubOptions;
   /** By shadow name, then by pod UID. */
-  readonly #streams = new Map<string, Map<string, ShadowStream>>();
+  readonly #streams = new Map<string, Map<string, Open>>();
   readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
   #open = 0;
   #opened = 0;
@@ -75,20 +80,21 @@ export class StreamHub {
     const group = this.#groups[this.#opened % GROUPS];
     this.#opened += 1;
     const stream = new ShadowStream({ sink, clock, expiresAt: identity.expiresAt });
-    const ofNode = this.#streams.get(name) ?? new Map<string, ShadowStream>();
-    ofNode.get(identity.podUID)?.end('a newer stream of this pod replaces it');
-    this.#streams.set(name, ofNode.set(identity.podUID, stream));
+    const ofNode = this.#streams.get(name) ?? new Map<string, Open>();
+    ofNode.get(identity.podUID)?.stream.end('a newer stream of this pod replaces it');
+    this.#streams.set(name, ofNode.set(identity.podUID, { identity, stream }));
     group?.add(stream);
     this.#count(1);
     sink.onClose(() => {
       group?.delete(stream);
       this.#forget(name, identity.podUID, stream);
     });
-    stream.send(messageFor(shadows.get(name, namespace) ?? found));
+    stream.send(messageFor(shadows.get(name, namespace) ?? found, identity));
   }
 
   #tell(name: string, shadow: SlimShadow | undefined): void {
-    for (const stream of this.#streams.get(name)?.values() ?? []) stream.send(messageFor(shadow));
+    for (const { stream, identity } of this.#streams.get(name)?.values() ?? [])
+      stream.send(messageFor(shadow, identity));
   }
 
   #endAll(reason: string): void {
@@ -96,13 +102,13 @@ export class StreamHub {
   }
 
   #podGone(podUID: string): void {
-    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
+    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.stream.end('the pod is deleted');
   }
 
   #forget(name: string, podUID: string, stream: ShadowStream): void {
     this.#count(-1);
     const ofNode = this.#streams.get(name);
-    if (ofNode?.get(podUID) === stream) ofNode.delete(podUID);
+    if (ofNode?.get(podUID)?.stream === stream) ofNode.delete(podUID);
     if (ofNode?.size === 0) this.#streams.delete(name);
   }
 
@@ -124,6 +130,8 @@ export class StreamHub {
   }
 }
 
-function messageFor(shadow: SlimShadow | undefined): StreamMessage {
-  return shadow === undefined ? { type: 'deleted' } : { type: 'shadow', shadow: agentShadow(shadow) };
+/** The shadow of another Node of that name is none to the agent: it then asks for its own, or learns that its Node is gone. */
+function messageFor(shadow: SlimShadow | undefined, identity: Identity): StreamMessage {
+  const own = shadow !== undefined && concerns(shadow, identity);
+  return own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' };
 }

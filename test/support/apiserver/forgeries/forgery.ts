@@ -1,0 +1,76 @@
+import type { KeyObject } from 'node:crypto';
+import fc from 'fast-check';
+
+import type { Agent } from '../cluster.ts';
+import type { ClusterKey, Json, Parts } from '../tokens.ts';
+import { signed } from '../tokens.ts';
+
+/** One call that must be refused. */
+export interface Attempt {
+  /** Header lines, each with its line end. */
+  readonly headers: string;
+  /** The node that the path names; default the victim's. */
+  readonly node?: string;
+  /** Appended to the path. */
+  readonly query?: string;
+}
+
+/** A kind of forgery: how many ways there are to do it, and what must come of each. */
+export interface Forgery {
+  readonly name: string;
+  readonly attempts: fc.Arbitrary<Attempt>;
+  readonly status: number;
+  readonly code: string;
+  /** TokenReviews that each costs. */
+  readonly reviews: number;
+  /** The server closes the connection after it. */
+  readonly closes?: boolean;
+}
+
+/** What forgers have in hand. */
+export interface World {
+  readonly namespace: string;
+  /** A live agent's token, and that of one on another node. */
+  readonly victim: Agent;
+  readonly other: Agent;
+  /** Deleted pods on the victim's node; the second was made again under its name. */
+  readonly gone: Agent;
+  readonly replaced: Agent;
+  readonly key: ClusterKey;
+  /** Keys of nobody. */
+  readonly strangers: { readonly ec: KeyObject; readonly rsa: KeyObject };
+}
+
+const refused = { status: 401, code: 'Unauthenticated', reviews: 0 };
+const forbidden = { status: 403, code: 'Forbidden', reviews: 0 };
+
+export const outcomes = { refused, forbidden, reviewed: { ...refused, reviews: 1 } };
+
+export function bearer(token: string): Attempt {
+  return { headers: `authorization: Bearer ${token}\r\n` };
+}
+
+/** The parts of a real token with an ID of its own, so that no two are the same text. */
+export function fresh({ header, claims }: Parts): fc.Arbitrary<Parts> {
+  return fc.uuid().map((jti) => ({ header, claims: { ...claims, jti } }));
+}
+
+/** Tokens that the cluster itself has signed, with changed claims. */
+export function signedClaims(
+  parts: Parts,
+  changes: fc.Arbitrary<(claims: Json) => Json>,
+  key: KeyObject,
+): fc.Arbitrary<Attempt> {
+  return fc
+    .tuple(fresh(parts), changes)
+    .map(([{ header, claims }, change]) => bearer(signed(header, change(claims), key)));
+}
+
+/** The claims about the pod and so on. */
+export function boundOf(claims: Json): Json {
+  return claims['kubernetes.io'] as Json;
+}
+
+export function withBound(claims: Json, changes: Json): Json {
+  return { ...claims, 'kubernetes.io': { ...boundOf(claims), ...changes } };
+}
