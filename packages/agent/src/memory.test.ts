@@ -2,7 +2,7 @@ import type { LastOperation } from '@brupop/shared/shadow';
 
 import { Memory } from './memory.ts';
 import type { Observation } from './observe.ts';
-import { NEW, NOW, OLD, WALL, step } from './test-objects.ts';
+import { NEW, NOW, OLD, READY, WALL, step } from './test-objects.ts';
 
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 
@@ -46,4 +46,27 @@ it('knows no such thing after a call of which nobody knows how it ended', () => 
   const { memory, seen } = reported(step('Reboot'), step('Activate'));
   memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
   expect(memory.unasked).toBeUndefined();
+});
+
+it('knows of a reboot that others may have asked for from when it first sees it, and of another one anew', () => {
+  const { memory, seen } = reported(later, step('Reboot'));
+  memory.note(seen);
+  memory.note({ ...seen, nowMs: NOW + 5 });
+  expect(memory.pending?.sinceMs).toBe(NOW);
+  const { shadow } = reported(step('Reboot'), later).seen;
+  memory.note({ ...seen, nowMs: NOW + 9, shadow });
+  expect(memory.pending?.sinceMs).toBe(NOW + 9);
+  memory.note({ ...seen, bootID: 'boot-3' });
+  expect(memory.pending).toBeUndefined();
+});
+
+it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
+  const { memory, seen } = reported(later, step('Reboot'));
+  const { status: _none, ...bare } = seen.shadow ?? { uid: '', generation: 0, spec: { state: 'Idle' } };
+  memory.note({
+    ...seen,
+    shadow: bare,
+    host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } },
+  });
+  expect(memory.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });

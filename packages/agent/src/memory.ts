@@ -11,7 +11,7 @@ import type { Pause } from './limits.ts';
 import { PAUSES } from './limits.ts';
 import type { Observation } from './observe.ts';
 import { ApiError } from './operator-api/api-error.ts';
-import { isRebootUnderWay } from './status.ts';
+import { isRebootUnderWay, pendingReboot } from './status.ts';
 
 /** Not before this time (monotonic milliseconds). */
 export interface Pacing {
@@ -54,6 +54,8 @@ export interface MemoryView {
   readonly reboot: { readonly atMs: number; readonly bootID: string } | undefined;
   /** `startTime` of the Reboot step that this process began and in which no host has taken a reboot call yet. */
   readonly unasked: string | undefined;
+  /** The reboot that may have been asked for, by whomever, and since when this process has known of it. */
+  readonly pending: { readonly name: string; readonly sinceMs: number } | undefined;
   /** How many replicas in a row have refused because they run on this node. */
   readonly sameNodeRefusals: number;
   /** The spec that the apiserver said is not the current one. */
@@ -108,6 +110,7 @@ export class Memory implements MemoryView {
   checkError: OperationError | undefined;
   reboot: { readonly atMs: number; readonly bootID: string } | undefined;
   unasked: string | undefined;
+  pending: { readonly name: string; readonly sinceMs: number } | undefined;
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
   readonly host: Retry;
@@ -142,6 +145,7 @@ export class Memory implements MemoryView {
       this.attempt = freshAttempt(attemptKey(shadow));
       for (const retry of [this.#commands, this.#reboots, this.#drains]) retry.succeed();
     }
+    this.#notePending(seen);
     const since = (known: number | undefined, holds: boolean): number | undefined =>
       holds ? (known ?? nowMs) : undefined;
     if (this.hostSilentSince !== undefined && host.kind === 'answered') this.host.succeed();
@@ -151,6 +155,12 @@ export class Memory implements MemoryView {
     this.hostLockedSince = since(this.hostLockedSince, update === 'locked');
     this.hostBrokenSince = since(this.hostBrokenSince, update === 'failed');
     if (host.kind === 'silent') this.host.fail(nowMs);
+  }
+
+  #notePending(seen: Observation): void {
+    const name = pendingReboot(seen, this.unasked);
+    if (this.pending?.name === name) return;
+    this.pending = name === undefined ? undefined : { name, sinceMs: seen.nowMs };
   }
 
   /** Takes note of an action that worked. */

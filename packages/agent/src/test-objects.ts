@@ -133,6 +133,7 @@ function memory(c: Case): MemoryView {
     reboot: undefined,
     sameNodeRefusals: 0,
     unasked: undefined,
+    pending: undefined,
     refused: undefined,
     ...c.memory,
     attempt: { ...freshAttempt(KEY), ...c.attempt },

@@ -115,8 +115,8 @@ function activateAndReboot(c: Context, version: string, step: LastOperation | un
 }
 
 /**
- * The step's `lastUpdateTime` says when a reboot was asked for: an agent that starts afterwards must know until when it may still come. None is
- * asked for that could come after the step is given up, when the Node is given back.
+ * The step's `lastUpdateTime` says when a reboot was asked for, and writing that brings the newest spec. None is asked for that could come after the
+ * step is given up, when the Node is given back.
  */
 function askReboot(c: Context, step: LastOperation): Action {
   const { wallMs, nowMs } = c.seen;

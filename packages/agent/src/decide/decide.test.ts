@@ -16,6 +16,7 @@ import {
   silent,
   staging,
 } from '../test-objects.ts';
+import type { MemoryView } from '../memory.ts';
 import type { Cases } from '../test-objects.ts';
 
 const rebootSpec = { spec: 'RebootedIntoUpdate' } as const;
@@ -68,16 +69,28 @@ const cases: Cases = {
   ],
 
   'nothing is taken back while a reboot may come that an earlier process asked for': [
-    { update: READY, last: step('Reboot', { agoMs: 6.9 * MINUTE }) },
+    { update: READY, last: step('Reboot'), memory: pendingFor(6.9 * MINUTE) },
     'wait',
   ],
-  'whether the host answers or not': [{ host: refused, last: step('Reboot', { agoMs: 6.9 * MINUTE }) }, 'wait'],
+  'whatever the wall clock says of when that was': [
+    { update: READY, last: step('Reboot', { agoMs: 600 * MINUTE }), memory: pendingFor(MINUTE) },
+    'wait',
+  ],
+  'whether the host answers or not': [{ host: refused, last: step('Reboot'), memory: pendingFor(MINUTE) }, 'wait'],
+  'nobody leaves for a socket on which a host that goes down does not listen': [
+    {
+      host: refused,
+      last: step('Reboot'),
+      memory: { ...pendingFor(3 * MINUTE), hostRefusedSince: NOW - 3 * MINUTE },
+    },
+    'wait',
+  ],
   'nothing else is begun then': [
-    { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot', { agoMs: MINUTE }) },
+    { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), memory: pendingFor(MINUTE) },
     'wait',
   ],
   'it is when the reboot can no longer come': [
-    { update: READY, last: step('Reboot', { agoMs: 7 * MINUTE }) },
+    { update: READY, last: step('Reboot'), memory: pendingFor(7 * MINUTE) },
     'report Idle, Restore Processing',
   ],
   'it is when the reboot has happened': [
@@ -87,10 +100,6 @@ const cases: Cases = {
   'it is when this process began the step and has not asked': [
     { update: READY, last: step('Reboot'), memory: { unasked: step('Reboot').startTime } },
     'report Idle, Restore Processing',
-  ],
-  'by a clock that was set back since, the wait for a reboot counts from now': [
-    { update: READY, last: step('Reboot', { agoMs: -6 * MINUTE }) },
-    'report Idle, Reboot Processing',
   ],
   'an apiserver out of reach for long means new credentials': [{ apiSilentMs: 11 * MINUTE }, 'exit'],
   'nobody leaves while the host is about to reboot': [
@@ -116,6 +125,11 @@ const cases: Cases = {
     'restore',
   ],
 };
+
+/** A reboot that may come, of which this process has known for so long. */
+function pendingFor(ms: number): Partial<MemoryView> {
+  return { pending: { name: 'asked', sinceMs: NOW - ms } };
+}
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
   expect(words(decided(given))).toBe(expected);

@@ -4,7 +4,7 @@ import { reboot, wrongBoot } from './decide-reboot.ts';
 import { stage } from './decide-stage.ts';
 import type { Context } from './decision.ts';
 import { contextOf, settle, wait } from './decision.ts';
-import { rebooting, unlessRebooting } from './pending-reboot.ts';
+import { pendingUntil, rebooting, unlessRebooting } from './pending-reboot.ts';
 import { silentHost } from './silent-host.ts';
 import { LIMITS } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
@@ -17,10 +17,14 @@ export function decide(seen: Observation, memory: MemoryView): Action {
   return ending ?? paced(seen, memory, unlessRebooting(seen, memory, choose(seen, memory)));
 }
 
-/** Mounts and environment that have gone stale are only renewed with the container. */
+/**
+ * Mounts and environment that have gone stale are only renewed with the container. A host that goes down does not listen either: while it may, the
+ * process stays, so that the wait for it has an end.
+ */
 function lost(seen: Observation, memory: MemoryView): Action | undefined {
   const refusedMs = seen.nowMs - (memory.hostRefusedSince ?? seen.nowMs);
-  if (seen.host.kind === 'silent' && seen.host.refused && refusedMs > LIMITS.staleSocket) {
+  const goesDown = pendingUntil(seen, memory) !== undefined;
+  if (seen.host.kind === 'silent' && seen.host.refused && !goesDown && refusedMs > LIMITS.staleSocket) {
     const reason = `nobody has listened on the host's socket for ${Math.round(refusedMs / 1000)} s, its mount may be stale: ${seen.host.message}`;
     return { do: 'exit', reason };
   }

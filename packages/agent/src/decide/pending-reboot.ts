@@ -1,6 +1,3 @@
-import { parseTime, rfc3339 } from '@brupop/shared/clock';
-import type { LastOperation } from '@brupop/shared/shadow';
-
 import type { Action } from '../action.ts';
 import { wait } from './decision.ts';
 import { LIMITS } from '../limits.ts';
@@ -17,24 +14,19 @@ export function rebooting(seen: Observation, { reboot: asked }: MemoryView): Act
 
 /**
  * `action`, unless it gives the Node back or begins something else while a reboot may come that an earlier process of this agent has asked for:
- * what the shadow says of that is all that is left of it.
+ * what the shadow says of that is all that is left of it. The wait counts from when this process began to know, since the wall clock by which the
+ * asking was written down may have been set since.
  */
 export function unlessRebooting(seen: Observation, memory: MemoryView, action: Action): Action {
-  const last = maybeAsked(seen, memory);
-  if (last === undefined || servesReboot(action)) return action;
-  const askedMs = parseTime(last.lastUpdateTime);
-  if (askedMs === undefined || askedMs > seen.wallMs + LIMITS.clockAhead) return askedNow(seen, last) ?? action;
-  const leftMs = askedMs + LIMITS.rebootPending - seen.wallMs;
-  return leftMs > 0
-    ? wait(seen, `the host may have been asked to reboot: ${action.reason}`, seen.nowMs + leftMs)
-    : action;
+  const untilMs = pendingUntil(seen, memory);
+  if (untilMs === undefined || servesReboot(action)) return action;
+  return wait(seen, `the host may have been asked to reboot: ${action.reason}`, untilMs);
 }
 
-/** The step in which this host, since its latest boot, may have been asked to reboot. */
-function maybeAsked({ shadow, bootID }: Observation, { unasked }: MemoryView): LastOperation | undefined {
-  const last = shadow?.status?.lastOperation;
-  if (!isRebootUnderWay(last) || last.bootID !== bootID) return undefined;
-  return last.startTime === unasked ? undefined : last;
+/** Until when the host may still go down for a reboot that it was asked for (monotonic milliseconds); undefined: it does not. */
+export function pendingUntil({ nowMs }: Observation, { pending }: MemoryView): number | undefined {
+  const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
+  return untilMs > nowMs ? untilMs : undefined;
 }
 
 /** Goes on with the reboot that is under way, or does nothing. */
@@ -48,17 +40,4 @@ function servesReboot(action: Action): boolean {
     default:
       return true;
   }
-}
-
-/** By a clock that was set back since: the wait counts from now. Nothing else of the status changes. */
-function askedNow(seen: Observation, last: LastOperation): Action | undefined {
-  const { status } = seen.shadow ?? {};
-  if (status === undefined) return undefined;
-  const { conditions: _conditions, ...known } = status;
-  const lastOperation = { ...last, lastUpdateTime: rfc3339(seen.wallMs) };
-  return {
-    do: 'report',
-    status: { ...known, lastOperation },
-    reason: 'the clock was set back after a reboot was asked for',
-  };
 }

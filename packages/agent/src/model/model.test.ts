@@ -1,0 +1,100 @@
+/** The real agent against a host, an apiserver and a controller in memory, through faults at every instant. */
+import fc from 'fast-check';
+
+import type { Fault, Happening } from './faults.ts';
+import { CALLS, aroundReboot, happenings } from './faults.ts';
+import { NEW, SimWorld } from './sim-world.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+// oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
+const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;
+const seed = Number(BRUPOP_FUZZ_SEED);
+const numRuns = Number(BRUPOP_FUZZ_RUNS);
+
+/** Lives through a story, and then through quiet until all is at rest. `paused`: no update begins then. */
+async function live(story: readonly Happening[], paused: boolean): Promise<SimWorld> {
+  const world = new SimWorld(story);
+  await world.run(25 * MINUTE);
+  world.heal(paused);
+  for (let quiet = 0; quiet < 72 && !world.judge.settled; quiet += 1) await world.run(10 * MINUTE);
+  await world.run(20 * MINUTE);
+  world.judge.atRest();
+  world.killAgent();
+  return world;
+}
+
+/** The whole story when something was seen that must not be. */
+async function wrong(story: readonly Happening[], paused: boolean): Promise<string> {
+  const { judge } = await live(story, paused);
+  return judge.violations.length === 0 ? '' : `${JSON.stringify({ story, paused })}\n${judge.tell()}`;
+}
+
+/** Each call of an update, first and second time, before and after it. */
+function atEachCall(fault: Fault): Happening[] {
+  return CALLS.flatMap((on) =>
+    [0, 1].flatMap((nth) => [false, true].map((after) => ({ on, nth, after, later: 0, fault }))),
+  );
+}
+
+it('updates the node with nothing but the calls that it takes when nothing goes wrong', async () => {
+  const { judge, host } = await live([], false);
+  expect(judge.violations).toEqual([]);
+  expect(host.active).toBe(NEW);
+  expect(judge.calls).toBeLessThan(35);
+});
+
+const matrix: Record<string, readonly Fault[]> = {
+  'the agent is killed': [{ kind: 'kill' }],
+  'the call or its answer is lost': [{ kind: 'lose' }],
+  'its answer takes long': [{ kind: 'delay' }],
+  'the host reboots for another reason': [{ kind: 'reboot' }],
+  'all replicas of the apiserver are away for 20 s, 60 s or 12 min': [20, 60, 720].map((seconds) => ({
+    kind: 'apiserver away',
+    ms: seconds * SECOND,
+  })),
+  'the host API is away for 60 s or 12 min': [60, 720].map((seconds) => ({ kind: 'host away', ms: seconds * SECOND })),
+  'somebody holds the update lock for 5 min or 40 min': [5, 40].map((minutes) => ({
+    kind: 'lock held',
+    ms: minutes * MINUTE,
+  })),
+  'the spec goes back to Idle': [{ kind: 'spec Idle' }],
+  'the spec asks for another version': [
+    { kind: 'spec other', state: 'StagedAndPerformedUpdate' },
+    { kind: 'spec other', state: 'RebootedIntoUpdate' },
+  ],
+  'the shadow is deleted': [{ kind: 'shadow deleted' }],
+  'the label is removed for 5 min': [{ kind: 'label off', ms: 5 * MINUTE }],
+  'the wall clock jumps by 2 h': [-120, 120].map((minutes) => ({ kind: 'clock jumps', ms: minutes * MINUTE })),
+  'the next command fails, dies or writes something else': (
+    ['fails', 'dies', 'writes nothing', 'writes another'] as const
+  ).map((end) => ({ kind: 'command ends', end })),
+  'the new version does not boot': [{ kind: 'rolls back' }],
+  'the next boot takes 30 min': [{ kind: 'boot takes', ms: 30 * MINUTE }],
+  'pods stay for 40 min': [{ kind: 'pods stay', ms: 40 * MINUTE }],
+};
+
+it.each(Object.entries(matrix))(
+  'hurts no node at any call when %s',
+  async (_name, faults) => {
+    const stories = faults.flatMap((fault) => atEachCall(fault)).map((one) => [one]);
+    const found: string[] = [];
+    for (const [n, story] of stories.entries()) found.push(await wrong(story, n % 3 === 0));
+    expect(found.filter((text) => text !== '')).toEqual([]);
+  },
+  120_000,
+);
+
+it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(happenings, fc.boolean(), async (story, paused) =>
+    expect(await wrong(story, paused)).toBe(''),
+  );
+  await fc.assert(property, { seed, numRuns });
+}, 300_000);
+
+it(`hurts no node, whatever goes wrong around its reboot (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (story, paused) =>
+    expect(await wrong(story, paused)).toBe(''),
+  );
+  await fc.assert(property, { seed, numRuns });
+}, 300_000);
