@@ -166,7 +166,7 @@ describe('the stand-in kubelet', () => {
       metadata: { name: 'brupop-apiserver' },
       spec: { selector: { app: 'served' }, ports: [{ name: 'https', port: 443, targetPort: 8080 }] },
     });
-    const { host, port } = await here.proxy.address(here.node, 'https');
+    const { host, port } = await here.proxy.links.address(here.node, 'https');
     const call = async (): Promise<string> => await (await fetch(`http://${host}:${port}/readyz`)).text();
     await expect(call()).rejects.toThrow('fetch failed');
     const readinessProbe = probe('/readyz', { failureThreshold: 1 });
@@ -180,9 +180,9 @@ describe('the stand-in kubelet', () => {
     await program.tell('/readyz', 'ok');
     await untilReady('served');
     await eventually(async () => expect(await call()).toBe('ok'));
-    await here.proxy.cut(here.node);
+    await here.proxy.links.cut(here.node);
     await expect(call()).rejects.toThrow('fetch failed');
-    await here.proxy.heal(here.node);
+    await here.proxy.links.heal(here.node);
     expect(await call()).toBe('ok');
 
     await program.tell('/readyz', 'no');

@@ -18,7 +18,7 @@ export const LIMITS = {
   /** A host that has not answered for so long fails the step that needs it. */
   hostSilent: 5 * MINUTE,
   /** A socket that nobody listens on for so long is a stale mount: the agent ends, so that the kubelet mounts it anew. */
-  staleSocket: 2 * MINUTE,
+  staleSocket: 30 * SECOND,
   /** An update lock that somebody else holds for so long fails the step that needs it. */
   locked: 20 * MINUTE,
   /** An apiserver out of reach for so long: the agent ends, so that the kubelet configures it anew. */

@@ -54,7 +54,7 @@ export async function arrange(
     tempRoot: dir,
     image: () => image,
     serviceAddress: async (from, { service, port }) =>
-      service === 'kubernetes' ? apiserver : await proxy.address(from, port),
+      service === 'kubernetes' ? apiserver : await proxy.links.address(from, port),
     nodes: [
       {
         name: node,

@@ -28,11 +28,13 @@ export interface NodeSurroundings {
 /** A Node of the cluster with its stand-in host and what the stand-in kubelet runs on it. */
 export class FleetNode {
   readonly name: string;
+  readonly spec: NodeSpec;
   readonly host: BottlerocketHost;
   readonly #surroundings: NodeSurroundings;
 
   /** Creates Node and host, and has the kubelet act for it. */
-  static async join({ name, zone }: NodeSpec, surroundings: NodeSurroundings): Promise<FleetNode> {
+  static async join(spec: NodeSpec, surroundings: NodeSurroundings): Promise<FleetNode> {
+    const { name, zone } = spec;
     const { cluster, kubelet, folder, version, repository, durations } = surroundings;
     const run = join(folder, name, 'run');
     await mkdir(run, { recursive: true });
@@ -46,7 +48,7 @@ export class FleetNode {
       durations,
       onReboot,
     });
-    node = new FleetNode(name, host, surroundings);
+    node = new FleetNode(spec, host, surroundings);
     const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
     await createNode(cluster, { name, zone, version, labels, bootID: host.bootID });
     kubelet.addNode({
@@ -59,8 +61,9 @@ export class FleetNode {
     return node;
   }
 
-  private constructor(name: string, host: BottlerocketHost, surroundings: NodeSurroundings) {
-    this.name = name;
+  private constructor(spec: NodeSpec, host: BottlerocketHost, surroundings: NodeSurroundings) {
+    this.name = spec.name;
+    this.spec = spec;
     this.host = host;
     this.#surroundings = surroundings;
   }
@@ -79,10 +82,11 @@ export class FleetNode {
     await this.#surroundings.cluster.api.patch(`/api/v1/nodes/${this.name}`, { metadata: { labels } });
   }
 
-  private async reboots({ phase, bootID, version }: RebootEvent): Promise<void> {
+  private async reboots({ phase, cause, bootID, version }: RebootEvent): Promise<void> {
     const { cluster, kubelet, observer } = this.#surroundings;
     if (phase === 'down') {
-      await observer.hostGoesDown(this.name, bootID);
+      // Nobody can be blamed for a power cut.
+      if (cause === 'reboot') await observer.hostGoesDown(this.name, bootID);
       await kubelet.nodeDown(this.name, { markNotReady: true });
       await setNodeRebooting(cluster, this.name);
     } else {

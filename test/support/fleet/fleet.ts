@@ -23,10 +23,13 @@ import { eventually } from '../eventually.ts';
 import type { HostDurations } from '../host/host.ts';
 import { imageFromDockerfile } from '../kubelet/image.ts';
 import { StandInKubelet } from '../kubelet/kubelet.ts';
+import { NodeLinks } from '../kubelet/node-links.ts';
+import type { Address, ServicePort } from '../kubelet/service-environment.ts';
 import { ServiceProxy } from '../kubelet/service-proxy.ts';
 import { recordingLogger } from '../recording-logger.ts';
 import { startWatchdog } from '../watchdog.ts';
 import type { Watchdog } from '../watchdog.ts';
+import { AgentCalls } from './agent-calls.ts';
 import { FleetNode } from './fleet-node.ts';
 import type { NodeSpec } from './fleet-node.ts';
 import { Observer } from './observer.ts';
@@ -42,6 +45,8 @@ export interface FleetOptions {
   readonly durations?: Partial<HostDurations>;
   /** How many managed nodes may be away at once; default 1. */
   readonly maxUnavailable?: number;
+  /** Whether `calls` shows what the agents send to the API server. */
+  readonly watchCalls?: boolean;
 }
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
@@ -64,9 +69,14 @@ export class Fleet {
   readonly proxy: ServiceProxy;
   readonly observer: Observer;
   readonly nodes = new Map<string, FleetNode>();
+  /** The ways from each node to kube-apiserver. */
+  readonly kubernetes: NodeLinks;
+  /** By node, when they are watched: the calls of its agent to the API server. */
+  readonly calls = new Map<string, Promise<AgentCalls>>();
   /** How many managed nodes may be away at once. */
   maxUnavailable: number;
   readonly #options: FleetOptions;
+  #published: readonly string[];
   readonly #client: KubeClient;
   readonly #folder: string;
   readonly #watchdog: Watchdog;
@@ -80,48 +90,71 @@ export class Fleet {
     const common = { clock: systemClock, log };
     const client = await createKubeClient({ userAgent: 'stand-in-fleet', access, ...common });
     const proxy = await ServiceProxy.start({ client, ...common, namespace: NAMESPACE, service: APISERVER });
-    const api = new URL(cluster.url);
+    const parts: { fleet?: Fleet } = {};
     const kubelet = await StandInKubelet.start({
       client,
       ...common,
       image: () => ourImage(),
-      serviceAddress: async (node, { namespace, service, port }) => {
-        if (service === 'kubernetes') return { host: api.hostname, port: Number(api.port) };
-        return namespace === NAMESPACE && service === APISERVER ? await proxy.address(node, port) : undefined;
-      },
+      serviceAddress: async (node, port) => await parts.fleet?.serviceAddress(node, port),
       backOffScale: 0.02,
     });
     const fleet = new Fleet(options, client, proxy, kubelet);
+    parts.fleet = fleet;
     await Promise.all(options.nodes.map(async (node) => await fleet.addNode(node)));
     return fleet;
   }
 
   private constructor(options: FleetOptions, client: KubeClient, proxy: ServiceProxy, kubelet: StandInKubelet) {
     this.#options = options;
+    this.#published = options.repository;
     this.#client = client;
     this.#folder = mkdtempSync(join(tmpdir(), 'brupop-fleet-'));
     this.#watchdog = startWatchdog(this.#folder);
     this.proxy = proxy;
     this.kubelet = kubelet;
     this.maxUnavailable = options.maxUnavailable ?? 1;
+    const { hostname: host, port } = new URL(options.cluster.url);
+    this.kubernetes = new NodeLinks(() => ({ host, port: Number(port) }));
     this.operator = new Operator(options.cluster, NAMESPACE);
     const maxUnavailable = (): number => this.maxUnavailable;
     this.observer = new Observer({ client, operatorNamespace: NAMESPACE, maxUnavailable });
   }
 
   async addNode(spec: NodeSpec): Promise<FleetNode> {
-    const { cluster, version, repository, durations = {} } = this.#options;
+    const { cluster, version, durations = {} } = this.#options;
     const { kubelet, observer } = this;
+    const repository = this.#published;
     const surroundings = { cluster, kubelet, observer, folder: this.#folder, version, repository, durations };
     const node = await FleetNode.join(spec, surroundings);
     this.nodes.set(spec.name, node);
     return node;
   }
 
+  /** Where pods of a node reach a Service; undefined when the Service is not ours. */
+  async serviceAddress(node: string, { namespace, service, port }: ServicePort): Promise<Address | undefined> {
+    if (service === 'kubernetes') return await this.kubernetes.address(node);
+    if (namespace !== NAMESPACE || service !== APISERVER) return undefined;
+    const address = await this.proxy.links.address(node, port);
+    return this.#options.watchCalls === true ? (await this.#watched(node, address)).address : address;
+  }
+
+  async #watched(node: string, address: Address): Promise<AgentCalls> {
+    const calls = this.calls.get(node) ?? AgentCalls.start(this.operator, address);
+    this.calls.set(node, calls);
+    return await calls;
+  }
+
   /** Deletes a node for good. */
   async removeNode(name: string): Promise<void> {
     await this.node(name).leave();
     this.nodes.delete(name);
+  }
+
+  /** Another host and another Node in the place of one of the same name. */
+  async replaceNode(name: string): Promise<void> {
+    const { spec } = this.node(name);
+    await this.removeNode(name);
+    await this.addNode(spec);
   }
 
   node(name: string): FleetNode {
@@ -149,7 +182,16 @@ export class Fleet {
 
   /** Publishes versions to all hosts. */
   publish(repository: readonly string[]): void {
+    this.#published = repository;
     for (const { host } of this.nodes.values()) host.setRepository(repository);
+  }
+
+  /** Publishes one version more than before to all hosts, and answers it: 1.27.0, 1.28.0… */
+  publishNext(): string {
+    const [major, minor] = this.#published.at(-1)?.split('.').map(Number) ?? [];
+    const next = `${major}.${(minor ?? 0) + 1}.0`;
+    this.publish([...this.#published, next]);
+    return next;
   }
 
   /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */
@@ -185,7 +227,9 @@ export class Fleet {
   async stop(): Promise<void> {
     await this.kubelet.stop();
     await this.observer.stop();
+    await Promise.all([...this.calls.values()].map(async (calls) => await (await calls).stop()));
     await this.proxy.stop();
+    await this.kubernetes.stop();
     await Promise.all([...this.nodes.values()].map(async ({ host }) => await host.stop().catch(() => undefined)));
     await this.#client.close();
     await this.#watchdog.release();

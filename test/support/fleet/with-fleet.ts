@@ -19,7 +19,7 @@ export interface Scene {
   readonly namespace: string;
 }
 
-export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable'> {
+export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
   readonly values?: Values;
   /** What happens before the operator is installed. */
   readonly before?: (scene: Scene) => Promise<void>;

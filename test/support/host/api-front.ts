@@ -14,6 +14,16 @@ export interface HistoryEntry {
   status: number;
 }
 
+/** A call at a server when it has come in (`sent`) or its answer is ready (`answered`). */
+export interface Call extends Pick<RequestHead, 'method' | 'path'> {
+  readonly moment: 'sent' | 'answered';
+}
+
+/** Is told of a call, which waits meanwhile; `drop` ends its connection, before it has an effect or before its answer is sent. */
+export type CallWatcher = (call: Call) => Promise<'drop' | 'pass'>;
+
+const DROPPED: Answer = { status: 500, transport: 'empty' };
+
 /** Answers given instead of the route's; the request has no effect. */
 const INSTEAD: Partial<Record<ApiFault['answer'], Answer>> = {
   hang: { status: 204, transport: 'hang' },
@@ -30,6 +40,7 @@ const LOST: Partial<Record<ApiFault['answer'], Pick<Answer, 'transport'>>> = {
 /** What stands between the socket and the routes: the API faults, the one worker, the history. */
 export class ApiFront implements RequestHandler {
   readonly history: HistoryEntry[] = [];
+  watcher: CallWatcher | undefined;
   readonly readsBody = readsBody;
   readonly refuses = refuseLargeBody;
   readonly #faults: Faults;
@@ -49,10 +60,16 @@ export class ApiFront implements RequestHandler {
   }
 
   async answer(head: RequestHead, body: string): Promise<Answer> {
-    const answer = await this.#answer(head, body);
+    const answer = await this.#watched(head, body);
     const status = answer.transport === 'hang' ? 0 : answer.status;
     this.history.push({ time: this.#now(), method: head.method, path: head.path, status });
     return answer;
+  }
+
+  async #watched(head: RequestHead, body: string): Promise<Answer> {
+    if ((await this.watcher?.({ moment: 'sent', ...head })) === 'drop') return DROPPED;
+    const answer = await this.#answer(head, body);
+    return (await this.watcher?.({ moment: 'answered', ...head })) === 'drop' ? { ...answer, ...DROPPED } : answer;
   }
 
   async #answer(head: RequestHead, body: string): Promise<Answer> {

@@ -17,6 +17,8 @@ export interface HostDurations {
 /** The host goes down (its processes end now) or has come up. */
 export interface RebootEvent {
   phase: 'down' | 'up';
+  /** Whether somebody asked for it, or the power was cut. */
+  cause: 'reboot' | 'power cut';
   bootID: string;
   version: string;
 }

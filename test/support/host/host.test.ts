@@ -79,8 +79,8 @@ describe('the stand-in host', () => {
     await post(host, 'reboot');
     await host.settled();
     expect(events).toEqual([
-      { phase: 'down', bootID: before, version: '1.26.0', reachable: 'ENOENT' },
-      { phase: 'up', bootID: host.bootID, version: '1.27.0', reachable: '1.27.0' },
+      { phase: 'down', cause: 'reboot', bootID: before, version: '1.26.0', reachable: 'ENOENT' },
+      { phase: 'up', cause: 'reboot', bootID: host.bootID, version: '1.27.0', reachable: '1.27.0' },
     ]);
     expect(host.bootID).toMatch(UUID);
     expect(host.bootID).not.toBe(before);

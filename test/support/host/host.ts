@@ -25,7 +25,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiFront } from './api-front.ts';
-import type { HistoryEntry } from './api-front.ts';
+import type { CallWatcher, HistoryEntry } from './api-front.ts';
 import { Faults } from './faults.ts';
 import type { RebootFault } from './faults.ts';
 import { NO_DURATIONS, published } from './host-options.ts';
@@ -39,7 +39,7 @@ import { UpdateModel } from './update-model.ts';
 import type { Job } from './update-model.ts';
 import type { PublishedVersion } from './versions.ts';
 
-export type { HistoryEntry } from './api-front.ts';
+export type { Call, CallWatcher, HistoryEntry } from './api-front.ts';
 export type { FaultValues } from './faults.ts';
 export type { HostDurations, HostOptions, RebootEvent } from './host-options.ts';
 
@@ -144,6 +144,11 @@ export class BottlerocketHost {
     return this.#front.history;
   }
 
+  /** Who is told of each request from now on; undefined = nobody. */
+  watchCalls(watcher: CallWatcher | undefined): void {
+    this.#front.watcher = watcher;
+  }
+
   /** Publishes other versions; what is left out is withdrawn. No maximum unless one is given. */
   setRepository(versions: readonly (string | PublishedVersion)[], options: { maxVersion?: string } = {}): void {
     this.model.repository = published(versions);
@@ -177,7 +182,7 @@ export class BottlerocketHost {
 
   /** Power lost and back: nothing is shut down, what is on disk counts. Resolves when the host is up again. */
   async powerCut(): Promise<void> {
-    await this.#powerCycle(async () => undefined, {});
+    await this.#powerCycle('power cut', async () => undefined, {});
   }
 
   /** Switches a host on that never returned from its reboot; resolves when it is up. */
@@ -271,10 +276,14 @@ export class BottlerocketHost {
 
   #startReboot(fault: RebootFault): Answer {
     const answered = Promise.withResolvers<void>();
-    void this.#powerCycle(async () => {
-      await answered.promise;
-      await this.#pause(this.durations.shutdownMs);
-    }, fault);
+    void this.#powerCycle(
+      'reboot',
+      async () => {
+        await answered.promise;
+        await this.#pause(this.durations.shutdownMs);
+      },
+      fault,
+    );
     const overtaken = fault.lingerMs !== undefined && fault.lingerMs > 0;
     const answer = overtaken ? text(500, `${REBOOT_FAILED} 15, stderr: `) : { status: 204 };
     const lost = fault.answerLost === true ? { transport: 'empty' as const } : {};
@@ -282,8 +291,8 @@ export class BottlerocketHost {
   }
 
   /** Goes down after `shutdown` and comes up again; joins a reboot that is under way already. */
-  async #powerCycle(shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
-    this.#cycle ??= this.#downAndUp(shutdown, fault)
+  async #powerCycle(cause: RebootEvent['cause'], shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
+    this.#cycle ??= this.#downAndUp(cause, shutdown, fault)
       .catch((error: unknown) => {
         if (!this.#stopping.signal.aborted) this.#failure = error;
       })
@@ -293,7 +302,7 @@ export class BottlerocketHost {
     await this.#cycle;
   }
 
-  async #downAndUp(shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
+  async #downAndUp(cause: RebootEvent['cause'], shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
     // From here on somebody may switch it on again, also before it is quite off.
     this.#powerButton = Promise.withResolvers<void>();
     await shutdown();
@@ -302,7 +311,7 @@ export class BottlerocketHost {
     this.model.killCommands();
     await this.#socketWork;
     await this.#server.close('unlink');
-    await this.#onReboot({ phase: 'down', bootID: this.#bootID, version: this.version });
+    await this.#onReboot({ phase: 'down', cause, bootID: this.#bootID, version: this.version });
     if (fault.neverReturns === true) await this.#powerButton.promise;
     const attempts = this.model.boot();
     await this.#pause(this.durations.bootMs * attempts);
@@ -312,7 +321,7 @@ export class BottlerocketHost {
     this.#reboots += 1;
     this.#bootedVersions.push(this.version);
     await this.#serve();
-    await this.#onReboot({ phase: 'up', bootID: this.#bootID, version: this.version });
+    await this.#onReboot({ phase: 'up', cause, bootID: this.#bootID, version: this.version });
   }
 
   /** Does something later, unless the host's processes end before. */

@@ -6,9 +6,8 @@ import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { Logger } from '@brupop/shared/log';
 import { Reflector } from '@brupop/shared/reflector';
 import { localAddress } from './addresses.ts';
+import { NodeLinks } from './node-links.ts';
 import type { Address } from './service-environment.ts';
-import { TcpForwarder } from './tcp-forwarder.ts';
-import type { Cut } from './tcp-forwarder.ts';
 
 export interface EndpointSlice extends KubernetesObject {
   readonly endpoints?: readonly V1Endpoint[] | null;
@@ -31,9 +30,8 @@ export interface ServiceProxyOptions {
 export class ServiceProxy {
   readonly #slices: Reflector<EndpointSlice>;
   readonly #end = new AbortController();
-  /** By node, then by port name. */
-  readonly #forwarders = new Map<string, Map<string, Promise<TcpForwarder>>>();
-  readonly #cuts = new Map<string, Cut>();
+  /** From each node. */
+  readonly links = new NodeLinks((port) => randomOf(this.targets(port)));
 
   private constructor({ namespace, service, ...rest }: ServiceProxyOptions) {
     this.#slices = new Reflector<EndpointSlice>({
@@ -53,26 +51,6 @@ export class ServiceProxy {
     return proxy;
   }
 
-  /** Where pods of the node reach a port of the Service (empty name: its only, unnamed one). The same answer each time. */
-  async address(node: string, port = ''): Promise<Address> {
-    const ofNode = this.#forwarders.get(node) ?? new Map<string, Promise<TcpForwarder>>();
-    this.#forwarders.set(node, ofNode);
-    const found = ofNode.get(port) ?? this.#listen(node, port);
-    ofNode.set(port, found);
-    return (await found).address;
-  }
-
-  /** Cuts a node off from the Service until `heal`. */
-  async cut(node: string, how: Cut = 'reset'): Promise<void> {
-    this.#cuts.set(node, how);
-    for (const forwarder of await this.#of(node)) forwarder.cut(how);
-  }
-
-  async heal(node: string): Promise<void> {
-    this.#cuts.delete(node);
-    for (const forwarder of await this.#of(node)) forwarder.heal();
-  }
-
   /** Local addresses of the endpoints that a new connection may go to. */
   targets(port = ''): Address[] {
     return targetsOf(this.#slices.list(), port);
@@ -80,20 +58,7 @@ export class ServiceProxy {
 
   async stop(): Promise<void> {
     this.#end.abort();
-    const all = await Promise.all([...this.#forwarders.keys()].map(async (node) => await this.#of(node)));
-    await Promise.all(all.flat().map(async (forwarder) => await forwarder.stop()));
-  }
-
-  async #listen(node: string, port: string): Promise<TcpForwarder> {
-    const forwarder = await TcpForwarder.start(() => randomOf(this.targets(port)));
-    const how = this.#cuts.get(node);
-    if (how !== undefined) forwarder.cut(how);
-    return forwarder;
-  }
-
-  async #of(node: string): Promise<TcpForwarder[]> {
-    const forwarders = this.#forwarders.get(node) ?? new Map<string, Promise<TcpForwarder>>();
-    return await Promise.all(forwarders.values());
+    await this.links.stop();
   }
 }
 

@@ -91,6 +91,36 @@ describe('forwarding TCP connections', () => {
     await both;
     expect(heard.toSorted()).toEqual(['before', 'during']);
   });
+
+  test('a cut in one direction lets the other pass', async () => {
+    const socket = await open();
+    await ask(socket, 'a');
+    const heard: string[] = [];
+    socket.on('data', (bytes: Buffer) => heard.push(bytes.toString()));
+    const arrived = once(echo, 'connection') as Promise<[Socket]>;
+    forwarder.cut('answers lost');
+    const other = await open();
+    const [there] = await arrived;
+    other.write('arrives');
+    expect(String(((await once(there, 'data')) as [Buffer])[0])).toBe('arrives');
+    socket.write('b');
+    forwarder.cut('requests lost');
+    await once(await pinged(echo), 'close');
+    expect(heard).toEqual([]);
+  });
+
+  test('a machine that vanishes says nothing on open connections, and new ones pass', async () => {
+    const before = await open();
+    await ask(before, 'a');
+    const said: string[] = [];
+    for (const event of ['data', 'end', 'error', 'close']) before.on(event, () => said.push(event));
+    forwarder.strand();
+    before.write('b');
+    expect(await ask(await open(), 'c')).toBe('c');
+    forwarder.heal();
+    await once(await pinged(echo), 'close');
+    expect(said).toEqual([]);
+  });
 });
 
 /** A connection past the forwarder that has been answered: what the others sent before would have arrived by then. */

@@ -3,12 +3,17 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import type { Address } from './service-environment.ts';
 
-/** `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and nobody is told. */
-export type Cut = 'reset' | 'hang';
+/**
+ * `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and nobody is told; `requests lost` and `answers lost`:
+ * in one direction only.
+ */
+export type Cut = 'reset' | 'hang' | 'requests lost' | 'answers lost';
 
 interface Pair {
   readonly client: Socket;
   server: Socket | undefined;
+  /** The other end's machine has vanished: nothing comes back on this connection, not even its end. */
+  stranded?: true;
 }
 
 /** A listener on loopback that forwards each new connection to an address chosen at that moment, and that can be cut. */
@@ -44,16 +49,26 @@ export class TcpForwarder {
     this.#cut = how;
     for (const pair of this.#pairs) {
       if (how === 'reset') reset(pair);
-      else hold(pair);
+      else steer(pair, how);
     }
   }
 
-  /** Connections that hung go on. */
+  /** The machine at the other end of what is open now vanishes without a word; new connections pass. */
+  strand(): void {
+    for (const pair of this.#pairs) {
+      pair.stranded = true;
+      steer(pair, 'hang');
+      pair.server?.destroy();
+    }
+  }
+
+  /** Connections that hung go on, unless they are stranded. */
   heal(): void {
     this.#cut = undefined;
     for (const pair of this.#pairs) {
+      if (pair.stranded === true) continue;
       if (pair.server === undefined) this.#join(pair);
-      else flow(pair.client, pair.server);
+      else steer(pair, undefined);
     }
   }
 
@@ -72,7 +87,7 @@ export class TcpForwarder {
       pair.server?.destroy();
     });
     if (this.#cut === 'reset') reset(pair);
-    else if (this.#cut === undefined) this.#join(pair);
+    else if (this.#cut !== 'hang') this.#join(pair);
   }
 
   #join(pair: Pair): void {
@@ -83,23 +98,23 @@ export class TcpForwarder {
     }
     const server = connect({ ...target, allowHalfOpen: true });
     pair.server = server;
-    server.on('error', () => pair.client.resetAndDestroy());
-    server.once('close', () => pair.client.destroy());
-    if (this.#cut === undefined) flow(pair.client, server);
+    server.on('error', () => pair.stranded !== true && pair.client.resetAndDestroy());
+    server.once('close', () => pair.stranded !== true && pair.client.destroy());
+    steer(pair, this.#cut);
   }
 }
 
-function flow(client: Socket, server: Socket): void {
-  client.pipe(server);
-  server.pipe(client);
+/** Lets pass what the cut leaves. */
+function steer({ client, server }: Pair, cut: Cut | undefined): void {
+  if (server === undefined) return;
+  pass(client, server, cut === undefined || cut === 'answers lost');
+  pass(server, client, cut === undefined || cut === 'requests lost');
 }
 
-function hold({ client, server }: Pair): void {
-  if (server === undefined) return;
-  client.unpipe(server);
-  server.unpipe(client);
-  client.pause();
-  server.pause();
+function pass(from: Socket, to: Socket, open: boolean): void {
+  from.unpipe(to);
+  if (open) from.pipe(to);
+  else from.pause();
 }
 
 function reset({ client, server }: Pair): void {

@@ -1,0 +1,97 @@
+import { jest } from '@jest/globals';
+
+import type { Fleet } from '../support/fleet/fleet.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
+import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Call } from '../support/host/host.ts';
+
+jest.setTimeout(600_000);
+
+/** A call that is tried again and again may not come in a state at which it came once. */
+const TRIES = 3;
+
+/** Instants that come in every update. */
+const NEVER_MISSED = [
+  'before POST /actions/prepare-update of the host in StagedAndPerformedUpdate, Stage',
+  'after POST /actions/prepare-update of the host in StagedAndPerformedUpdate, Stage',
+  'before POST drain of the API server in RebootedIntoUpdate, Drain',
+  'after POST drain of the API server in RebootedIntoUpdate, Drain',
+  'before POST /actions/activate-update of the host in RebootedIntoUpdate, Activate',
+  'after POST /actions/activate-update of the host in RebootedIntoUpdate, Activate',
+  'before POST /actions/reboot of the host in RebootedIntoUpdate, Reboot',
+  'after POST /actions/reboot of the host in RebootedIntoUpdate, Reboot',
+];
+
+/** An instant in an update: a call of the agent, before it has an effect or after, in a state. */
+function instantOf(fleet: Fleet, node: string, to: 'host' | 'API server', { moment, method, path }: Call): string {
+  const { spec, status } = fleet.shadow(node) ?? {};
+  const step = status?.lastOperation === undefined ? 'no step' : status.lastOperation.operation;
+  const when = moment === 'sent' ? 'before' : 'after';
+  return `${when} ${method} ${path.replace(`/v1/nodes/${node}/`, '')} of the ${to} in ${spec?.state ?? 'no state'}, ${step}`;
+}
+
+/** Has `told` decide on each call of each agent. */
+async function watchCalls(fleet: Fleet, told: (node: string, instant: string) => 'drop' | 'pass'): Promise<void> {
+  for (const [name, { host }] of fleet.nodes) {
+    host.watchCalls(async (call) => told(name, instantOf(fleet, name, 'host', call)));
+    const calls = await fleet.calls.get(name);
+    if (calls !== undefined) calls.watcher = async (call) => told(name, instantOf(fleet, name, 'API server', call));
+  }
+}
+
+async function instantsOfAnUpdate(fleet: Fleet): Promise<Set<string>> {
+  const instants = new Set<string>();
+  await watchCalls(fleet, (_node, instant) => {
+    // A call that only reads leaves everything as it was after the call before it.
+    if (!instant.includes(' GET ')) instants.add(instant);
+    return 'pass';
+  });
+  await fleet.untilAllRun(fleet.publishNext());
+  return instants;
+}
+
+/** One update of each node, whose agent is killed at an instant of its own; answers which of them came. */
+async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<string>> {
+  const left = new Map([...fleet.nodes.keys()].map((name, index) => [name, instants[index]]));
+  const killed = new Set<string>();
+  await watchCalls(fleet, (node, instant) => {
+    if (left.get(node) !== instant) return 'pass';
+    left.delete(node);
+    killed.add(instant);
+    for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
+    return 'drop';
+  });
+  await fleet.untilAllRun(fleet.publishNext());
+  return killed;
+}
+
+/** Kills until every instant has come, or a few times when one does not come again; answers how many versions that took. */
+async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{ came: Set<string>; rounds: number }> {
+  const came = new Set<string>();
+  let rounds = 0;
+  for (let tries = TRIES; tries > 0; tries -= 1) {
+    const left = [...instants.difference(came)];
+    for (let at = 0; at < left.length; at += fleet.nodes.size) {
+      for (const instant of await killAt(fleet, left.slice(at, at + fleet.nodes.size))) came.add(instant);
+      rounds += 1;
+    }
+  }
+  return { came, rounds };
+}
+
+describe('an agent that is killed', () => {
+  it('at any call that has an effect, before the effect and after, in any state, updates its node once and hurts nothing', async () => {
+    const values = { 'agent.updateCheckIntervalSeconds': 1 };
+    await withFleet({ nodes: fleetNodes(6), maxUnavailable: 2, watchCalls: true, values }, async ({ fleet }) => {
+      await fleet.configure({ concurrency: { maxUpdating: 2 } });
+      await fleet.untilAllRun(NEW);
+      const instants = await instantsOfAnUpdate(fleet);
+      const { came, rounds } = await killAtAll(fleet, instants);
+      expect([...came]).toEqual(expect.arrayContaining(NEVER_MISSED));
+      // One update for NEW and one to look at, then one for each round.
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual(
+        Array.from({ length: fleet.nodes.size }, () => rounds + 2),
+      );
+    });
+  });
+});

@@ -1,0 +1,120 @@
+import { jest } from '@jest/globals';
+
+import { Excuses } from '../support/faults/excuses.ts';
+import type { Fault, ShadowEdit } from '../support/faults/fault.ts';
+import { heal, inflict } from '../support/faults/inflict.ts';
+import { recover } from '../support/faults/recovery.ts';
+import { HELD, arrangeTableau, release } from '../support/faults/tableau.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
+import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Scene } from '../support/fleet/with-fleet.ts';
+import type { Cut } from '../support/kubelet/tcp-forwarder.ts';
+
+jest.setTimeout(1_200_000);
+
+const NODES = [...HELD.keys()];
+
+type Faults = Readonly<Record<string, readonly Fault[]>>;
+
+const onEach = (fault: (node: string) => Fault): Fault[] => NODES.map(fault);
+const edited = (edit: ShadowEdit): Fault[] => onEach((node) => ({ kind: 'shadow edited', node, edit }));
+const cutOff = (from: 'API server' | 'kube-apiserver', how: Cut): Fault[] =>
+  ['node-1', 'node-2', 'node-3', 'node-4', 'node-5', 'node-6'].map((node) => ({
+    kind: 'cut off',
+    node,
+    from,
+    how,
+    forMs: 3_000,
+  }));
+
+const OURS: Faults = {
+  'every agent is killed': onEach((node) => ({ kind: 'killed', who: { program: 'agent', node }, forMs: 0 })),
+  'every agent is frozen': onEach((node) => ({ kind: 'frozen', who: { program: 'agent', node }, forMs: 5_000 })),
+  'the leading controller is killed': [{ kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 }],
+  'both controllers are killed at once and start with an empty cache': [
+    { kind: 'killed', who: { program: 'controller', which: 'all' }, forMs: 0 },
+  ],
+  'the leading controller is frozen past its lease, and thawed': [
+    { kind: 'frozen', who: { program: 'controller', which: 'leader' }, forMs: 20_000 },
+  ],
+  'every API server is killed in turn': [0, 1, 2].map((which) => ({
+    kind: 'killed',
+    who: { program: 'apiserver', which },
+    forMs: 300,
+  })),
+  'all API servers are killed at once': [{ kind: 'killed', who: { program: 'apiserver', which: 'all' }, forMs: 0 }],
+  'all API servers are frozen': [{ kind: 'frozen', who: { program: 'apiserver', which: 'all' }, forMs: 5_000 }],
+  'no API server is there for 25 s': [{ kind: 'no API server', forMs: 25_000 }],
+};
+
+const AROUND: Faults = {
+  'kube-apiserver is killed': [{ kind: 'killed', who: { program: 'kube-apiserver' }, forMs: 1_000 }],
+  'kube-apiserver is frozen': [{ kind: 'frozen', who: { program: 'kube-apiserver' }, forMs: 6_000 }],
+  'etcd is killed': [{ kind: 'killed', who: { program: 'etcd' }, forMs: 1_000 }],
+  'agents reach no API server': cutOff('API server', 'hang'),
+  'agents are reset': cutOff('API server', 'reset'),
+  'agents are not heard': cutOff('API server', 'requests lost'),
+  'agents hear nothing': cutOff('API server', 'answers lost'),
+  'controllers and API servers reach no kube-apiserver': cutOff('kube-apiserver', 'hang'),
+  'controllers and API servers are not heard': cutOff('kube-apiserver', 'requests lost'),
+  'controllers and API servers hear nothing': cutOff('kube-apiserver', 'answers lost'),
+  'nobody may evict (403)': [{ kind: 'evictions forbidden', forMs: 2_000 }],
+};
+
+const HOSTS: Faults = {
+  'every host API is silent': onEach((node) => ({
+    kind: 'host API ill',
+    node,
+    fault: { answer: 'hang' },
+    forMs: 3_000,
+  })),
+  'every host API crashes': onEach((node) => ({ kind: 'host API crashed', node, forMs: 1_000 })),
+  'every host is locked': onEach((node) => ({ kind: 'host locked', node, forMs: 5_000 })),
+  'every socket is replaced': onEach((node) => ({ kind: 'socket replaced', node })),
+  'the power of every host is cut': onEach((node) => ({ kind: 'power cut', node })),
+  'every node is replaced by another of its name': onEach((node) => ({ kind: 'node replaced', node })),
+  'every label is removed for a moment': onEach((node) => ({ kind: 'label removed', node, forMs: 300 })),
+  'every shadow is deleted': onEach((node) => ({ kind: 'shadow deleted', node })),
+  'every shadow is told to be idle': edited('spec to Idle'),
+  'every shadow is told to reboot': edited('spec to reboot'),
+  'every shadow is given another version': edited('another version'),
+  'every shadow says that its node is drained': edited('status as if drained'),
+  'every shadow loses its status': edited('status gone'),
+};
+
+/** Plays one list of faults after the other on one fleet; answers which it came through. */
+async function survived(faults: Faults): Promise<string[]> {
+  const names: string[] = [];
+  const values = { 'agent.updateCheckIntervalSeconds': 1 };
+  await withFleet({ nodes: fleetNodes(6), maxUnavailable: 4, values }, async (scene) => {
+    await scene.fleet.configure({ concurrency: { maxUpdating: 4 } });
+    await scene.fleet.untilAllRun(NEW);
+    for (const [name, list] of Object.entries(faults)) {
+      await play(scene, list).catch((error: unknown) => {
+        throw new Error(`${name}: ${String(error)}`, { cause: error });
+      });
+      expect({ name, problems: scene.fleet.problems() }).toEqual({ name, problems: [] });
+      names.push(name);
+    }
+  });
+  return names;
+}
+
+async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
+  const excuses = new Excuses(scene.fleet.observer);
+  const version = await arrangeTableau(scene);
+  await Promise.all(faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))));
+  await heal(scene);
+  await release(scene);
+  await recover(scene, version);
+}
+
+describe('nodes at every step of their update, when', () => {
+  it.each([
+    ['programs of ours die, freeze or are away', OURS],
+    ['Kubernetes or the network fails', AROUND],
+    ['hosts fail or people interfere', HOSTS],
+  ])('%s, are updated all the same', async (_what, faults) => {
+    expect(await survived(faults)).toEqual(Object.keys(faults));
+  });
+});

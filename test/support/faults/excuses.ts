@@ -1,0 +1,32 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { Observer } from '../fleet/observer.ts';
+import { TAKES_PODS_DOWN } from './fault.ts';
+import type { Fault } from './fault.ts';
+
+/** Until Kubernetes has noticed that what was down is up. */
+const AFTERMATH_MS = 8_000;
+
+/** Keeps an observer from blaming anybody for what failing hosts do. */
+export class Excuses {
+  readonly #observer: Observer;
+  #failing = 0;
+
+  constructor(observer: Observer) {
+    this.#observer = observer;
+  }
+
+  /** Runs `body`, which brings the fault about, and excuses its consequences for a while after its end; does not wait for that. */
+  async during(fault: Fault, body: () => Promise<void>): Promise<void> {
+    if (!TAKES_PODS_DOWN.has(fault.kind)) return await body();
+    this.#count(1);
+    await body();
+    void sleep(AFTERMATH_MS, undefined, { ref: false }).then(() => this.#count(-1));
+    return undefined;
+  }
+
+  #count(change: 1 | -1): void {
+    this.#failing += change;
+    this.#observer.hostsFail = this.#failing > 0;
+  }
+}

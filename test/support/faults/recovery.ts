@@ -1,0 +1,49 @@
+import { RETRY_ANNOTATION } from '../../../packages/shared/src/constants.ts';
+import type { Condition } from '../../../packages/shared/src/kubernetes-types.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import { eventually } from '../eventually.ts';
+import type { Scene } from '../fleet/with-fleet.ts';
+
+/** From the end of the last fault until every node must run the version. */
+const RECOVERY_LIMIT_MS = 240_000;
+
+/** How a fleet came through. */
+export interface Recovery {
+  readonly ms: number;
+  /** Nodes whose shadow said that they would not be tried again soon, and why; a person asked for it. */
+  readonly askedAgain: readonly string[];
+}
+
+/**
+ * Until every node runs the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
+ * Throws when it takes longer than four minutes.
+ */
+export async function recover(scene: Scene, version: string): Promise<Recovery> {
+  const { fleet } = scene;
+  const healedAt = performance.now();
+  const asked = new Set<string>();
+  await eventually(
+    async () => {
+      for (const name of fleet.nodes.keys()) await askAgain(scene, name, version, asked);
+      for (const name of fleet.nodes.keys()) fleet.assertRuns(name, version);
+      const left = fleet.observer.leftovers();
+      if (left.length > 0) throw new Error(left.join('; '));
+    },
+    { limitMs: RECOVERY_LIMIT_MS, pauseMs: 100 },
+  );
+  return { ms: Math.round(performance.now() - healedAt), askedAgain: [...asked] };
+}
+
+async function askAgain({ cluster, fleet }: Scene, name: string, version: string, asked: Set<string>): Promise<void> {
+  const waiting = waitingFor(fleet.shadow(name), version);
+  if (waiting === undefined || !['Backoff', 'NotRetried'].includes(waiting.reason)) return;
+  asked.add(`${name}: ${waiting.message}`);
+  const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${name}`;
+  await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+}
+
+/** Why an idle node does not begin its update to the version. */
+function waitingFor(shadow: BottlerocketShadow | undefined, version: string): Condition | undefined {
+  if (shadow?.spec.state !== 'Idle' || shadow.status?.target_version !== version) return undefined;
+  return shadow.status.conditions?.find(({ type }) => type === 'Progressing');
+}

@@ -1,0 +1,44 @@
+import type { Fleet } from '../fleet/fleet.ts';
+import type { Fault } from './fault.ts';
+
+/** The figures of a campaign. */
+export class Report {
+  readonly #tried = new Map<string, number>();
+  readonly #recoveriesMs: number[] = [];
+  readonly violations: string[] = [];
+  #checks = 0;
+
+  tried(fault: Fault): void {
+    const what = 'who' in fault ? `${fault.kind}: ${fault.who.program}` : fault.kind;
+    this.#tried.set(what, (this.#tried.get(what) ?? 0) + 1);
+  }
+
+  recovered(ms: number): void {
+    this.#recoveriesMs.push(Math.round(ms));
+  }
+
+  get faults(): number {
+    return [...this.#tried.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Takes over what the observer has found so far. */
+  check(fleet: Fleet): void {
+    this.#checks = fleet.observer.checks;
+    this.violations.splice(0, Infinity, ...fleet.problems());
+  }
+
+  lines(): string[] {
+    const sorted = this.#recoveriesMs.toSorted((a, b) => a - b);
+    const part = (fraction: number): string =>
+      `${((sorted[Math.floor(fraction * (sorted.length - 1))] ?? 0) / 1000).toFixed(1)} s`;
+    return [
+      `${this.faults} faults:`,
+      ...[...this.#tried]
+        .toSorted(([a], [b]) => a.localeCompare(b))
+        .map(([what, count]) => `  ${String(count).padStart(5)}  ${what}`),
+      `${sorted.length} recoveries, from the end of the last fault until every node was updated: median ${part(0.5)}, nine of ten ${part(0.9)}, longest ${part(1)}`,
+      `${this.#checks} times an invariant was checked, ${this.violations.length} violations`,
+      ...this.violations.map((what) => `  VIOLATION: ${what}`),
+    ];
+  }
+}
