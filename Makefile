@@ -1,7 +1,7 @@
 # Everything works from a fresh clone: what a target needs is made first.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint demo bench clean
+.PHONY: help build test matrix soak lint demo bench clean
 
 # npm writes this file last, so it says which lock file node_modules was installed from.
 installed := node_modules/.package-lock.json
@@ -22,6 +22,10 @@ test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of t
 	@echo '== Running the tests'
 	@npm run --silent test -- $(TESTS)
 
+matrix: $(installed) ## Run the matrix of faults: everything dies at every step
+	@echo '== Running the matrix of faults'
+	@npm run --silent test -- --projects matrix $(TESTS)
+
 lint: $(installed) ## Check types, style and format
 	@echo '== Checking types, style and format'
 	@npm run --silent lint
@@ -35,6 +39,11 @@ bench: $(installed) ## Measure what the operator costs
 	@echo '== Measuring'
 	@npm run --silent build
 	@npm run --silent bench
+
+soak: $(installed) ## Bring about random faults; FAULTS=1000 says how many, SEED=7 repeats a run
+	@echo '== Bringing about random faults'
+	@npm run --silent build
+	@FAULTS=$(FAULTS) SEED=$(SEED) npm run --silent soak
 
 clean: ## Remove what the other targets made, and the installed packages
 	@echo '== Removing dist/, reports/ and node_modules/'

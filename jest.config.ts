@@ -29,6 +29,11 @@ const config: Config = {
       displayName: 'fleet',
       testMatch: ['<rootDir>/test/fleet/**/*.test.ts'],
     },
+    {
+      ...common,
+      displayName: 'matrix',
+      testMatch: ['<rootDir>/test/matrix/**/*.test.ts'],
+    },
   ],
 };
 

@@ -6,6 +6,7 @@ import { ApiError } from '../control-plane/api.ts';
 import type { Component } from '../control-plane/process.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { eventually } from '../eventually.ts';
+import { allowEvictions, forbidEvictions } from './evictions.ts';
 import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
@@ -21,9 +22,6 @@ const PROGRAMS = {
 const MERGE = 'application/merge-patch+json';
 /** Kubernetes is asked again while it is itself one of the victims. */
 const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
-const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
-const POLICY = `${ADMISSION}/validatingadmissionpolicies`;
-const BINDING = `${ADMISSION}/validatingadmissionpolicybindings`;
 
 const INFLICT: Inflict = {
   killed: async (scene, { who, forMs }) => {
@@ -59,7 +57,10 @@ const INFLICT: Inflict = {
   },
   'host command killed': async ({ fleet }, { node }) => fleet.node(node).host.killDispatcher(),
   'socket replaced': async ({ fleet }, { node }) => await fleet.node(node).host.replaceSocket(),
-  'power cut': async ({ fleet }, { node }) => await fleet.node(node).host.powerCut(),
+  'power cut': async ({ fleet }, { node }) => {
+    const { host } = fleet.node(node);
+    if (host.up) await host.powerCut();
+  },
   'slow to return': async ({ fleet }, { node, forMs }) => {
     const { host } = fleet.node(node);
     await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
@@ -87,10 +88,9 @@ const INFLICT: Inflict = {
     await change(scene, 'DELETE', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`);
   },
   'evictions forbidden': async (scene, { forMs }) => {
-    await forbidEvictions(scene);
+    await eventually(async () => await forbidEvictions(scene.cluster), PATIENCE);
     await sleep(forMs);
-    await change(scene, 'DELETE', `${POLICY}/no-evictions`);
-    await change(scene, 'DELETE', `${BINDING}/no-evictions`);
+    await eventually(async () => await allowEvictions(scene.cluster), PATIENCE);
   },
   'budget strict': async (scene, { forMs }) => {
     await allowUnavailable(scene, 0);
@@ -211,27 +211,4 @@ async function editShadow(scene: Scene, node: string, edit: ShadowEdit): Promise
 async function allowUnavailable(scene: Scene, maxUnavailable: number): Promise<void> {
   const path = `/apis/policy/v1/namespaces/${scene.namespace}/poddisruptionbudgets/web`;
   await change(scene, 'PATCH', path, { spec: { maxUnavailable } });
-}
-
-async function forbidEvictions({ cluster }: Scene): Promise<void> {
-  const name = 'no-evictions';
-  const rules = [
-    { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods/eviction'], scope: '*' },
-  ];
-  const policy = {
-    failurePolicy: 'Fail',
-    matchConstraints: { resourceRules: rules },
-    validations: [{ expression: 'false', message: 'nobody may evict', reason: 'Forbidden' }],
-  };
-  const binding = { policyName: name, validationActions: ['Deny'] };
-  for (const [path, spec] of [
-    [POLICY, policy],
-    [BINDING, binding],
-  ] as const) {
-    await eventually(async () => {
-      await cluster.api.create(path, { metadata: { name }, spec }).catch((error: unknown) => {
-        if (!isStatus(error, 409)) throw error;
-      });
-    }, PATIENCE);
-  }
 }

@@ -10,37 +10,50 @@ export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
   ['node-4', 'Reboot'],
 ]);
 
-/** Long enough that all are at their steps together, and that a fault meets them there. */
-const HOLD_MS = 4_000;
+const NODES = [...HELD.keys()];
 const ANCHOR = 'anchor';
+
+/** Nodes at every step of their update at the same time. */
+export interface Tableau {
+  /** What they update to. */
+  readonly version: string;
+  /** Lets them go on. */
+  readonly release: () => Promise<void>;
+}
 
 /**
  * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
- * that may not be evicted, one activates, one reboots. Answers the version. `release` lets them go on.
+ * that may not be evicted, one activates, one is down for its reboot.
  */
-export async function arrangeTableau(scene: Scene): Promise<string> {
+export async function arrangeTableau(scene: Scene): Promise<Tableau> {
   const { fleet } = scene;
+  const released = Promise.withResolvers<void>();
   await holdDrain(scene);
-  Object.assign(fleet.node('node-1').host.durations, { prepareMs: HOLD_MS });
-  Object.assign(fleet.node('node-3').host.durations, { activateMs: HOLD_MS });
-  Object.assign(fleet.node('node-4').host.durations, { bootMs: HOLD_MS });
-  const version = fleet.publishNext();
-  await eventually(
-    () => {
-      for (const [name, operation] of HELD) {
-        const last = fleet.shadow(name)?.status?.lastOperation;
-        const isThere = last?.operation === operation && last.state === 'Processing' && last.version === version;
-        const isDown = operation !== 'Reboot' || !fleet.node(name).host.up;
-        if (!isThere || !isDown) throw new Error(`${name} is not at ${operation} yet: ${fleet.describe(name)}`);
-      }
-    },
-    { limitMs: 60_000, pauseMs: 5 },
-  );
-  return version;
+  await fleet.node('node-1').host.faults.set({ prepare: { until: released.promise } });
+  await fleet.node('node-3').host.faults.set({ activate: { until: released.promise } });
+  await fleet.node('node-4').host.faults.set({ reboot: { neverReturns: true, times: 1 } });
+  const version = fleet.publishNext(NODES);
+  await eventually(() => assertHeld(scene, version), { limitMs: 60_000, pauseMs: 5 });
+  const release = async (): Promise<void> => {
+    released.resolve();
+    await fleet.node('node-4').host.faults.set({ reboot: undefined });
+    await fleet.node('node-4').host.powerOn();
+    await releaseDrain(scene);
+    fleet.publishAgain();
+  };
+  return { version, release };
 }
 
-/** The pod that holds up the drain may go. */
-export async function release({ cluster, namespace }: Scene): Promise<void> {
+function assertHeld({ fleet }: Scene, version: string): void {
+  for (const [name, operation] of HELD) {
+    const last = fleet.shadow(name)?.status?.lastOperation;
+    const isThere = last?.operation === operation && last.state === 'Processing' && last.version === version;
+    const isDown = operation !== 'Reboot' || !fleet.node(name).host.up;
+    if (!isThere || !isDown) throw new Error(`${name} is not at ${operation} yet: ${fleet.describe(name)}`);
+  }
+}
+
+async function releaseDrain({ cluster, namespace }: Scene): Promise<void> {
   await eventually(async () => {
     await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/${ANCHOR}`);
   });

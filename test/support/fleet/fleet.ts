@@ -180,18 +180,23 @@ export class Fleet {
     await api.request('PATCH', `${path}?fieldManager=person&force=true`, body, 'application/apply-patch+yaml');
   }
 
-  /** Publishes versions to all hosts. */
-  publish(repository: readonly string[]): void {
+  /** Publishes versions to all hosts, or to some. */
+  publish(repository: readonly string[], nodes: Iterable<string> = this.nodes.keys()): void {
     this.#published = repository;
-    for (const { host } of this.nodes.values()) host.setRepository(repository);
+    for (const name of nodes) this.node(name).host.setRepository(repository);
   }
 
-  /** Publishes one version more than before to all hosts, and answers it: 1.27.0, 1.28.0… */
-  publishNext(): string {
+  /** Publishes one version more than before to all hosts, or to some, and answers it: 1.27.0, 1.28.0… */
+  publishNext(nodes?: Iterable<string>): string {
     const [major, minor] = this.#published.at(-1)?.split('.').map(Number) ?? [];
     const next = `${major}.${(minor ?? 0) + 1}.0`;
-    this.publish([...this.#published, next]);
+    this.publish([...this.#published, next], nodes);
     return next;
+  }
+
+  /** Publishes to all hosts what some have already. */
+  publishAgain(): void {
+    this.publish(this.#published);
   }
 
   /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */

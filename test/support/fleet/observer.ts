@@ -6,6 +6,7 @@ import {
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   MANAGED_LABEL,
+  RETRY_ANNOTATION,
 } from '../../../packages/shared/src/constants.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/kubernetes-types.ts';
@@ -42,7 +43,10 @@ export class Observer {
   readonly shadows: Reflector<BottlerocketShadow>;
   readonly pods: Reflector<Observed<V1Pod>>;
   readonly #options: ObserverOptions;
-  readonly #rebooted = new Set<string>();
+  /** Reboots by node and version. */
+  readonly #reboots = new Map<string, number>();
+  /** How often a person has asked for another attempt, by shadow and version. */
+  readonly #asked = new Map<string, number>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
   /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
@@ -59,6 +63,7 @@ export class Observer {
     const deployments = this.#reflect<Observed<V1Deployment>>('/apis/apps/v1/deployments');
     const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
     this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
+    this.shadows.subscribe(({ object, old }) => this.#countRetries(object, old));
     budgets.subscribe(({ object, old }) => this.#checkBudget(object, old));
     for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
     const all = [this.nodes, this.pods, this.shadows, budgets, deployments, statefulSets];
@@ -154,11 +159,21 @@ export class Observer {
     if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
   }
 
+  /** One reboot for one update; a person who asks for another attempt allows one more. */
   #checkSecondReboot(name: string, bootID: string): void {
-    const shadow = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace);
-    const update = `${name} into ${shadow?.spec.version}`;
-    if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
-    this.#rebooted.add(update);
+    const { version } = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace)?.spec ?? {};
+    const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${version}`;
+    const reboots = (this.#reboots.get(update) ?? 0) + 1;
+    this.#reboots.set(update, reboots);
+    if (reboots > 1 + (this.#asked.get(`brs-${name} ${version}`) ?? 0))
+      this.#violated(`rebooted once too often: ${update} (boot ${bootID})`);
+  }
+
+  #countRetries({ metadata }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
+    const asked = metadata.annotations?.[RETRY_ANNOTATION];
+    if (asked === undefined || old?.metadata.annotations?.[RETRY_ANNOTATION] === asked) return;
+    const attempt = `${metadata.name} ${asked}`;
+    this.#asked.set(attempt, (this.#asked.get(attempt) ?? 0) + 1);
   }
 
   #violated(what: string): void {

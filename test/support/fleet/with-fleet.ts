@@ -25,7 +25,7 @@ export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' |
   readonly before?: (scene: Scene) => Promise<void>;
 }
 
-const LOG_TAIL = 6_000;
+const LOG_TAIL = 3_000;
 
 /**
  * Runs `body` on a fleet of its own, on a control plane of its own, with workloads and the operator installed; hosts run OLD and are offered

@@ -11,6 +11,8 @@ export interface CommandFault {
   stdout?: string;
   /** How long the command runs, in milliseconds, instead of the host's duration. */
   delayMs?: number;
+  /** The command runs on until this resolves. */
+  until?: Promise<void>;
   /** Where a prepare fails: before or after the inactive set was cleared; default `images`, which is after. */
   failAt?: 'migrations' | 'images';
   /** How many runs are concerned; default all until the fault is cleared. */

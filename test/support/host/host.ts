@@ -243,7 +243,8 @@ export class BottlerocketHost {
   }
 
   #run(job: Job): void {
-    this.#inBackground(job.fault.delayMs ?? this.durations[`${job.command}Ms`], () => this.model.finish(job));
+    const { delayMs = this.durations[`${job.command}Ms`], until } = job.fault;
+    this.#inBackground(delayMs, () => this.model.finish(job), until);
   }
 
   #applySettings(): Answer | undefined {
@@ -325,10 +326,11 @@ export class BottlerocketHost {
   }
 
   /** Does something later, unless the host's processes end before. */
-  #inBackground(ms: number, action: () => void): void {
+  #inBackground(ms: number, action: () => void, until?: Promise<void>): void {
     const { signal } = this.#life;
     const task = sleep(ms, undefined, { signal })
-      .then(action)
+      .then(() => until)
+      .then(() => (signal.aborted ? undefined : action()))
       .catch((error: unknown) => {
         if (!signal.aborted) this.#failure = error;
       })

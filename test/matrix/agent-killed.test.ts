@@ -70,7 +70,7 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
   const came = new Set<string>();
   let rounds = 0;
   for (let tries = TRIES; tries > 0; tries -= 1) {
-    const left = [...instants.difference(came)];
+    const left = [...instants].filter((instant) => !came.has(instant));
     for (let at = 0; at < left.length; at += fleet.nodes.size) {
       for (const instant of await killAt(fleet, left.slice(at, at + fleet.nodes.size))) came.add(instant);
       rounds += 1;

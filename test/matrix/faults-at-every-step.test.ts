@@ -4,7 +4,7 @@ import { Excuses } from '../support/faults/excuses.ts';
 import type { Fault, ShadowEdit } from '../support/faults/fault.ts';
 import { heal, inflict } from '../support/faults/inflict.ts';
 import { recover } from '../support/faults/recovery.ts';
-import { HELD, arrangeTableau, release } from '../support/faults/tableau.ts';
+import { HELD, arrangeTableau } from '../support/faults/tableau.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
@@ -102,10 +102,10 @@ async function survived(faults: Faults): Promise<string[]> {
 
 async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
   const excuses = new Excuses(scene.fleet.observer);
-  const version = await arrangeTableau(scene);
+  const { version, release } = await arrangeTableau(scene);
   await Promise.all(faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))));
   await heal(scene);
-  await release(scene);
+  await release();
   await recover(scene, version);
 }
 

@@ -1,0 +1,113 @@
+import { jest } from '@jest/globals';
+
+import { APISERVER, COMPONENT_LABEL, CORDONED_ANNOTATION } from '../../packages/shared/src/constants.ts';
+import { eventually } from '../support/eventually.ts';
+import { allowEvictions, forbidEvictions } from '../support/faults/evictions.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
+import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Scene } from '../support/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+async function allowUnavailable({ cluster, namespace }: Scene, maxUnavailable: number): Promise<void> {
+  const path = `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
+  await cluster.api.patch(path, { spec: { maxUnavailable } });
+}
+
+const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
+
+describe('a drain', () => {
+  it('is never answered by a replica on the drained node, which would hold up its own eviction', async () => {
+    const nodeOf = new Map<string, string>();
+    const followReplicas = async ({ fleet }: Scene): Promise<void> => {
+      fleet.observer.pods.subscribe(({ object: { metadata, spec } }) => {
+        const isReplica = metadata.labels?.[COMPONENT_LABEL] === APISERVER;
+        if (isReplica && spec?.nodeName !== undefined) nodeOf.set(metadata.name, spec.nodeName);
+      });
+    };
+    await withFleet({ nodes: fleetNodes(3), before: followReplicas }, async ({ fleet }) => {
+      await fleet.untilAllRun(NEW);
+      const drained: string[] = [];
+      for (const [replica, home] of nodeOf) {
+        const logs = await fleet.kubelet.logs(replica);
+        const nodes = [...logs.matchAll(/"msg":"node cordoned".*"node":"(?<node>[^"]+)"/gu)];
+        for (const { groups } of nodes) drained.push(groups?.['node'] === home ? `itself: ${home}` : 'another');
+      }
+      expect(drained).toEqual(['another', 'another', 'another']);
+    });
+  });
+
+  it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+      const { fleet } = scene;
+      const name = await untilSomeNodeIsHeldUp(fleet);
+      await fleet.proxy.links.strand(name);
+      await allowUnavailable(scene, 1);
+      await fleet.untilAllRun(NEW);
+      expect(fleet.node(name).host.reboots).toBe(1);
+    });
+  });
+
+  it('is undone when the managed label is removed while it is held up', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+      const { fleet } = scene;
+      const name = await untilSomeNodeIsHeldUp(fleet);
+      expect(fleet.observer.nodes.get(name)?.spec?.unschedulable).toBe(true);
+      await fleet.node(name).setManaged(false);
+      await eventually(() => {
+        const { metadata, spec } = fleet.observer.nodes.get(name) ?? {};
+        expect(spec?.unschedulable).toBeUndefined();
+        expect(metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+      });
+      await allowUnavailable(scene, 1);
+      const others = [...fleet.nodes.keys()].filter((other) => other !== name);
+      await eventually(() => others.forEach((other) => fleet.assertRuns(other, NEW)), { limitMs: 60_000 });
+      expect(fleet.node(name).host.version).toBe(OLD);
+      expect(fleet.node(name).host.reboots).toBe(0);
+      await fleet.node(name).setManaged(true);
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('whose evictions are refused with 403 never ends in a reboot, says why, and goes on when it may', async () => {
+    await withFleet(
+      { nodes: fleetNodes(3), before: async ({ cluster }) => await forbidEvictions(cluster) },
+      async ({ fleet, cluster }) => {
+        const name = await untilSomeNodeIsAt(fleet, 'Drain');
+        await eventually(() => {
+          expect(fleet.shadow(name)?.status?.lastOperation?.message).toMatch(
+            /held up by .*\(Forbidden: .*nobody may evict/u,
+          );
+        });
+        const reboots = [...fleet.nodes.values()].map(({ host }) => host.reboots);
+        expect(reboots).toEqual([0, 0, 0]);
+        await allowEvictions(cluster);
+        await fleet.untilAllRun(NEW);
+      },
+    );
+  });
+});
+
+describe('a version that boots on no host', () => {
+  it('is tried once on each node, each of which serves again on the old one and says what failed', async () => {
+    const breakBoots = async ({ fleet }: Scene): Promise<void> => {
+      for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before: breakBoots }, async ({ fleet }) => {
+      await eventually(
+        () => {
+          for (const name of fleet.nodes.keys()) {
+            fleet.assertRuns(name, OLD);
+            const status = fleet.shadow(name)?.status;
+            expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
+            expect(status?.conditions).toMatchObject([{ status: 'False', reason: 'NotRetried' }]);
+          }
+          expect(fleet.observer.leftovers()).toEqual([]);
+        },
+        { limitMs: 120_000 },
+      );
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    });
+  });
+});
