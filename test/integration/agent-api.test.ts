@@ -91,7 +91,7 @@ async function firstOf(messages: AsyncIterable<StreamMessage>): Promise<StreamMe
 }
 
 it('shows the current token with each call and names its node', async () => {
-  answer = json(shadow);
+  answer = inTurn(json(shadow), json({ uncordoned: false, included: false }));
   const api = client();
   expect(await api.ensure(signal)).toEqual(shadow);
   writeFileSync(join(folder, 'token'), 'second\n');

@@ -1,5 +1,5 @@
 import type { Clock } from '@brupop/shared/clock';
-import { messageOf } from '@brupop/shared/errors';
+import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { Logger } from '@brupop/shared/log';
 import { Loop } from '@brupop/shared/loop';
 import type { AgentShadow } from '@brupop/shared/operator-api';
@@ -9,10 +9,12 @@ import { act } from './act.ts';
 import type { Action } from './action.ts';
 import { decide } from './decide/decide.ts';
 import type { Host } from './host/host.ts';
+import { HostError } from './host/host.ts';
 import { COMMAND_LIMITS, LIMITS } from './limits.ts';
 import { Memory } from './memory.ts';
 import type { Observation } from './observe.ts';
 import { observe } from './observe.ts';
+import { ApiError } from './operator-api/api-error.ts';
 import type { OperatorApi } from './operator-api/operator-api.ts';
 import { ShadowSource } from './operator-api/shadow-source.ts';
 
@@ -30,6 +32,8 @@ export interface AgentOptions {
 const MAX_STREAK = 100;
 /** After so many refusals of one spec its stream is given up. */
 const REFUSALS = 3;
+/** So many different lines are not said again while they alternate. */
+const KEPT_IN_MIND = 4;
 
 /** Observe, decide, act once, repeat. */
 export class Agent {
@@ -42,7 +46,9 @@ export class Agent {
   /** When the loop turns next at the latest (monotonic milliseconds). */
   #dueMs: number;
   #streak = 0;
-  #said = '';
+  /** What was said lately, the newest first: a try and the pause after it alternate for as long as trouble lasts. */
+  #said: readonly string[] = [];
+  #complaint = '';
   #fatal: Error | undefined;
 
   constructor(options: AgentOptions) {
@@ -68,7 +74,7 @@ export class Agent {
   live(): string | undefined {
     const lateMs = this.#options.clock.monotonic() - this.#dueMs;
     if (lateMs <= LIMITS.loopStuck) return undefined;
-    return `the loop should have turned ${Math.round(lateMs / 1000)} s ago; last: ${this.#said}`;
+    return `the loop should have turned ${Math.round(lateMs / 1000)} s ago; last: ${this.#said[0] ?? ''}`;
   }
 
   /** Why this agent cannot do its work now, or undefined. */
@@ -104,17 +110,26 @@ export class Agent {
   }
 
   async #perform(action: Deed, seen: Observation, signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#options;
+    const { clock } = this.#options;
     try {
       const result = await act(action, seen, this.#options, signal);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
+      this.#complaint = '';
       this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() });
     } catch (error) {
       if (signal.aborted) return;
-      log.warn(`${action.do} failed`, { error: messageOf(error), reason: action.reason });
+      this.#complain(action, error);
       this.#memory.failed(action, error, { ...seen, nowMs: clock.monotonic() });
       if ((this.#memory.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();
     }
+  }
+
+  /** A failure of one kind is said once, however often the action is tried and whatever words come with it. */
+  #complain({ do: what, reason }: Deed, error: unknown): void {
+    const complaint = `${what} ${kindOf(error)}`;
+    const level = complaint === this.#complaint ? 'debug' : 'warn';
+    this.#options.log[level](`${what} failed`, { error: messageOf(error), reason });
+    this.#complaint = complaint;
   }
 
   #exit(reason: string): undefined {
@@ -126,10 +141,17 @@ export class Agent {
   #say(action: Action): void {
     const { log } = this.#options;
     const what = action.do === 'command' ? action.command : action.do;
-    const said = `${what}: ${action.reason}`;
-    if (said !== this.#said) log.info(what, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
-    this.#said = said;
+    // What follows a colon are the words of others, which may be new ones each time.
+    const said = `${what}: ${action.reason.split(': ', 1).join('')}`;
+    const level = this.#said.includes(said) ? 'debug' : 'info';
+    log[level](what, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
+    this.#said = [said, ...this.#said.filter((one) => one !== said)].slice(0, KEPT_IN_MIND);
   }
+}
+
+function kindOf(error: unknown): string {
+  if (error instanceof ApiError || error instanceof OperationError) return error.code;
+  return error instanceof HostError ? error.kind : messageOf(error);
 }
 
 function limitOf(action: Deed): number {

@@ -30,18 +30,28 @@ export function responseOf({ request, body, limitMs }: Pending, clock: Clock): P
       cancel();
       reject(error);
     });
+    request.once('close', () => {
+      cancel();
+      reject(new Error('the connection was closed without an answer'));
+    });
     request.end(body);
   });
 }
 
-/** Waits for the whole answer. Rejects on a broken connection, a body over the limit, and when `limitMs` runs out. */
+/**
+ * Waits for the whole answer. Rejects on a broken connection, a body over the limit, and when `limitMs` runs out. A process that was stopped for a
+ * while finds the answer before its timer fires: what it says may be long past, so it does not count.
+ */
 export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
+  const startedAt = clock.monotonic();
   const cancel = clock.after(pending.limitMs, () =>
     pending.request.destroy(new Error(`no whole answer within ${pending.limitMs} ms`)),
   );
   try {
     const response = await responseOf(pending, clock);
-    return { status: response.statusCode ?? 0, body: await bodyOf(response, pending.maxBytes) };
+    const body = await bodyOf(response, pending.maxBytes);
+    if (clock.monotonic() - startedAt > pending.limitMs) throw new Error('the answer came too late to count');
+    return { status: response.statusCode ?? 0, body };
   } finally {
     cancel();
   }

@@ -92,6 +92,6 @@ export const PAUSES = {
   drain: { baseMs: 500, capMs: 10 * SECOND },
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
-  /** The stream, and the creation of the shadow. Streams that lived for longer than the cap begin anew. */
+  /** The stream, and the creation of the shadow. It begins anew after a stream that lived for 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;

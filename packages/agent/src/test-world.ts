@@ -6,6 +6,8 @@ import type { ShadowSpec } from '@brupop/shared/shadow';
 
 import { Agent } from './agent.ts';
 import { FakeHost } from './host/fake-host.ts';
+import type { Host } from './host/host.ts';
+import type { OperatorApi } from './operator-api/operator-api.ts';
 import { FakeOperatorApi } from './operator-api/fake-operator-api.ts';
 
 export const MINUTE = 60_000;
@@ -33,8 +35,9 @@ export class World {
     this.agent = this.startAgent();
   }
 
-  startAgent(): Agent {
-    const { host, api, clock } = this;
+  startAgent(ports: { readonly host: Host; readonly api: OperatorApi } = this): Agent {
+    const { host, api } = ports;
+    const { clock } = this;
     const log = createLogger({ clock, level: 'debug', write: (line) => void this.log.push(line) });
     this.agent = new Agent({ host, api, clock, log, checkIntervalMs: 30 * MINUTE, random: () => 0.5 });
     this.#stop = new AbortController();

@@ -50,6 +50,8 @@ export function run(
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
+  // A log that nobody takes, on a full disk for example, is lost: the work goes on.
+  process.stdout.on('error', () => undefined);
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);
   main({ signal: stop.signal, log, clock, env }).then(() => process.exit(0), fail);

@@ -68,3 +68,12 @@ export interface BottlerocketShadow extends KubernetesObject {
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;
 }
+
+const VERSION =
+  /^(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/u;
+const VERSION_LENGTH = 128;
+
+/** True when the resource's schema takes `value` as a version: a semantic version without a leading `v`. */
+export function isVersionText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= VERSION_LENGTH && VERSION.test(value);
+}

@@ -126,7 +126,7 @@ const cases: Cases = {
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
   'stage: a host that is away is waited for': [
-    { ...staging, host: refused, memory: { hostSilentSince: NOW - MINUTE, hostRefusedSince: NOW - MINUTE } },
+    { ...staging, host: refused, memory: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',
   ],
   'stage: a host that is away for too long fails it': [

@@ -5,12 +5,14 @@ import type { Clock } from '@brupop/shared/clock';
 
 import type { Answer } from '../exchange.ts';
 import { exchange } from '../exchange.ts';
-import type { Host, HostErrorKind, UpdateCommand, UpdateStatus } from './host.ts';
+import type { Host, UpdateCommand, UpdateStatus } from './host.ts';
 import { HostError } from './host.ts';
-import { parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
+import { takeBody } from './host-answer.ts';
+import { describe, parseUpdateStatus, parseVersion } from './host-status.ts';
 import { LIMITS } from '../limits.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
+const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
 
 export interface HostSocketOptions {
   readonly socketPath: string;
@@ -24,17 +26,6 @@ interface Call {
   readonly limitMs: number;
   readonly signal: AbortSignal;
 }
-
-/** Beginnings of error texts by which kinds of errors are told; statuses alone do not tell them. */
-const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostErrorKind])[] = [
-  [423, '', 'locked'],
-  [408, '', 'silent'],
-  [404, 'Update status is uninitialized', 'uninitialized'],
-  [500, 'Unable to start the update dispatcher: No such file', 'unsupported'],
-  [500, 'Update dispatcher failed', 'unreadable'],
-  [500, 'Failed to parse update status', 'unreadable'],
-  [500, 'Unable to open update lock file', 'unreadable'],
-];
 
 /** The host API behind its Unix socket. One connection per call: an idle one would hold up the host's shutdown by 5 s. */
 export class HostSocket implements Host {
@@ -69,7 +60,10 @@ export class HostSocket implements Host {
 
   /** Read without the thread pool, whose threads would only cost memory. */
   async bootID(): Promise<string> {
-    return readFileSync(this.#options.bootIDFile, 'utf8').trim();
+    const { bootIDFile } = this.#options;
+    const bootID = readFileSync(bootIDFile, 'utf8').trim();
+    if (BOOT_ID.test(bootID)) return bootID;
+    throw new Error(`${bootIDFile}: expected a boot ID, found ${describe(bootID)}`);
   }
 
   async #call(call: Call): Promise<string> {
@@ -81,8 +75,7 @@ export class HostSocket implements Host {
       const kind = isRefused(error) ? 'refused' : 'silent';
       throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
     }
-    if (answer.status >= 200 && answer.status < 300) return answer.body;
-    throw new HostError(kindOf(answer), `${name}: ${answer.status} ${shorten(answer.body, 500)}`);
+    return takeBody(name, answer);
   }
 
   #exchange({ method, path, limitMs, signal }: Call): Promise<Answer> {
@@ -91,12 +84,6 @@ export class HostSocket implements Host {
     const sent = request({ socketPath, method, path, headers, agent: false, signal });
     return exchange({ request: sent, limitMs, maxBytes: MAX_ANSWER_BYTES }, clock);
   }
-}
-
-function kindOf({ status, body }: Answer): HostErrorKind {
-  if (status === 404 && body === '') return 'unsupported';
-  const known = TEXTS.find(([code, prefix]) => code === status && body.startsWith(prefix));
-  return known?.[2] ?? 'answer';
 }
 
 function isRefused(error: unknown): boolean {

@@ -66,9 +66,24 @@ it('reads a status with every optional part null', () => {
 
 it.each<readonly [string, object, RegExp]>([
   ['a state that is not known', { update_state: 'Rebooting' }, /update_state: expected one of Idle.*"Rebooting"/],
-  ['a chosen update without a version', { chosen_update: {} }, /chosen_update.version: expected a text/],
+  ['a chosen update without a version', { chosen_update: {} }, /chosen_update.version: expected a version/],
   ['a staging partition without an image', { staging_partition: {} }, /staging_partition.image: expected an object/],
   ['a command that is not known', { most_recent_command: { cmd_type: 'x' } }, /cmd_type: expected one of refresh/],
+  [
+    'a partition of which it is not known whether it boots next',
+    { staging_partition: { image: { version: '1.27.0' }, next_to_boot: 'yes' } },
+    /next_to_boot: expected true or false, found "yes"/,
+  ],
+  [
+    'a version that no report can carry',
+    { chosen_update: { version: 'latest' } },
+    /expected a version such as 1.20.0, found "latest"/,
+  ],
+  [
+    'a command of which it is not known how it ended',
+    { most_recent_command: { ...staged.most_recent_command, cmd_status: 'Maybe' } },
+    /cmd_status: expected one of Success, Failed, Unknown/,
+  ],
 ])('refuses %s and names the field', (_name, changes, message) => {
   expect(() => parse(changes)).toThrow(message);
 });
@@ -143,6 +158,15 @@ it('judges a refresh that succeeded but does not offer the version', () => {
   );
   expect(judgeCommand({ command: 'refresh', before: undefined, status, version: '1.27.0' })).toBeUndefined();
   expect(judgeCommand({ command: 'refresh', before: undefined, status })).toBeUndefined();
+});
+
+it('shortens megabytes of blanks at once', () => {
+  expect(shorten(`a${' '.repeat(4_000_000)}b`, 100)).toHaveLength(103);
+});
+
+it('names what is nested more deeply than can be written', () => {
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  expect(() => parseUpdateStatus(`{"update_state":${deep}}`)).toThrow(/update_state: .* found a list/);
 });
 
 it.each([

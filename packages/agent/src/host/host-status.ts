@@ -2,6 +2,7 @@ import { OperationError } from '@brupop/shared/errors';
 
 import type { CommandRecord, StagedImage, UpdateCommand, UpdateStatus } from './host.ts';
 import { HostError, UPDATE_COMMANDS, UPDATE_STATES } from './host.ts';
+import { isVersionText } from '@brupop/shared/shadow';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -13,7 +14,7 @@ export function parseUpdateStatus(text: string): UpdateStatus {
   const status = object(parseJson(text), 'body');
   return {
     state: oneOf(status['update_state'], UPDATE_STATES, 'update_state'),
-    chosenVersion: optional(status['chosen_update'], (image) => string(image['version'], 'chosen_update.version')),
+    chosenVersion: optional(status['chosen_update'], (image) => version(image['version'], 'chosen_update.version')),
     staged: optional(status['staging_partition'], parseStaged),
     latestCommand: optional(status['most_recent_command'], parseCommand),
   };
@@ -22,30 +23,31 @@ export function parseUpdateStatus(text: string): UpdateStatus {
 /** Reads `version_id` of `GET /os`. Throws HostError `answer`. */
 export function parseVersion(text: string): string {
   try {
-    return string(object(parseJson(text), 'body')['version_id'], 'version_id');
+    return version(object(parseJson(text), 'body')['version_id'], 'version_id');
   } catch (error) {
-    throw new HostError('answer', 'GET /os: expected JSON with a text in version_id', { cause: error });
+    throw new HostError('answer', 'GET /os: expected JSON with a version in version_id', { cause: error });
   }
 }
 
 function parseStaged(partition: Fields): StagedImage {
   const image = object(partition['image'], 'staging_partition.image');
   return {
-    version: string(image['version'], 'staging_partition.image.version'),
-    nextToBoot: partition['next_to_boot'] === true,
+    version: version(image['version'], 'staging_partition.image.version'),
+    nextToBoot: boolean(partition['next_to_boot'], 'staging_partition.next_to_boot'),
   };
 }
 
 function parseCommand(command: Fields): CommandRecord {
-  const { exit_status: exitStatus, stderr } = command;
   return {
     type: oneOf(command['cmd_type'], UPDATE_COMMANDS, 'most_recent_command.cmd_type'),
-    succeeded: command['cmd_status'] === 'Success',
+    succeeded: oneOf(command['cmd_status'], COMMAND_STATUSES, 'most_recent_command.cmd_status') === 'Success',
     timestamp: string(command['timestamp'], 'most_recent_command.timestamp'),
-    exitStatus: typeof exitStatus === 'number' ? exitStatus : undefined,
-    stderr: typeof stderr === 'string' ? stderr : '',
+    exitStatus: number(command['exit_status'], 'most_recent_command.exit_status'),
+    stderr: string(command['stderr'] ?? '', 'most_recent_command.stderr', 0),
   };
 }
+
+const COMMAND_STATUSES = ['Success', 'Failed', 'Unknown'] as const;
 
 function parseJson(text: string): unknown {
   try {
@@ -64,9 +66,25 @@ function optional<T>(value: unknown, parse: (fields: Fields) => T): T | undefine
   return value == null ? undefined : parse(object(value, 'optional object'));
 }
 
-function string(value: unknown, field: string): string {
-  if (typeof value === 'string' && value !== '') return value;
+function string(value: unknown, field: string, minLength = 1): string {
+  if (typeof value === 'string' && value.length >= minLength) return value;
   throw unexpected(field, 'a text', value);
+}
+
+function version(value: unknown, field: string): string {
+  if (isVersionText(value)) return value;
+  throw unexpected(field, 'a version such as 1.20.0', value);
+}
+
+function boolean(value: unknown, field: string): boolean {
+  if (typeof value === 'boolean') return value;
+  throw unexpected(field, 'true or false', value);
+}
+
+function number(value: unknown, field: string): number | undefined {
+  if (value == null) return undefined;
+  if (typeof value === 'number') return value;
+  throw unexpected(field, 'a number', value);
 }
 
 function oneOf<T extends string>(value: unknown, values: readonly T[], field: string): T {
@@ -76,15 +94,21 @@ function oneOf<T extends string>(value: unknown, values: readonly T[], field: st
 }
 
 function unexpected(field: string, expected: string, found: unknown): HostError {
-  return new HostError(
-    'unreadable',
-    `update status: ${field}: expected ${expected}, found ${shorten(JSON.stringify(found) ?? 'nothing', 100)}`,
-  );
+  return new HostError('unreadable', `update status: ${field}: expected ${expected}, found ${describe(found)}`);
+}
+
+/** What was found, in a few words. What is nested may be nested so deeply that it cannot be written. */
+export function describe(found: unknown): string {
+  if (found === undefined) return 'nothing';
+  if (typeof found === 'object' && found !== null) return Array.isArray(found) ? 'a list' : 'an object';
+  return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
 }
 
 /** Cuts a text that somebody else wrote to `length` characters in one line: kubectl shows no second line of a column or an Event. */
 export function shorten(text: string, length: number): string {
-  const line = text.trim().replaceAll(/\s*\n\s*/gu, '; ');
+  // No pattern that tries every blank: of a long run of them that would take minutes.
+  const lines = text.split('\n').map((one) => one.trim());
+  const line = lines.filter((one) => one !== '').join('; ');
   if (line.length <= length) return line;
   const head = Math.floor(length / 3);
   return `${line.slice(0, head)} … ${line.slice(head - length)}`;

@@ -1,13 +1,11 @@
 import { API_ERROR_CODES } from '@brupop/shared/operator-api';
-import type { AgentShadow, DrainBlock, DrainResult, ExclusionResult, StreamMessage } from '@brupop/shared/operator-api';
-import { SHADOW_STATES } from '@brupop/shared/shadow';
-import type { LastOperation, ShadowStatus } from '@brupop/shared/shadow';
+import type { DrainBlock, DrainResult, ExclusionResult, StreamMessage } from '@brupop/shared/operator-api';
 
 import type { ApiTrouble } from './api-error.ts';
 import { ApiError } from './api-error.ts';
+import { count, fields, flag, unintelligible } from './read-fields.ts';
+import { readShadow } from './read-shadow.ts';
 import { shorten } from '../host/host-status.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Parses JSON from the apiserver. Throws ApiError `Unintelligible`. */
 export function parseJson(text: string): unknown {
@@ -16,30 +14,6 @@ export function parseJson(text: string): unknown {
   } catch (error) {
     throw new ApiError('Unintelligible', `expected JSON, found "${shorten(text, 100)}"`, { cause: error });
   }
-}
-
-/** Reads a shadow. Throws ApiError `Unintelligible`. A status of an older operator lacks the newer fields. */
-export function readShadow(value: unknown): AgentShadow {
-  const { uid, generation, spec, status } = fields(value, 'shadow');
-  const { state } = fields(spec, 'shadow.spec');
-  if (typeof uid !== 'string' || typeof generation !== 'number') {
-    throw new ApiError('Unintelligible', 'shadow: expected a uid and a generation');
-  }
-  if (!SHADOW_STATES.some((one) => one === state)) {
-    throw new ApiError('Unintelligible', `shadow.spec.state: expected one of ${SHADOW_STATES.join(', ')}`);
-  }
-  const known = status == null ? undefined : readStatus(fields(status, 'shadow.status'));
-  const shadow = { uid, generation, spec: spec as AgentShadow['spec'] };
-  return known === undefined ? shadow : { ...shadow, status: known };
-}
-
-function readStatus(status: Fields): ShadowStatus | undefined {
-  const { current_version: version, lastOperation } = status;
-  if (typeof version !== 'string' || typeof status['current_state'] !== 'string') return undefined;
-  const { lastOperation: _last, ...rest } = status;
-  const defaults = { target_version: version, crash_count: 0, observedGeneration: 0, bootID: '' };
-  const known = { ...defaults, ...rest } as unknown as ShadowStatus;
-  return lastOperation == null ? known : { ...known, lastOperation: lastOperation as LastOperation };
 }
 
 /** Reads a line of the stream. Throws ApiError `Unintelligible`. */
@@ -53,9 +27,9 @@ export function readStreamMessage(line: string): StreamMessage {
     case 'heartbeat':
       return { type: 'heartbeat' };
     case 'end':
-      return { type: 'end', reason: String(message['reason']) };
+      return { type: 'end', reason: typeof message['reason'] === 'string' ? shorten(message['reason'], 200) : '' };
     default:
-      throw new ApiError('Unintelligible', `message.type: found "${shorten(String(message['type']), 50)}"`);
+      throw unintelligible('message.type', 'shadow, deleted, heartbeat or end', message['type']);
   }
 }
 
@@ -67,13 +41,32 @@ export function readExclusion(value: unknown): ExclusionResult {
 /** Reads the answer of drain. Throws ApiError `Unintelligible`: what is not clearly done is not done. */
 export function readDrain(value: unknown): DrainResult {
   const { done, evicted, remaining, blockedBy } = fields(value, 'answer');
-  if (typeof done !== 'boolean') throw new ApiError('Unintelligible', 'done: expected true or false');
-  return {
-    done,
+  const result: DrainResult = {
+    done: flag(done, 'done'),
     evicted: count(evicted, 'evicted'),
     remaining: count(remaining, 'remaining'),
-    blockedBy: Array.isArray(blockedBy) ? (blockedBy as DrainBlock[]) : [],
+    blockedBy: readBlocks(blockedBy),
   };
+  if (result.done && result.remaining > 0) throw unintelligible('remaining', '0 of a drain that is done', remaining);
+  return result;
+}
+
+function readBlocks(value: unknown): DrainBlock[] {
+  if (!Array.isArray(value)) throw unintelligible('blockedBy', 'a list', value);
+  return value.map((one: unknown) => {
+    const block = fields(one, 'blockedBy');
+    for (const name of ['pod', 'reason', 'message']) {
+      if (typeof block[name] !== 'string') throw unintelligible(`blockedBy.${name}`, 'a text', block[name]);
+    }
+    return block as unknown as DrainBlock;
+  });
+}
+
+/** Reads the answer of restore. Throws ApiError `Unintelligible`. */
+export function readRestore(value: unknown): void {
+  const { uncordoned, included } = fields(value, 'answer');
+  flag(uncordoned, 'uncordoned');
+  flag(included, 'included');
 }
 
 /** The error of an answer that is no success. */
@@ -86,7 +79,9 @@ function contractError(body: string): { code: ApiTrouble; message: string } | un
   try {
     const { code, message } = fields(fields(JSON.parse(body), 'body')['error'], 'error');
     const known = API_ERROR_CODES.find((one) => one === code);
-    return known === undefined ? undefined : { code: known, message: shorten(String(message), 500) };
+    return known === undefined
+      ? undefined
+      : { code: known, message: typeof message === 'string' ? shorten(message, 500) : '' };
   } catch {
     return undefined;
   }
@@ -100,14 +95,4 @@ const CODES: Readonly<Record<number, ApiTrouble>> = {
 
 function codeOf(status: number): ApiTrouble {
   return CODES[status] ?? (status >= 500 ? 'Unavailable' : 'Unintelligible');
-}
-
-function fields(value: unknown, name: string): Fields {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new ApiError('Unintelligible', `${name}: expected an object`);
-}
-
-function count(value: unknown, name: string): number {
-  if (typeof value === 'number' && value >= 0 && Number.isFinite(value)) return value;
-  throw new ApiError('Unintelligible', `${name}: expected a number from 0`);
 }

@@ -16,7 +16,8 @@ import type {
 import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS, agentPath } from '@brupop/shared/operator-api';
 
 import { ApiError } from './api-error.ts';
-import { parseJson, readDrain, readError, readExclusion, readShadow, readStreamMessage } from './api-messages.ts';
+import { parseJson, readDrain, readError, readExclusion, readRestore, readStreamMessage } from './api-messages.ts';
+import { readShadow } from './read-shadow.ts';
 import type { AgentConfig } from '../config.ts';
 import type { Answer } from '../exchange.ts';
 import { bodyOf, exchange, responseOf } from '../exchange.ts';
@@ -30,7 +31,7 @@ const IDLE_MS = 4_000;
 export interface OperatorApi {
   /** Makes sure that the shadow exists. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
-  /** The shadow, then every change of it. Throws when nothing has come for STREAM_INACTIVITY_MS. */
+  /** The shadow, then every change of it. Throws when no whole message has come for STREAM_INACTIVITY_MS. */
   stream(signal: AbortSignal): AsyncIterable<StreamMessage>;
   /** Writes the status; answers the shadow as it is then, which may have a newer spec than the one reported on. */
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
@@ -76,7 +77,9 @@ export class OperatorApiClient implements OperatorApi {
   }
 
   async report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow> {
-    return readShadow(await this.#call({ method: 'PUT', action: 'shadow/status', body: report, signal }));
+    const shadow = readShadow(await this.#call({ method: 'PUT', action: 'shadow/status', body: report, signal }));
+    if (shadow.uid === report.shadowUID) return shadow;
+    throw new ApiError('Unintelligible', `PUT shadow/status: expected shadow ${report.shadowUID}, found ${shadow.uid}`);
   }
 
   async exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult> {
@@ -90,7 +93,7 @@ export class OperatorApiClient implements OperatorApi {
   }
 
   async restore(signal: AbortSignal): Promise<void> {
-    await this.#call({ method: 'POST', action: 'restore', signal });
+    readRestore(await this.#call({ method: 'POST', action: 'restore', signal }));
   }
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
@@ -102,7 +105,9 @@ export class OperatorApiClient implements OperatorApi {
       const response = await responseOf(pending, clock);
       this.#noteAnswer(response.statusCode ?? 0);
       if (response.statusCode !== 200) {
-        throw readError('GET shadow/stream', response.statusCode ?? 0, await bodyOf(response, MAX_ANSWER_BYTES));
+        const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the answer takes too long')));
+        const body = await bodyOf(response, MAX_ANSWER_BYTES).finally(cancel);
+        throw readError('GET shadow/stream', response.statusCode ?? 0, body);
       }
       for await (const line of linesOf(response, clock)) {
         this.#noteAnswer(200);
@@ -178,7 +183,7 @@ function asApiError(call: string, error: unknown): ApiError {
   return new ApiError('Unreachable', call, { cause: error });
 }
 
-/** The lines of a stream. Throws when one is too long, and when nothing comes for STREAM_INACTIVITY_MS. */
+/** The lines of a stream. Throws when one is too long, and when no whole one comes for STREAM_INACTIVITY_MS. */
 async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator<string> {
   response.setEncoding('utf8');
   const watch = (): (() => void) =>
@@ -187,10 +192,12 @@ async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator
   let rest = '';
   try {
     for await (const chunk of response as AsyncIterable<string>) {
-      cancel();
-      cancel = watch();
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
+      if (lines.length > 0) {
+        cancel();
+        cancel = watch();
+      }
       if (rest.length > MAX_LINE_CHARS) throw new ApiError('Unintelligible', 'a line of the stream is too long');
       yield* lines.filter((line) => line !== '');
     }

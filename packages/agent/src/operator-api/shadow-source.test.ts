@@ -17,12 +17,12 @@ const status: ShadowStatus = {
 };
 const shadow: AgentShadow = { uid: 'uid-1', generation: 2, spec: { state: 'Idle' }, status };
 
-async function follow(first?: AgentShadow) {
+async function follow(first?: AgentShadow, lines: string[] = []) {
   const clock = new FakeClock();
   const api = new FakeOperatorApi(clock, first);
   const stop = new AbortController();
   let changes = 0;
-  const log = createLogger({ clock, write: () => undefined });
+  const log = createLogger({ clock, write: (line) => void lines.push(line) });
   const source = new ShadowSource({ api, clock, log, changed: () => (changes += 1), random: () => 0.5 });
   const running = source.run(stop.signal);
   await clock.advance(0);
@@ -174,5 +174,17 @@ it('tells of each change', async () => {
   api.setSpec({ state: 'StagedAndPerformedUpdate', version: '1.27.0' });
   await clock.advance(0);
   expect(changes()).toBe(before + 1);
+  await end();
+});
+
+it('does not open a stream again at once for ever that is cut as soon as it has told the shadow, and says so once', async () => {
+  const lines: string[] = [];
+  const { api, clock, end } = await follow(shadow, lines);
+  for (let second = 0; second < 300; second += 1) {
+    api.tell(new ApiError('Unintelligible', `garbage ${second}`));
+    await clock.advance(1000);
+  }
+  expect(api.calls.filter((call) => call === 'stream').length).toBeLessThan(30);
+  expect(lines).toHaveLength(1);
   await end();
 });

@@ -6,6 +6,7 @@ import type { Logger } from '@brupop/shared/log';
 import type { AgentShadow, StreamMessage } from '@brupop/shared/operator-api';
 import type { AgentStatus } from '@brupop/shared/shadow';
 
+import { ApiError } from './api-error.ts';
 import { PAUSES } from '../limits.ts';
 import type { ShadowView } from '../observe.ts';
 import type { OperatorApi } from './operator-api.ts';
@@ -24,6 +25,8 @@ export interface ShadowSourceOptions {
  * updated do not wait.
  */
 const AFTER_END_MS = 2_000;
+/** A stream that lived so long was a good one. One that is cut as soon as it has told the shadow is not opened again at once for ever. */
+const GOOD_STREAM_MS = 5_000;
 
 /**
  * Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. The stream tells of specs only: nobody but
@@ -38,6 +41,8 @@ export class ShadowSource {
   /** When the connected stream last said something; undefined while none is connected. */
   #heardAt: number | undefined;
   #connection = new AbortController();
+  /** The latest trouble that was said. */
+  #said = '';
 
   constructor(options: ShadowSourceOptions) {
     this.#options = options;
@@ -89,7 +94,7 @@ export class ShadowSource {
     try {
       return await this.#follow(connection.signal);
     } catch (error) {
-      if (!signal.aborted) this.#options.log.warn('the shadow cannot be followed', { error: messageOf(error) });
+      if (!signal.aborted) this.#say(error);
       return false;
     } finally {
       signal.removeEventListener('abort', stop);
@@ -100,11 +105,26 @@ export class ShadowSource {
   async #follow(signal: AbortSignal): Promise<boolean> {
     const { api, clock } = this.#options;
     if (this.#shadow === undefined) this.#take(await api.ensure(signal));
+    const openedAt = clock.monotonic();
     for await (const message of api.stream(signal)) {
       this.#heardAt = clock.monotonic();
+      if (this.#heardAt - openedAt >= GOOD_STREAM_MS) this.#wentWell();
       if (!this.#hear(message)) return message.type === 'end';
     }
     return false;
+  }
+
+  #wentWell(): void {
+    this.#backoff.reset();
+    this.#said = '';
+  }
+
+  /** Trouble of one kind is said once, however often it is met. */
+  #say(error: unknown): void {
+    const kind = error instanceof ApiError ? error.code : messageOf(error);
+    const level = kind === this.#said ? 'debug' : 'warn';
+    this.#options.log[level]('the shadow cannot be followed', { error: messageOf(error) });
+    this.#said = kind;
   }
 
   /** False when the stream has nothing more to say. */
@@ -112,7 +132,6 @@ export class ShadowSource {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
-        this.#backoff.reset();
         return true;
       case 'deleted':
         this.#shadow = undefined;

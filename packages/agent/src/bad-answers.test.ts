@@ -1,0 +1,208 @@
+/** Whatever the host or the apiserver answers: the agent does not crash, does nothing on what it has not understood, and goes on afterwards. */
+import fc from 'fast-check';
+
+import type { AgentShadow } from '@brupop/shared/operator-api';
+import type { ShadowStatus } from '@brupop/shared/shadow';
+
+import type { Agent } from './agent.ts';
+import type { UpdateStatus } from './host/host.ts';
+import { HostError } from './host/host.ts';
+import { takeBody } from './host/host-answer.ts';
+import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
+import { ApiError } from './operator-api/api-error.ts';
+import { parseJson, readDrain, readError, readExclusion, readStreamMessage } from './operator-api/api-messages.ts';
+import { readShadow } from './operator-api/read-shadow.ts';
+import { BabblingApi, BabblingHost, OS, SHADOW, STATUS, babble, body } from './test-nonsense.ts';
+import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './test-world.ts';
+
+// oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
+const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '500' } = process.env;
+const seed = Number(BRUPOP_FUZZ_SEED);
+const numRuns = Number(BRUPOP_FUZZ_RUNS);
+
+const VERSION = /^\d+\.\d+\.\d+[0-9A-Za-z.+-]*$/;
+const isVersion = (value: unknown): boolean => typeof value === 'string' && VERSION.test(value);
+
+/** What `read` makes of a text; undefined when it refuses it in a few words of ours. Any other error is thrown. */
+function outcome<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    const ours = error instanceof HostError || error instanceof ApiError;
+    if (ours && error.message.length < 2_000) return undefined;
+    throw error;
+  }
+}
+
+/** Whether all that a decision touches is what its type says. */
+function isUsableStatus({ chosenVersion, staged, latestCommand }: UpdateStatus): boolean {
+  const versions = [chosenVersion, staged?.version].filter((one) => one !== undefined);
+  const booleans = [staged?.nextToBoot, latestCommand?.succeeded].filter((one) => one !== undefined);
+  const texts = [latestCommand?.stderr, latestCommand?.timestamp].filter((one) => one !== undefined);
+  const typed = booleans.every((one) => typeof one === 'boolean') && texts.every((one) => typeof one === 'string');
+  return typed && versions.every((one) => isVersion(one));
+}
+
+function isUsableShadow({ generation, spec, status }: AgentShadow): boolean {
+  const count = status?.crash_count ?? 0;
+  const whole = Number.isSafeInteger(generation) && count >= 0 && count < 2 ** 31;
+  return whole && [spec.version, ...versionsOf(status)].every((one) => one == null || isVersion(one));
+}
+
+function versionsOf(status: ShadowStatus | undefined): readonly (string | undefined)[] {
+  if (status === undefined) return [];
+  const { current_version, target_version, lastOperation: last } = status;
+  const dated =
+    last === undefined || [last.startTime, last.lastUpdateTime].every((one) => !Number.isNaN(Date.parse(one)));
+  return [current_version, target_version, last?.version, dated ? undefined : 'no time'];
+}
+
+const usable = <T>(value: T | undefined, check: (value: T) => boolean): boolean => value === undefined || check(value);
+
+describe(`an answer that is wrong somewhere (seed ${seed})`, () => {
+  it('of the host is either understood in all that is used of it or refused with a named error', () => {
+    const property = fc.property(body(STATUS), body(OS), (status, os) => {
+      expect(
+        usable(
+          outcome(() => parseUpdateStatus(status)),
+          isUsableStatus,
+        ),
+      ).toBe(true);
+      expect(
+        usable(
+          outcome(() => parseVersion(os)),
+          isVersion,
+        ),
+      ).toBe(true);
+    });
+    fc.assert(property, { seed, numRuns });
+  });
+
+  it('of the apiserver is either understood in all that is used of it or refused with a named error', () => {
+    const blockedBy = [{ pod: 'a/b', reason: 'Error', message: '' }];
+    const drained = { done: false, evicted: 1, remaining: 2, blockedBy };
+    const line = body({ type: 'shadow', shadow: SHADOW });
+    const property = fc.property(body(SHADOW), body(drained), line, (one, two, three) => {
+      expect(
+        usable(
+          outcome(() => readShadow(parseJson(one))),
+          isUsableShadow,
+        ),
+      ).toBe(true);
+      const message = outcome(() => readStreamMessage(three));
+      expect(message?.type !== 'shadow' || isUsableShadow(message.shadow)).toBe(true);
+      expect(
+        usable(
+          outcome(() => readDrain(parseJson(two))),
+          ({ done, remaining }) => !done || remaining === 0,
+        ),
+      ).toBe(true);
+      expect(
+        usable(
+          outcome(() => readExclusion(parseJson(two))),
+          ({ remainingMs }) => remainingMs >= 0,
+        ),
+      ).toBe(true);
+      expect(readError('GET x', 500, two)).toBeInstanceOf(ApiError);
+    });
+    fc.assert(property, { seed, numRuns });
+  });
+});
+
+/** Log lines that are written by default. */
+const loud = (w: World): string[] => w.log.filter((line) => !line.includes('"level":"debug"'));
+
+/** A world whose host and apiserver can be made to babble. */
+class BabblingWorld extends World {
+  declare readonly badHost: BabblingHost;
+  declare readonly badApi: BabblingApi;
+
+  override startAgent(): Agent {
+    const badHost = this.badHost ?? new BabblingHost(this.host);
+    const badApi = this.badApi ?? new BabblingApi(this.api);
+    Object.assign(this, { badHost, badApi });
+    return super.startAgent({ host: badHost, api: badApi });
+  }
+
+  /** Everything here answers within the turn in which it is asked. */
+  override async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 30_000) {
+      await this.clock.advance(Math.min(left, 30_000));
+      this.api.tell({ type: 'heartbeat' });
+    }
+    await this.clock.advance(0);
+  }
+}
+
+const NOT_ON_NONSENSE = ['prepare', 'activate', 'reboot', 'exclude', 'drain'];
+/** Where an update is when the nonsense begins. */
+const points = fc.constantFrom('at rest', 'to be staged', 'staged', 'draining');
+
+async function bringTo(w: World, point: string): Promise<void> {
+  await w.pass(MINUTE);
+  const blocked = { done: false, evicted: 0, remaining: 1, blockedBy: [] };
+  if (point === 'draining') w.api.drains = Array.from({ length: 5000 }, () => blocked);
+  if (point === 'staged' || point === 'draining') await w.spec(STAGE);
+  if (point === 'draining') await w.spec(REBOOT, 3000);
+}
+
+/** Lets the controller begin anew until the node runs the new version. */
+async function finish(w: World): Promise<void> {
+  w.api.drains = [];
+  for (let tries = 0; tries < 3 && !w.host.rebootAsked; tries += 1) {
+    if (w.ended !== undefined) w.startAgent();
+    await w.spec(IDLE, 8 * MINUTE);
+    await w.spec(STAGE, 5 * MINUTE);
+    await w.spec(REBOOT, 5 * MINUTE);
+  }
+  await w.boot();
+  expect(w.status).toMatchObject({ current_version: NEW, current_state: 'RebootedIntoUpdate' });
+}
+
+it(`does nothing on a host that nobody understands, says so in few words, and goes on when it is well again (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
+    fc.pre(
+      nonsense.every((one) => one.status !== 404 && outcome(() => parseUpdateStatus(takeBody('', one))) === undefined),
+    );
+    const w = new BabblingWorld();
+    await bringTo(w, point);
+    w.badHost.nonsense = nonsense;
+    await w.clock.advance(1000);
+    w.api.calls.length = 0;
+    w.badHost.asked.length = 0;
+    w.log.length = 0;
+    await w.pass(20 * MINUTE);
+    if (point === 'to be staged') w.api.setSpec(STAGE);
+    await w.pass(20 * MINUTE);
+    const done = [...w.badHost.asked, ...w.api.calls];
+    expect(done.filter((call) => NOT_ON_NONSENSE.includes(call))).toEqual([]);
+    expect(w.log.filter((line) => /turn failed/.test(line))).toEqual([]);
+    expect(loud(w).length).toBeLessThan(20);
+    w.badHost.nonsense = [];
+    await finish(w);
+    await w.killAgent();
+  });
+  await fc.assert(property, { seed, numRuns: Math.ceil(numRuns / 30) });
+}, 300_000);
+
+it(`never activates nor reboots on an apiserver that nobody understands, and goes on when it is well again (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
+    const w = new BabblingWorld();
+    await bringTo(w, point);
+    w.badApi.nonsense = nonsense;
+    w.api.tell({ type: 'heartbeat' });
+    await w.clock.advance(0);
+    w.host.calls.length = 0;
+    w.log.length = 0;
+    await w.pass(20 * MINUTE);
+    expect(w.host.calls.filter((call) => call !== 'refresh')).toEqual([]);
+    expect(w.log.filter((line) => /turn failed/.test(line))).toEqual([]);
+    // Two kinds of trouble in turn are said in turn, twice a minute at most.
+    expect(loud(w).length).toBeLessThan(100);
+    w.badApi.nonsense = [];
+    await w.pass(2 * MINUTE);
+    await finish(w);
+    await w.killAgent();
+  });
+  await fc.assert(property, { seed, numRuns: Math.ceil(numRuns / 30) });
+}, 300_000);

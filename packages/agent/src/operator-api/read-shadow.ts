@@ -1,0 +1,95 @@
+import { parseTime, rfc3339 } from '@brupop/shared/clock';
+import type { ErrorCode } from '@brupop/shared/errors';
+import type { AgentShadow } from '@brupop/shared/operator-api';
+import { OPERATIONS, OPERATION_STATES, SHADOW_STATES, isVersionText } from '@brupop/shared/shadow';
+import type { LastOperation, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
+
+import { count, fields, oneOf, text, unintelligible } from './read-fields.ts';
+import type { Fields } from './read-fields.ts';
+
+const MAX_ID = 128;
+/** Of int32, which is what the apiserver takes. */
+const MAX_COUNT = 2_147_483_647;
+const MAX_MESSAGE = 4_096;
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/u;
+/** Of a time that cannot be read nobody knows how long ago it was: as one that lies ahead, it counts from now. */
+const UNREADABLE_TIME = '9999-12-31T23:59:59Z';
+
+/**
+ * Reads a shadow, every field that is used. Throws ApiError `Unintelligible`. A status of an older operator lacks the newer fields. What the
+ * resource's schema lets people write, but our apiserver would not take back in a report, is brought to what it takes.
+ */
+export function readShadow(value: unknown): AgentShadow {
+  const shadow = fields(value, 'shadow');
+  const uid = text(shadow['uid'], MAX_ID, 'shadow.uid');
+  if (uid === '') throw unintelligible('shadow.uid', 'a UID', uid);
+  const generation = count(shadow['generation'], 'shadow.generation');
+  const spec = readSpec(fields(shadow['spec'], 'shadow.spec'));
+  const status = shadow['status'] == null ? undefined : readStatus(fields(shadow['status'], 'shadow.status'));
+  return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
+}
+
+function readSpec(spec: Fields): ShadowSpec {
+  const { state_transition_timestamp: since } = spec;
+  return {
+    state: oneOf(spec['state'], SHADOW_STATES, 'shadow.spec.state'),
+    ...(spec['version'] === undefined ? {} : { version: readSpecVersion(spec['version']) }),
+    ...(typeof since === 'string' ? { state_transition_timestamp: since } : {}),
+  };
+}
+
+/** Version locks may have a leading `v`, and so may what others write here. */
+function readSpecVersion(value: unknown): string | null {
+  if (value === null) return null;
+  const plain = typeof value === 'string' ? value.replace(/^v/u, '') : value;
+  return version(plain, 'shadow.spec.version');
+}
+
+/** A status in which no agent has reported is none. */
+function readStatus(status: Fields): ShadowStatus | undefined {
+  const { current_state, current_version, target_version, state_transition_failure_timestamp: failedAt } = status;
+  if (current_state == null || current_version == null) return undefined;
+  return {
+    current_state: oneOf(current_state, SHADOW_STATES, 'shadow.status.current_state'),
+    current_version: version(current_version, 'shadow.status.current_version'),
+    target_version: version(target_version ?? current_version, 'shadow.status.target_version'),
+    crash_count: Math.min(MAX_COUNT, count(status['crash_count'] ?? 0, 'shadow.status.crash_count')),
+    ...(failedAt === undefined
+      ? {}
+      : { state_transition_failure_timestamp: failedAt === null ? null : time(failedAt) }),
+    observedGeneration: count(status['observedGeneration'] ?? 0, 'shadow.status.observedGeneration'),
+    bootID: text(status['bootID'] ?? '', MAX_ID, 'shadow.status.bootID'),
+    ...readLast(status['lastOperation']),
+  };
+}
+
+function readLast(value: unknown): { lastOperation?: LastOperation } {
+  if (value == null) return {};
+  const name = 'shadow.status.lastOperation';
+  const last = fields(value, name);
+  const { errorCode, message } = last;
+  const lastOperation = {
+    operation: oneOf(last['operation'], OPERATIONS, `${name}.operation`),
+    state: oneOf(last['state'], OPERATION_STATES, `${name}.state`),
+    version: version(last['version'], `${name}.version`),
+    bootID: text(last['bootID'], MAX_ID, `${name}.bootID`),
+    startTime: time(last['startTime']),
+    lastUpdateTime: time(last['lastUpdateTime']),
+    // A code of another release is no reason to know nothing.
+    ...(errorCode == null ? {} : { errorCode: text(errorCode, MAX_ID, `${name}.errorCode`) as ErrorCode }),
+    ...(message == null ? {} : { message: text(message, MAX_MESSAGE, `${name}.message`) }),
+  };
+  return { lastOperation };
+}
+
+function version(value: unknown, name: string): string {
+  if (isVersionText(value)) return value;
+  throw unintelligible(name, 'a version such as 1.20.0', value);
+}
+
+function time(value: unknown): string {
+  if (typeof value !== 'string') return UNREADABLE_TIME;
+  const ms = parseTime(value);
+  if (ms === undefined) return UNREADABLE_TIME;
+  return TIME.test(value) ? value : rfc3339(ms);
+}
