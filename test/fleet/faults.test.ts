@@ -1,6 +1,8 @@
 import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
+import { comeThrough, onEach } from '../support/faults/at-every-step.ts';
+import type { Cases } from '../support/faults/at-every-step.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
@@ -10,37 +12,31 @@ jest.setTimeout(360_000);
 const budget = (namespace: string): string => `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 
 describe('a rollout in which something dies', () => {
-  it('goes on when the leading controller is killed', async () => {
-    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300 } }, async ({ fleet, cluster }) => {
-      await untilSomeNodeIsAt(fleet, 'Drain');
-      const lease = `/apis/coordination.k8s.io/v1/namespaces/${fleet.operator.namespace}/leases/brupop-controller`;
-      const { spec } = await cluster.api.get<{ spec: { holderIdentity: string } }>(lease);
-      const leader = fleet.observer.pods.list().find(({ metadata }) => spec.holderIdentity.includes(metadata.name));
-      fleet.kubelet.kill(leader?.metadata.name ?? '', 'SIGKILL');
-      await fleet.untilAllRun(NEW);
-    });
+  it('goes on from every step when programs of ours are killed or away', async () => {
+    const cases: Cases = {
+      'every agent': onEach((node) => ({ kind: 'killed', who: { program: 'agent', node }, forMs: 0 })),
+      'the leading controller': [{ kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 }],
+      'all API servers, for longer than a call may take': [{ kind: 'no API server', forMs: 20_000 }],
+    };
+    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
   });
 
-  it('goes on when every API server is killed while a node drains', async () => {
-    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet }) => {
-      await untilSomeNodeIsAt(fleet, 'Drain');
-      for (const pid of fleet.kubelet.pids('brupop-apiserver')) process.kill(pid, 'SIGKILL');
-      await fleet.untilAllRun(NEW);
-    });
+  it('goes on from every step when Kubernetes is killed or out of reach', async () => {
+    const cases: Cases = {
+      'kube-apiserver': [{ kind: 'killed', who: { program: 'kube-apiserver' }, forMs: 1_000 }],
+      etcd: [{ kind: 'killed', who: { program: 'etcd' }, forMs: 1_000 }],
+      'answers to us': fleetNodes(6).map(({ name: node }) => ({
+        kind: 'cut off',
+        node,
+        from: 'kube-apiserver',
+        how: 'answers lost',
+        forMs: 3_000,
+      })),
+    };
+    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
   });
 
-  it('goes on when an agent is killed at each step', async () => {
-    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300, activateMs: 100 } }, async ({ fleet }) => {
-      for (const step of ['Stage', 'Drain', 'Activate', 'Reboot']) {
-        const name = await untilSomeNodeIsAt(fleet, step);
-        for (const pid of fleet.kubelet.pids('brupop-agent', name)) process.kill(pid, 'SIGKILL');
-      }
-      await fleet.untilAllRun(NEW);
-      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
-    });
-  });
-
-  it('goes on when kube-apiserver is killed while a node drains', async () => {
+  it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');
       await cluster.components.apiserver.kill('SIGKILL');

@@ -1,25 +1,16 @@
 import { jest } from '@jest/globals';
 
-import { Excuses } from '../support/faults/excuses.ts';
+import { comeThrough, onEach } from '../support/faults/at-every-step.ts';
+import type { Cases } from '../support/faults/at-every-step.ts';
 import type { Fault, ShadowEdit } from '../support/faults/fault.ts';
-import { heal, inflict } from '../support/faults/inflict.ts';
-import { recover } from '../support/faults/recovery.ts';
-import { HELD, arrangeTableau } from '../support/faults/tableau.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
-import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
-import type { Scene } from '../support/fleet/with-fleet.ts';
 import type { Cut } from '../support/kubelet/tcp-forwarder.ts';
 
 jest.setTimeout(1_200_000);
 
-const NODES = [...HELD.keys()];
-
-type Faults = Readonly<Record<string, readonly Fault[]>>;
-
-const onEach = (fault: (node: string) => Fault): Fault[] => NODES.map(fault);
 const edited = (edit: ShadowEdit): Fault[] => onEach((node) => ({ kind: 'shadow edited', node, edit }));
 const cutOff = (from: 'API server' | 'kube-apiserver', how: Cut): Fault[] =>
-  ['node-1', 'node-2', 'node-3', 'node-4', 'node-5', 'node-6'].map((node) => ({
+  fleetNodes(6).map(({ name: node }) => ({
     kind: 'cut off',
     node,
     from,
@@ -27,7 +18,7 @@ const cutOff = (from: 'API server' | 'kube-apiserver', how: Cut): Fault[] =>
     forMs: 3_000,
   }));
 
-const OURS: Faults = {
+const OURS: Cases = {
   'every agent is killed': onEach((node) => ({ kind: 'killed', who: { program: 'agent', node }, forMs: 0 })),
   'every agent is frozen': onEach((node) => ({ kind: 'frozen', who: { program: 'agent', node }, forMs: 5_000 })),
   'the leading controller is killed': [{ kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 }],
@@ -47,7 +38,7 @@ const OURS: Faults = {
   'no API server is there for 25 s': [{ kind: 'no API server', forMs: 25_000 }],
 };
 
-const AROUND: Faults = {
+const AROUND: Cases = {
   'kube-apiserver is killed': [{ kind: 'killed', who: { program: 'kube-apiserver' }, forMs: 1_000 }],
   'kube-apiserver is frozen': [{ kind: 'frozen', who: { program: 'kube-apiserver' }, forMs: 6_000 }],
   'etcd is killed': [{ kind: 'killed', who: { program: 'etcd' }, forMs: 1_000 }],
@@ -61,7 +52,7 @@ const AROUND: Faults = {
   'nobody may evict (403)': [{ kind: 'evictions forbidden', forMs: 2_000 }],
 };
 
-const HOSTS: Faults = {
+const HOSTS: Cases = {
   'every host API is silent': onEach((node) => ({
     kind: 'host API ill',
     node,
@@ -82,39 +73,12 @@ const HOSTS: Faults = {
   'every shadow loses its status': edited('status gone'),
 };
 
-/** Plays one list of faults after the other on one fleet; answers which it came through. */
-async function survived(faults: Faults): Promise<string[]> {
-  const names: string[] = [];
-  const values = { 'agent.updateCheckIntervalSeconds': 1 };
-  await withFleet({ nodes: fleetNodes(6), maxUnavailable: 4, values }, async (scene) => {
-    await scene.fleet.configure({ concurrency: { maxUpdating: 4 } });
-    await scene.fleet.untilAllRun(NEW);
-    for (const [name, list] of Object.entries(faults)) {
-      await play(scene, list).catch((error: unknown) => {
-        throw new Error(`${name}: ${String(error)}`, { cause: error });
-      });
-      expect({ name, problems: scene.fleet.problems() }).toEqual({ name, problems: [] });
-      names.push(name);
-    }
-  });
-  return names;
-}
-
-async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
-  const excuses = new Excuses(scene.fleet.observer);
-  const { version, release } = await arrangeTableau(scene);
-  await Promise.all(faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))));
-  await heal(scene);
-  await release();
-  await recover(scene, version);
-}
-
 describe('nodes at every step of their update, when', () => {
   it.each([
     ['programs of ours die, freeze or are away', OURS],
     ['Kubernetes or the network fails', AROUND],
     ['hosts fail or people interfere', HOSTS],
-  ])('%s, are updated all the same', async (_what, faults) => {
-    expect(await survived(faults)).toEqual(Object.keys(faults));
+  ])('%s, are updated all the same', async (_what, cases) => {
+    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
   });
 });

@@ -4,12 +4,9 @@
  */
 import { randomInt } from 'node:crypto';
 
-import { fleetNodes } from '../support/fleet/fleet.ts';
-import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 import { runCampaign } from '../support/faults/campaign.ts';
+import { soakedFleet } from '../support/faults/soaked-fleet.ts';
 
-const NODES = 6;
-const AT_ONCE = 2;
 const DEFAULT_FAULTS = 100;
 
 function say(line: string): void {
@@ -31,10 +28,7 @@ async function soak(): Promise<void> {
   const interrupted = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
   say(`${faults} faults, seed ${seed} (repeat with: make soak FAULTS=${faults} SEED=${seed})`);
-  const values = { 'agent.updateCheckIntervalSeconds': 1 };
-  await withFleet({ nodes: fleetNodes(NODES), maxUnavailable: AT_ONCE, values }, async (scene) => {
-    await scene.fleet.configure({ concurrency: { maxUpdating: AT_ONCE } });
-    await scene.fleet.untilAllRun(NEW);
+  await soakedFleet(async (scene) => {
     const report = await runCampaign(scene, { seed, faults, say, signal: interrupted.signal });
     for (const line of report.lines()) say(line);
     if (report.violations.length > 0) process.exitCode = 1;

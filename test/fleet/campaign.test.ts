@@ -1,0 +1,21 @@
+import { jest } from '@jest/globals';
+
+import { runCampaign } from '../support/faults/campaign.ts';
+import { soakedFleet } from '../support/faults/soaked-fleet.ts';
+
+jest.setTimeout(600_000);
+
+/** The long ones are `make soak`. */
+const FAULTS = 16;
+const SEED = 20_261_121;
+
+describe('a fleet that meets random faults', () => {
+  it('is updated after each round of them, with nothing left behind and nothing violated', async () => {
+    const said: string[] = [];
+    await soakedFleet(async (scene) => {
+      const report = await runCampaign(scene, { seed: SEED, faults: FAULTS, say: (line) => said.push(line) });
+      expect({ violations: report.violations, said }).toEqual({ violations: [], said });
+      expect(report.faults).toBe(FAULTS);
+    });
+  });
+});

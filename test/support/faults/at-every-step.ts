@@ -1,0 +1,49 @@
+import { fleetNodes } from '../fleet/fleet.ts';
+import { NEW, withFleet } from '../fleet/with-fleet.ts';
+import type { Scene } from '../fleet/with-fleet.ts';
+import { Excuses } from './excuses.ts';
+import type { Fault } from './fault.ts';
+import { heal, inflict } from './inflict.ts';
+import { recover } from './recovery.ts';
+import { HELD, arrangeTableau } from './tableau.ts';
+
+/** Faults that come at the same time, by a name for all of them. */
+export type Cases = Readonly<Record<string, readonly Fault[]>>;
+
+/** A fault on each of the nodes that are at a step of their update. */
+export function onEach(fault: (node: string) => Fault): Fault[] {
+  return [...HELD.keys()].map(fault);
+}
+
+/**
+ * On one fleet, for one case after the other: has nodes at every step of their update, brings the faults about, and lets the nodes go on, until all are
+ * updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it does not, or that
+ * violates what must never happen.
+ */
+export async function comeThrough(cases: Cases): Promise<string[]> {
+  const names: string[] = [];
+  const values = { 'agent.updateCheckIntervalSeconds': 1 };
+  await withFleet({ nodes: fleetNodes(6), maxUnavailable: HELD.size, values }, async (scene) => {
+    const { fleet } = scene;
+    await fleet.configure({ concurrency: { maxUpdating: HELD.size } });
+    await fleet.untilAllRun(NEW);
+    for (const [name, faults] of Object.entries(cases)) {
+      await play(scene, faults).catch((error: unknown) => {
+        throw new Error(`${name}: ${String(error)}`, { cause: error });
+      });
+      const problems = fleet.problems();
+      if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
+      names.push(name);
+    }
+  });
+  return names;
+}
+
+async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
+  const excuses = new Excuses(scene.fleet.observer);
+  const { version, release } = await arrangeTableau(scene);
+  await Promise.all(faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))));
+  await heal(scene);
+  await release();
+  await recover(scene, version);
+}
