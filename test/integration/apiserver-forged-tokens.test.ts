@@ -42,7 +42,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
   beforeAll(async () => {
     cluster = connectSharedControlPlane();
     installation = await installNamespace(cluster);
-    apiserver = await spawnApiserver(cluster, installation);
+    apiserver = await spawnApiserver(cluster, installation, 'debug');
     agents = await Promise.all(Array.from({ length: 30 }, () => createAgent(cluster, installation.namespace)));
     world = await makeWorld(cluster, installation.namespace);
   });
@@ -88,7 +88,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     }
     expect(sent).toBeGreaterThanOrEqual(TOTAL);
     process.stdout.write(
-      `${table.join('\n')}\n${sent} forged, ${attack.goodCalls} good, ${reviews} reviews, ${(await apiserver.residentMiB()).toFixed(0)} MiB\n`,
+      `${table.join('\n')}\n${sent} forged, ${attack.goodCalls} good, ${reviews} reviews, ${(await apiserver.memory()).resident.toFixed(0)} MiB\n`,
     );
     await requireNothingElse(position, attack.goodCalls, reviews);
     requireLogged(sent, pieces);

@@ -13,6 +13,7 @@ import { errorHandler, notFound } from './error-handler.ts';
 import { Failure } from './failure.ts';
 import type { Metrics } from './metrics.ts';
 import type { RateLimit } from './rate-limit.ts';
+import { readBody } from './read-body.ts';
 import type { Routes } from './routes.ts';
 
 export interface AppOptions {
@@ -49,12 +50,10 @@ export function createApp(options: AppOptions): Express {
   app.enable('case sensitive routing');
   app.enable('strict routing');
   app.use(measure(options));
-  const json = express.json({ limit: BODY_LIMIT, inflate: false, type: 'application/json' });
   const call = (action: AgentAction, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler[] => [
     name(action),
     requireReady(options),
     authenticate(options),
-    json,
     handle(options, limitMs, work),
   ];
   app.put(
@@ -146,7 +145,7 @@ function handle(options: AppOptions, limitMs: number, work: (call: Call) => Prom
   return async (request: Request, response: Response) => {
     const { identity, started = 0 } = localsOf(response);
     if (identity === undefined) throw new Failure('Unauthenticated', 'no identity');
-    const body: unknown = request.body;
+    const body = await readBody(request, BODY_LIMIT);
     const leftMs = limitMs - (clock.monotonic() - started);
     await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
       work({ identity, body, signal, response }),

@@ -38,7 +38,7 @@ export function errorHandler(log: Logger): ErrorRequestHandler {
     const failure = toFailure(error);
     report(log, failure, request, response);
     if (response.headersSent || response.destroyed) response.destroy();
-    else answer(failure, response);
+    else answer(failure, request, response);
   };
 }
 
@@ -52,8 +52,9 @@ function report(log: Logger, failure: Failure, request: Request, response: Respo
   else log.info('a call was refused', fields);
 }
 
-function answer({ code, message }: Failure, response: Response): void {
-  if (CLOSING.has(code)) response.setHeader('connection', 'close');
+function answer({ code, message }: Failure, { complete }: Request, response: Response): void {
+  // Nobody waits for the end of a body that will not be read.
+  if (CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
   if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');
   if (code === 'TooManyRequests') response.setHeader('retry-after', '5');
   const body: ApiErrorBody = { error: { code, message } };
@@ -64,24 +65,12 @@ function toFailure(error: unknown): Failure {
   const known = asFailure(error);
   if (known instanceof Failure) return known;
   const status = statusOf(error);
-  if (status === 413) return new Failure('TooLarge', tooLarge(error), { cause: error });
   if (status !== undefined && status >= 400 && status < 500)
-    return new Failure('BadRequest', unreadable(error), { cause: error });
+    return new Failure('BadRequest', messageOf(error), { cause: error });
   return new Failure('Internal', 'internal error; the log of the apiserver says more', { cause: error });
 }
 
-function tooLarge(error: unknown): string {
-  const { limit, length = 'more' } = error as { limit?: number; length?: number };
-  return `body: expected at most ${limit} bytes, found ${length}`;
-}
-
-/** What the body parser or the router could not read. */
-function unreadable(error: unknown): string {
-  const { type } = error as { type?: string };
-  return type === 'entity.parse.failed' ? `body: expected JSON: ${messageOf(error)}` : messageOf(error);
-}
-
-/** Express and its body parser mark what the client did wrong with a status. */
+/** Express marks what the client did wrong with a status. */
 function statusOf(error: unknown): number | undefined {
   const status = error instanceof Error ? (error as { status?: unknown }).status : undefined;
   return typeof status === 'number' ? status : undefined;

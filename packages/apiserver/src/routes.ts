@@ -8,7 +8,7 @@ import type { Drainer } from './drain/drain.ts';
 import { Failure } from './failure.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { httpSink } from './shadows/http-sink.ts';
-import { agentShadow, requireReboot } from './shadows/shadow-policy.ts';
+import { agentShadow, requireOwn, requireReboot } from './shadows/shadow-policy.ts';
 import type { SlimShadow } from './shadows/shadow-policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
@@ -82,6 +82,8 @@ export class Routes {
 
   /** The spec is read live: a cache could still hold one that the controller has taken back. */
   async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<void> {
-    requireReboot(await this.#options.shadows.read(identity.node, signal), reference);
+    const shadow = await this.#options.shadows.read(identity.node, signal);
+    requireOwn(shadow, identity);
+    requireReboot(shadow, reference);
   }
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { memoryOf } from '../../bench/memory.ts';
+import type { Memory } from '../../bench/memory.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';
@@ -19,8 +20,7 @@ export interface ApiserverProcess {
   log(): string;
   /** What /metrics says. */
   metrics(): Promise<string>;
-  /** Resident memory, MiB. */
-  residentMiB(): Promise<number>;
+  memory(): Promise<Memory>;
   /** The exit code once it has ended on SIGTERM; null when it had to be killed. */
   stop(): Promise<number | null>;
 }
@@ -29,8 +29,15 @@ const root = join(import.meta.dirname, '../../..');
 /** As the chart starts it (`apiserver.nodeFlags`). */
 const nodeFlags = ['--max-old-space-size=256', '--disable-warning=ExperimentalWarning'];
 
-/** Starts an apiserver with the chart's permissions and settings and waits until it is ready. It ends with this process. */
-export async function spawnApiserver(cluster: Connection, installation: Installation): Promise<ApiserverProcess> {
+/**
+ * Starts an apiserver with the chart's permissions and settings, but for the level of its log when one is given, and waits until it
+ * is ready. It ends with this process.
+ */
+export async function spawnApiserver(
+  cluster: Connection,
+  installation: Installation,
+  logLevel = 'info',
+): Promise<ApiserverProcess> {
   const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-process-'));
   const watchdog = startWatchdog(dir);
   const tls = writeCertificate(dir);
@@ -47,7 +54,7 @@ export async function spawnApiserver(cluster: Connection, installation: Installa
     KUBERNETES_SERVICE_HOST: host,
     KUBERNETES_SERVICE_PORT: String(kubePort),
     SERVICE_ACCOUNT_DIR: dir,
-    LOG_LEVEL: 'debug',
+    LOG_LEVEL: logLevel,
   };
   const main = join(root, 'packages/apiserver/src/main.ts');
   const child = watchdog.spawn(process.execPath, [...nodeFlags, main], {
@@ -72,7 +79,7 @@ export async function spawnApiserver(cluster: Connection, installation: Installa
     ca: tls.ca,
     log,
     metrics: async () => await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text(),
-    residentMiB: async () => (await memoryOf(child.pid ?? 0)).resident,
+    memory: async () => await memoryOf(child.pid ?? 0),
     stop: async () => {
       child.kill('SIGTERM');
       const kill = setTimeout(() => child.kill('SIGKILL'), 10_000);

@@ -7,6 +7,8 @@ export interface Proxy {
   readonly port: number;
   /** Cuts all connections, and new ones at once, until `mend`. */
   cut(): void;
+  /** Takes connections and passes no byte on, until `mend`: what a server that is frozen looks like. */
+  freeze(): void;
   mend(): void;
   readonly close: () => Promise<void>;
 }
@@ -15,6 +17,7 @@ export interface Proxy {
 export async function startProxy(target: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   let open = true;
+  let frozen = false;
   const server = createServer((socket) => {
     if (!open) return void socket.destroy();
     const onward = connect(target, '127.0.0.1');
@@ -26,6 +29,7 @@ export async function startProxy(target: number): Promise<Proxy> {
       one.on('error', () => other.destroy());
       one.on('close', () => sockets.delete(one) && other.destroy());
       one.pipe(other);
+      if (frozen) one.pause();
     }
     return undefined;
   });
@@ -38,8 +42,14 @@ export async function startProxy(target: number): Promise<Proxy> {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
+    freeze: () => {
+      frozen = true;
+      for (const socket of sockets) socket.pause();
+    },
     mend: () => {
       open = true;
+      frozen = false;
+      for (const socket of sockets) socket.resume();
     },
     close: async () => {
       cut();

@@ -135,7 +135,12 @@ export function accessOf({ url, ca }: Connection, { token }: Installation, servi
 /** Writes a fresh certificate and key into a folder, valid for so many days (below 0: expired). */
 export function writeCertificate(dir: string, days = 1): { ca: string; certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(dir, 'tls.crt'), join(dir, 'tls.key')];
-  const { cert, key, caCert } = makeServingCertificate({ commonName: APISERVER, ipAddresses: ['127.0.0.1'], days });
+  const { cert, key, caCert } = makeServingCertificate({
+    commonName: APISERVER,
+    dnsNames: [APISERVER],
+    ipAddresses: ['127.0.0.1'],
+    days,
+  });
   writeFileSync(certFile, cert);
   writeFileSync(keyFile, key, { mode: 0o600 });
   return { ca: caCert, certFile, keyFile };

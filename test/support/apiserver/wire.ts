@@ -8,6 +8,8 @@ export interface WireAnswer {
   /** The code of an ApiErrorBody. */
   readonly code: string | undefined;
   readonly body: string;
+  /** The server closes the connection after it. */
+  readonly closes: boolean;
 }
 
 /** A connection on which requests are written byte by byte, as no HTTP client would. */
@@ -60,8 +62,9 @@ function takeAnswers(bytes: Buffer, answers: WireAnswer[]): Buffer {
     const status = Number(/^HTTP\/1\.1 (\d{3})/u.exec(head)?.[1]);
     const length = Number(/^content-length: (\d+)/imu.exec(head)?.[1] ?? 0);
     if (rest.length < end + 4 + length) return rest;
+    const closes = /^connection: close$/imu.test(head);
     const body = rest.toString('utf8', end + 4, end + 4 + length);
-    if (status !== 100) answers.push({ status, body, code: /"error":\{"code":"(\w+)"/u.exec(body)?.[1] });
+    if (status !== 100) answers.push({ status, body, closes, code: /"error":\{"code":"(\w+)"/u.exec(body)?.[1] });
     rest = rest.subarray(end + 4 + length);
   }
 }

@@ -39,6 +39,13 @@ export function concerns(
   return shadowsNode === undefined || tokensNode === undefined || shadowsNode === tokensNode;
 }
 
+/** Throws Failure `SpecChanged` when the shadow does not concern the agent. */
+export function requireOwn(shadow: SlimShadow, identity: Pick<Identity, 'nodeUID'>): void {
+  if (concerns(shadow, identity)) return;
+  const found = `${shadow.metadata.name} is that of the Node with UID ${shadow.nodeUID}`;
+  throw new Failure('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
+}
+
 /** True when the shadow belongs to the Node with this UID, so that it goes when that Node goes. */
 export function isOwnedBy(shadow: BottlerocketShadow, nodeUID: string): boolean {
   return (shadow.metadata.ownerReferences ?? []).some((owner) => owner.kind === 'Node' && owner.uid === nodeUID);

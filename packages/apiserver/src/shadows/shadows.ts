@@ -12,7 +12,7 @@ import type { AgentStatus, BottlerocketShadow } from '@brupop/shared/shadow';
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
-import { concerns, isOwnedBy, slimShadow } from './shadow-policy.ts';
+import { isOwnedBy, requireOwn, slimShadow } from './shadow-policy.ts';
 import type { SlimShadow } from './shadow-policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
@@ -82,7 +82,7 @@ export class Shadows {
       const shadow = known?.metadata.uid === report.shadowUID ? known : await this.read(node, signal);
       const { metadata } = shadow;
       known = undefined;
-      if (!concerns(shadow, identity)) throw otherNodesShadow(shadow, identity);
+      requireOwn(shadow, identity);
       if (metadata.uid !== report.shadowUID)
         throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${report.shadowUID}`);
       try {
@@ -164,11 +164,6 @@ export class Shadows {
 /** An explicit null also clears a failure time that an older operator wrote, whose field we do not own. */
 function ownFields(status: AgentStatus): AgentStatus {
   return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
-}
-
-function otherNodesShadow({ metadata, nodeUID }: SlimShadow, identity: Identity): Failure {
-  const found = `${metadata.name} is that of the Node with UID ${nodeUID}`;
-  return new Failure('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
 }
 
 function statusFailure(node: string, error: unknown): unknown {
