@@ -29,7 +29,10 @@ export function answerUnreadable(server: Server, metrics: Pick<Metrics, 'request
     if (seen.has(socket)) return;
     seen.add(socket);
     const reply = replyTo(error);
-    if (reply === undefined) return void socket.destroy();
+    if (reply === undefined) {
+      socket.destroy();
+      return;
+    }
     const { code, message, status } = reply;
     const address = (socket as Partial<IncomingMessage['socket']>).remoteAddress;
     log.info('a call was refused', { route: 'other', address, code, error: message });
@@ -39,7 +42,6 @@ export function answerUnreadable(server: Server, metrics: Pick<Metrics, 'request
     if (earlier && response.headersSent) socket.destroy();
     else if (earlier) response.once('close', () => send(socket, reply));
     else send(socket, reply);
-    return undefined;
   });
 }
 
@@ -56,9 +58,11 @@ function replyTo({ code = '', message }: ClientError): Reply | undefined {
 }
 
 function send(socket: Duplex, { status, code, message }: Reply): void {
-  if (!socket.writable) return void socket.destroy();
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
   const body = JSON.stringify({ error: { code, message } } satisfies ApiErrorBody);
   const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\n`;
   socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
-  return undefined;
 }

@@ -21,8 +21,8 @@ export interface ApiserverProcess {
   /** What /metrics says. */
   metrics(): Promise<string>;
   memory(): Promise<Memory>;
-  /** The exit code once it has ended on SIGTERM; null when it had to be killed. */
-  stop(): Promise<number | null>;
+  /** Ends it with SIGTERM. Throws when it does not end well, or not in time. */
+  stop(): Promise<void>;
 }
 
 const root = join(import.meta.dirname, '../../..');
@@ -42,18 +42,10 @@ export async function spawnApiserver(
   const watchdog = startWatchdog(dir);
   const tls = writeCertificate(dir);
   const [healthPort = 0] = await freePorts(1);
-  const { host, port: kubePort } = accessOf(cluster, installation, dir);
   const env = {
-    POD_NAMESPACE: installation.namespace,
-    NODE_NAME: 'node-of-the-replica',
-    POD_IP: '127.0.0.1',
-    LISTEN_PORT: '0',
+    ...environmentOf(cluster, installation, dir),
+    ...tlsOf(tls),
     HEALTH_PORT: String(healthPort),
-    TLS_CERT_FILE: tls.certFile,
-    TLS_KEY_FILE: tls.keyFile,
-    KUBERNETES_SERVICE_HOST: host,
-    KUBERNETES_SERVICE_PORT: String(kubePort),
-    SERVICE_ACCOUNT_DIR: dir,
     LOG_LEVEL: logLevel,
   };
   const main = join(root, 'packages/apiserver/src/main.ts');
@@ -86,9 +78,26 @@ export async function spawnApiserver(
       const [code] = await exited;
       clearTimeout(kill);
       await watchdog.release();
-      return code;
+      if (code !== 0) throw new Error(`the apiserver ended with ${code}: ${log().slice(-2_000)}`);
     },
   };
+}
+
+function environmentOf(cluster: Connection, installation: Installation, dir: string): NodeJS.ProcessEnv {
+  const { host, port } = accessOf(cluster, installation, dir);
+  return {
+    POD_NAMESPACE: installation.namespace,
+    NODE_NAME: 'node-of-the-replica',
+    POD_IP: '127.0.0.1',
+    LISTEN_PORT: '0',
+    KUBERNETES_SERVICE_HOST: host,
+    KUBERNETES_SERVICE_PORT: String(port),
+    SERVICE_ACCOUNT_DIR: dir,
+  };
+}
+
+function tlsOf({ certFile, keyFile }: { certFile: string; keyFile: string }): NodeJS.ProcessEnv {
+  return { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
 }
 
 function portIn(log: string): number {

@@ -33,10 +33,10 @@ export async function openWire(to: { port: number; ca: string }, localAddress = 
   socket.on('error', () => undefined);
   const answers: WireAnswer[] = [];
   let rest: Buffer = Buffer.alloc(0);
-  let wake = (): void => undefined;
+  let wake: (() => void) | undefined;
   socket.on('data', (chunk: Buffer) => {
     rest = takeAnswers(Buffer.concat([rest, chunk]), answers);
-    wake();
+    wake?.();
   });
   const until: Wire['until'] = async (count, limitMs = 20_000) => {
     const timer = Promise.withResolvers<true>();

@@ -8,12 +8,13 @@ import type { Attempt, Forgery, World } from './forgery.ts';
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
+const refused = (name: string, attempts: fc.Arbitrary<Attempt>): Forgery => ({ name, attempts, ...outcomes.refused });
+
 /** Tokens whose signature is not the cluster's for these very bytes. */
 export function signatureForgeries(world: World): Forgery[] {
   const { key, strangers } = world;
   const parts = partsOf(world.victim.token);
   const tokens = fresh(parts).map(({ header, claims }) => signed(header, claims, key.privateKey));
-  const refused = (name: string, attempts: fc.Arbitrary<Attempt>): Forgery => ({ name, attempts, ...outcomes.refused });
   return [
     ...(['header', 'claims', 'signature'] as const).map((part, index) =>
       refused(
@@ -78,44 +79,41 @@ function regrouped([token, how]: [string, number]): Attempt {
   return bearer(texts[how] ?? '');
 }
 
+const algorithms = [
+  'ES384',
+  'ES512',
+  'ES256K',
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'EdDSA',
+  'ed25519',
+  'es256',
+  'ES256 ',
+  '',
+  'dir',
+  null,
+  0,
+  ['ES256'],
+];
+
+const extensions: readonly object[] = [
+  { crit: ['exp'] },
+  { crit: [] },
+  { crit: 'b64' },
+  { crit: ['b64'], b64: false },
+  { crit: ['x'], x: 1 },
+  { crit: ['alg'] },
+];
+
 /** Tokens whose header asks to be believed in some other way. */
 export function headerForgeries(world: World): Forgery[] {
   const { key } = world;
   const real = partsOf(world.victim.token);
   const parts = fresh(real);
-  const refused = (name: string, attempts: fc.Arbitrary<Attempt>): Forgery => ({ name, attempts, ...outcomes.refused });
   const none = fc.tuple(parts, fc.mixedCase(fc.constant('none')), fc.boolean()).map(unsigned(world));
   const symmetric = fc.tuple(parts, fc.constantFrom('HS256', 'HS384', 'HS512'), fc.nat(5)).map(mac(world));
-  const algorithms = fc.constantFrom(
-    ...[
-      'ES384',
-      'ES512',
-      'ES256K',
-      'RS256',
-      'RS384',
-      'RS512',
-      'PS256',
-      'EdDSA',
-      'ed25519',
-      'es256',
-      'ES256 ',
-      '',
-      'dir',
-      null,
-      0,
-      ['ES256'],
-    ],
-  );
-  const critical = fc.constantFrom<object>(
-    ...[
-      { crit: ['exp'] },
-      { crit: [] },
-      { crit: 'b64' },
-      { crit: ['b64'], b64: false },
-      { crit: ['x'], x: 1 },
-      { crit: ['alg'] },
-    ],
-  );
   const withHeader =
     (more: object) =>
     ({ header, claims }: Parts): Attempt =>
@@ -125,7 +123,7 @@ export function headerForgeries(world: World): Forgery[] {
     refused('a MAC with the public key', symmetric),
     refused(
       'another algorithm',
-      algorithms.chain((alg) => parts.map(withHeader({ alg }))),
+      fc.constantFrom(...algorithms).chain((alg) => parts.map(withHeader({ alg }))),
     ),
     refused('signed by an RSA key', fc.tuple(parts, fc.constantFrom('RS256', 'ES256')).map(byRsa(world))),
     refused(
@@ -135,7 +133,7 @@ export function headerForgeries(world: World): Forgery[] {
     refused('a key of its own', fc.tuple(parts, fc.nat(4), fc.boolean()).map(ownKey(world))),
     refused(
       'critical extensions',
-      critical.chain((more) => parts.map(withHeader(more))),
+      fc.constantFrom(...extensions).chain((more) => parts.map(withHeader(more))),
     ),
   ];
 }

@@ -120,6 +120,8 @@ function mistyped(valid: string): fc.Arbitrary<string> {
     .map(([at, by, insert]) => valid.slice(0, at) + by + valid.slice(insert ? at : at + 1));
 }
 
+const primitives: readonly string[] = ['null', 'true', '0', '"x"', '', ' ', '[]', '{}', '[[]]'];
+
 function nasty(valid: Json): string[] {
   const report = JSON.stringify(valid);
   const inside = (more: string): string => report.replace('{', `{${more},`);
@@ -156,7 +158,9 @@ function nasty(valid: Json): string[] {
     `${report},`,
     `\ufeff${report}`,
     `/* */${report}`,
-    ...['null', 'true', '0', '"x"', '', ' ', '[]', '{}', '[[]]', `[${report}]`, JSON.stringify(report)],
+    `[${report}]`,
+    JSON.stringify(report),
+    ...primitives,
   ];
 }
 

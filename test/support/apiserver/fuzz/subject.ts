@@ -36,7 +36,7 @@ export function fullReport(shadowUID: string): Json {
     message: 'a pod stayed',
   };
   const status = idleStatus({ lastOperation: operation as never, state_transition_failure_timestamp: null });
-  return { shadowUID, status: status as unknown as Json };
+  return { shadowUID, status };
 }
 
 /** An agent whose calls are made up, and what the cluster has of its node. */
