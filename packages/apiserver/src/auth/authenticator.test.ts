@@ -141,6 +141,26 @@ describe('a refused token', () => {
   });
 });
 
+describe('an address with many refused tokens', () => {
+  it('is told no more than that, while every good token that comes from it is served', async () => {
+    const { call } = setUp();
+    const refusals = Array.from({ length: 101 }, () =>
+      call('no-token').catch((error: unknown) => (error as Failure).code),
+    );
+    expect((await Promise.all(refusals)).slice(-2)).toEqual(['Unauthenticated', 'TooManyRequests']);
+    expect(await call()).toMatchObject({ node: 'node-1' });
+  });
+});
+
+describe('a token of a pod that the watch knows on another node', () => {
+  it('is refused without a review', async () => {
+    const { call, world, reviews } = setUp();
+    world.pod = agentPod('p', 'node-2');
+    await expect(call()).rejects.toEqual(failing('Forbidden'));
+    expect(reviews()).toBe(0);
+  });
+});
+
 describe('a token that cannot be judged', () => {
   it('is neither accepted nor remembered as refused', async () => {
     const { call, world } = setUp();
