@@ -43,14 +43,20 @@ export function responseOf({ request, body, limitMs }: Pending, clock: Clock): P
  * while finds the answer before its timer fires: what it says may be long past, so it does not count.
  */
 export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
-  const startedAt = clock.monotonic();
-  const cancel = clock.after(pending.limitMs, () =>
-    pending.request.destroy(new Error(`no whole answer within ${pending.limitMs} ms`)),
-  );
+  const { request, limitMs, maxBytes } = pending;
+  const endsAt = clock.monotonic() + limitMs;
+  const limit = new AbortController();
+  const late = new Error(`no whole answer within ${limitMs} ms`);
+  const cancel = clock.after(limitMs, () => {
+    limit.abort(late);
+    request.destroy(late);
+  });
   try {
     const response = await responseOf(pending, clock);
-    const body = await bodyOf(response, pending.maxBytes);
-    if (clock.monotonic() - startedAt > pending.limitMs) throw new Error('the answer came too late to count');
+    const body = await bodyOf(response, maxBytes);
+    // A body without a length looks whole when we cut it off ourselves.
+    limit.signal.throwIfAborted();
+    if (clock.monotonic() > endsAt) throw late;
     return { status: response.statusCode ?? 0, body };
   } finally {
     cancel();
