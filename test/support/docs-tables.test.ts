@@ -70,6 +70,16 @@ describe('the runbook', () => {
   });
 });
 
+describe('the failure modes', () => {
+  const rows = tablesOf(read('docs/failure-modes.md')).flatMap((table) => table.rows);
+
+  it.each(rows)('%s: are shown by a test that exists', (...row) => {
+    const shownBy = row.at(-1) ?? '';
+    const [file = ''] = linksOf(shownBy);
+    expect(read(join('docs', file))).toContain(`'${codeOf(shownBy)}'`);
+  });
+});
+
 describe('the metrics', () => {
   const controller = createRegistry('test');
   const apiserver = createRegistry('test');
