@@ -1,9 +1,9 @@
 import { RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import type { Condition, ObjectMeta } from '@brupop/shared/kubernetes-types';
-import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
-import { SHADOW_STATES } from '@brupop/shared/shadow';
+import type { BottlerocketShadow, ShadowStatus } from '@brupop/shared/shadow';
 import type { NodeView } from './node-view.ts';
 import { pick } from './node-view.ts';
+import { shadowProblem } from './shadow-problem.ts';
 
 /** The condition that this controller keeps on each shadow. */
 export const PROGRESSING = 'Progressing';
@@ -18,21 +18,19 @@ type RawShadow = Omit<BottlerocketShadow, 'status'> & { readonly status?: Partia
 
 /** True when {@link readShadow} can read it. A CustomResourceDefinition of another release may have let anything in. */
 export function isReadable(raw: unknown): raw is RawShadow {
-  const { spec } = raw as Partial<RawShadow>;
-  return spec !== undefined && SHADOW_STATES.includes(spec.state);
+  return shadowProblem(raw) === undefined;
 }
 
 /**
  * Cuts a shadow as the API server sends it, and brings the status that the Rust operator's agents wrote to today's form: they report no
  * `observedGeneration`, so their status answers the spec when it names the same state, or a failure.
- * Throws an error when the spec names no known state.
+ * Throws an error that names the field which is not as it must be.
  */
 export function readShadow(raw: unknown): ShadowView {
-  const { metadata, spec, status } = raw as RawShadow;
-  if (!isReadable(raw)) {
-    const found = JSON.stringify((spec as Partial<ShadowSpec> | undefined)?.state);
-    throw new Error(`${metadata.name}: spec.state: expected one of ${SHADOW_STATES.join(', ')}, found ${found}`);
-  }
+  const problem = shadowProblem(raw);
+  if (problem !== undefined) throw new Error(problem);
+  const shadow = raw as RawShadow;
+  const { metadata, spec, status } = shadow;
   return {
     metadata: readMetadata(metadata),
     spec: {
@@ -40,7 +38,7 @@ export function readShadow(raw: unknown): ShadowView {
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
     },
-    ...readStatus(raw),
+    ...readStatus(shadow),
     progressing: status?.conditions?.find(({ type }) => type === PROGRESSING),
   };
 }
@@ -63,7 +61,7 @@ const UNREPORTED = {
 /** A status without `current_state` is none: only this controller has written to it. */
 function readStatus({ metadata, spec, status }: RawShadow): { status?: ShadowStatus } {
   const { current_state, observedGeneration, conditions: _, ...reported } = status ?? {};
-  if (current_state === undefined) return {};
+  if (current_state == null) return {};
   const answered = current_state === spec.state || current_state === 'ErrorReset';
   const generation = observedGeneration ?? (answered ? (metadata.generation ?? 0) : -1);
   return { status: { ...UNREPORTED, ...reported, current_state, observedGeneration: generation } };

@@ -1,0 +1,268 @@
+/** Leaders that come and go, with caches that lag behind, over a fleet that is edited by hand: the real plan and the real assumptions. */
+import fc from 'fast-check';
+import { rfc3339 } from '@brupop/shared/clock';
+import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
+import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
+import { SHADOW_STATES } from '@brupop/shared/shadow';
+import type { NodeView } from './cluster/node-view.ts';
+import type { ShadowView } from './cluster/shadow-view.ts';
+import type { Member } from './cluster/snapshot.ts';
+import { nodesAtOnce } from './decide/fleet-settings.ts';
+import type { Plan } from './decide/plan.ts';
+import { plan } from './decide/plan.ts';
+import { MINUTE, NEW, NOW, OLD, aMember, aSnapshot, failure } from './test-objects.ts';
+import { Assumptions } from './write/assumptions.ts';
+
+// oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
+const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;
+const seed = Number(BRUPOP_FUZZ_SEED);
+const numRuns = Number(BRUPOP_FUZZ_RUNS);
+const NODES = 5;
+
+type Step =
+  | { readonly do: 'lead' | 'turn' | 'sync' }
+  | { readonly do: 'agent'; readonly node: number; readonly how: 'drains' | 'reaches' | 'fails' }
+  | { readonly do: 'edit spec'; readonly node: number; readonly state: ShadowState; readonly since: string }
+  | { readonly do: 'edit status'; readonly node: number; readonly status: Partial<ShadowStatus> }
+  | { readonly do: 'lose' | 'label'; readonly node: number }
+  | { readonly do: 'configure'; readonly spec: unknown }
+  | { readonly do: 'time'; readonly ms: number };
+
+const node = fc.nat(NODES - 1);
+const time = fc.constantFrom(rfc3339(NOW), '0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z');
+const anyStatus: fc.Arbitrary<Partial<ShadowStatus>> = fc.record(
+  {
+    current_state: fc.constantFrom(...SHADOW_STATES),
+    current_version: fc.constantFrom(OLD, NEW, '0.0.0'),
+    target_version: fc.constantFrom(OLD, NEW, '99999999999.0.0'),
+    crash_count: fc.constantFrom(0, 1, 2 ** 31),
+    observedGeneration: fc.constantFrom(0, 1, 3, 4, 5, 9e18),
+    bootID: fc.constantFrom('boot-1', '', 'another'),
+    state_transition_failure_timestamp: time,
+    lastOperation: fc.constantFrom(failure('RolledBack'), failure('PrepareFailed', { state: 'Processing' })),
+  },
+  { requiredKeys: [] },
+);
+const config = fc.constantFrom<unknown>(
+  undefined,
+  { concurrency: { maxUpdating: 2 } },
+  { concurrency: { maxUpdating: '60%' } },
+  { concurrency: { maxUpdating: 'all' } },
+  { paused: true },
+  { paused: 'no' },
+);
+const agent = fc.record({
+  do: fc.constant('agent' as const),
+  node,
+  how: fc.constantFrom('drains' as const, 'reaches' as const, 'reaches' as const, 'reaches' as const, 'fails' as const),
+});
+const common: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('turn' as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('sync' as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('lead' as const) }) },
+  { weight: 6, arbitrary: agent },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('configure' as const), spec: config }) },
+);
+const edits: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constant('edit spec' as const), node, state: fc.constantFrom(...SHADOW_STATES), since: time }),
+  fc.record({ do: fc.constant('edit status' as const), node, status: anyStatus }),
+  fc.record({ do: fc.constantFrom('lose' as const, 'label' as const), node }),
+  fc.record({ do: fc.constant('time' as const), ms: fc.constantFrom(MINUTE, 40 * MINUTE, 400 * MINUTE, -90 * MINUTE) }),
+);
+const orderly = fc.array(common, { minLength: 20, maxLength: 100 });
+const messy = fc.array(fc.oneof({ weight: 4, arbitrary: common }, { weight: 1, arbitrary: edits }), {
+  minLength: 20,
+  maxLength: 100,
+});
+
+/** What the API server holds, and one leader after the other. */
+class Fleet {
+  now = NOW;
+  members: readonly Member[] = Array.from({ length: NODES }, (_, i) => aMember(`node-${i}`));
+  config: unknown = undefined;
+  readonly found: string[] = [];
+  #cached: { readonly members: readonly Member[]; readonly config: unknown } = {
+    members: this.members,
+    config: undefined,
+  };
+  #assumptions = new Assumptions();
+  #versions = 1;
+
+  step(step: Step): void {
+    switch (step.do) {
+      case 'turn':
+        return this.turn();
+      case 'sync':
+        return this.sync();
+      case 'lead':
+        return this.#lead();
+      case 'configure':
+        this.config = step.spec;
+        return this.sync();
+      case 'time':
+        this.now += step.ms;
+        return undefined;
+      case 'agent':
+        return this.change(step.node, (member) => this.#act(member, step.how));
+      default:
+        this.change(step.node, (member) => this.#edit(member, step));
+        return this.sync();
+    }
+  }
+
+  /** The watch shows all there is. */
+  sync(): void {
+    this.#cached = { members: this.members, config: this.config };
+  }
+
+  change(index: number, edit: (member: Member) => Member): void {
+    this.members = this.members.map((member, i) => (i === index ? edit(member) : member));
+  }
+
+  turn(): void {
+    const members = this.#cached.members.map((member) =>
+      member.shadow === undefined ? member : { ...member, shadow: this.#assumptions.view(member.shadow, this.now) },
+    );
+    const snapshot = aSnapshot(members, this.#cached.config);
+    const made = plan(snapshot, this.now);
+    let starts = 0;
+    for (const { shadow, spec, outcome } of made.specs) {
+      if (this.#write(shadow, spec) && outcome === 'Started') starts += 1;
+    }
+    if (starts > 0) this.#judgeStart(made);
+    if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
+  }
+
+  #judgeStart({ fleet: { maxUpdating, paused, problem }, counts }: Plan): void {
+    const may = nodesAtOnce(maxUpdating, counts.managed);
+    if (paused || problem !== undefined) this.found.push('a start while nothing may start');
+    if (this.disrupted > may) this.found.push(`${this.disrupted} disrupted, ${may} may be`);
+  }
+
+  get disrupted(): number {
+    return this.members.filter(({ node: one, shadow }) => {
+      if (one?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
+      const confirmed = shadow?.status?.observedGeneration === shadow?.metadata.generation;
+      return shadow !== undefined && (shadow.spec.state !== 'Idle' || !confirmed);
+    }).length;
+  }
+
+  /** A new process leads: an empty memory, and everything read live. */
+  #lead(): void {
+    this.#assumptions = new Assumptions();
+    for (const { shadow } of this.members) if (shadow !== undefined) this.#assumptions.shadow(shadow);
+  }
+
+  /** Only onto what was planned from. */
+  #write(planned: ShadowView, spec: ShadowSpec): boolean {
+    const index = this.members.findIndex(({ shadow }) => shadow?.metadata.uid === planned.metadata.uid);
+    const current = this.members[index]?.shadow;
+    if (current?.metadata.resourceVersion !== planned.metadata.resourceVersion) return false;
+    const written = this.#versioned({ ...current, spec }, true);
+    this.change(index, (member) => ({ ...member, shadow: written }));
+    this.#assumptions.shadow(written);
+    return true;
+  }
+
+  #versioned(shadow: ShadowView, isNewSpec: boolean): ShadowView {
+    this.#versions += 1;
+    const { metadata } = shadow;
+    const generation = (metadata.generation ?? 0) + (isNewSpec ? 1 : 0);
+    return { ...shadow, metadata: { ...metadata, generation, resourceVersion: `v${this.#versions}` } };
+  }
+
+  #act(member: Member, how: 'drains' | 'reaches' | 'fails'): Member {
+    const { node: one, shadow } = member;
+    if (one === undefined || shadow?.status === undefined) return member;
+    const reboots = shadow.spec.state === 'RebootedIntoUpdate';
+    if (how === 'drains') return reboots ? { ...member, node: marked(one, this.now) } : member;
+    const status = answered(shadow, shadow.status, how === 'fails' && shadow.spec.state !== 'Idle');
+    return { ...member, node: unmarked(one), shadow: this.#versioned({ ...shadow, status }, false) };
+  }
+
+  #edit(member: Member, step: Step): Member {
+    const { node: one, shadow } = member;
+    if (step.do === 'lose') return shadow === undefined ? another(member.name) : { ...member, shadow: undefined };
+    if (one === undefined || shadow?.status === undefined) return member;
+    if (step.do === 'label') return { ...member, node: { ...one, metadata: { ...one.metadata, labels: {} } } };
+    if (step.do === 'edit status') {
+      return { ...member, shadow: this.#versioned({ ...shadow, status: { ...shadow.status, ...step.status } }, false) };
+    }
+    if (step.do !== 'edit spec') return member;
+    const spec = { state: step.state, version: NEW, state_transition_timestamp: step.since };
+    return { ...member, shadow: this.#versioned({ ...shadow, spec }, true) };
+  }
+}
+
+/** What an agent reports that has done, or failed to do, what its spec says. */
+function answered({ spec, metadata }: ShadowView, status: ShadowStatus, fails: boolean): ShadowStatus {
+  const version = spec.version ?? '';
+  const known = { ...status, observedGeneration: metadata.generation ?? 0 };
+  if (fails) {
+    const crash_count = Math.min(status.crash_count, 9) + 1;
+    return { ...known, current_state: 'ErrorReset', crash_count, lastOperation: failure('PrepareFailed', { version }) };
+  }
+  const current_version = spec.state === 'RebootedIntoUpdate' ? version : status.current_version;
+  return { ...known, current_state: spec.state, current_version, crash_count: 0 };
+}
+
+let recreated = 0;
+/** With another shadow than the one that was lost. */
+function another(name: string): Member {
+  recreated += 1;
+  return aMember(name, {}, { uid: `shadow-${name}-${recreated}` });
+}
+
+function marked(one: NodeView, now: number): NodeView {
+  const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
+  return { ...one, unschedulable: true, metadata: { ...one.metadata, annotations } };
+}
+
+function unmarked(one: NodeView): NodeView {
+  return { ...one, unschedulable: false, metadata: { ...one.metadata, annotations: {} } };
+}
+
+it(`never has more nodes disrupted than may be, whoever leads and however far its cache lags (seed ${seed})`, () => {
+  const property = fc.property(orderly, (steps) => {
+    const fleet = new Fleet();
+    for (const step of steps) fleet.step(step);
+    expect(fleet.found).toEqual([]);
+  });
+  fc.assert(property, { seed, numRuns });
+});
+
+it(`brings every node up to date in the end, whatever was edited by hand and wherever the clock jumped (seed ${seed})`, () => {
+  const property = fc.property(messy, (steps) => {
+    const fleet = new Fleet();
+    for (const step of steps) fleet.step(step);
+    settle(fleet);
+    // A place whose deadline has passed, by whatever clock, is free.
+    expect(fleet.found.filter((one) => !one.includes('disrupted'))).toEqual([]);
+    const states = fleet.members.map(({ shadow }) => `${shadow?.spec.state} ${shadow?.status?.current_version}`);
+    expect(states).toEqual(Array.from({ length: NODES }, () => `Idle ${NEW}`));
+  });
+  fc.assert(property, { seed, numRuns });
+});
+
+/** People put right what no machine may: labels, lost shadows, a retry of what was given up. Agents answer, and time passes. */
+function settle(fleet: Fleet): void {
+  fleet.config = undefined;
+  for (let turn = 0; turn < 150; turn += 1) {
+    for (let i = 0; i < NODES; i += 1) {
+      fleet.change(i, mended);
+      fleet.step({ do: 'agent', node: i, how: 'reaches' });
+    }
+    fleet.sync();
+    fleet.turn();
+    fleet.now += MINUTE;
+  }
+}
+
+function mended(member: Member): Member {
+  const whole = member.shadow === undefined ? another(member.name) : member;
+  const { node: one, shadow } = whole;
+  if (one === undefined || shadow?.status === undefined) return whole;
+  const status = { ...shadow.status, target_version: NEW, bootID: 'boot-1' };
+  const fresh = aMember(member.name).node?.metadata.labels ?? {};
+  return { ...whole, node: { ...one, metadata: { ...one.metadata, labels: fresh } }, shadow: { ...shadow, status } };
+}
