@@ -9,7 +9,7 @@ import type { Logger } from './log.ts';
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;
 /** After a failure, credentials are read again at most this often. */
-const RELOAD_INTERVAL_MS = 5_000;
+const RELOAD_INTERVAL_MS = 1_000;
 
 export interface KubeConnectionOptions {
   readonly clock: Clock;
@@ -74,6 +74,8 @@ function createPool({ server, ca, cert, key }: Credentials): Pool {
   return new Pool(new URL(server).origin, {
     connections: MAX_CONNECTIONS,
     pipelining: 1,
+    // On HTTP/2 a call that is given up leaves its connection in use, and with it one that is half-open, for every later call.
+    allowH2: false,
     keepAliveTimeout: 30_000,
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -27,6 +27,8 @@ export interface ReflectorOptions<T extends KubernetesObject> {
   readonly name: string;
   /** A watch without a whole event for so long is given up, milliseconds. Default 100 s: the API server sends a bookmark about once a minute. */
   readonly silenceLimitMs?: number;
+  /** For each page of the list, milliseconds. Default 60 s. */
+  readonly listLimitMs?: number;
 }
 
 const PAGE_SIZE = '500';
@@ -146,12 +148,12 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   #page(token: string | undefined, signal: AbortSignal): Promise<unknown> {
-    const { client, path, query } = this.#options;
+    const { client, path, query, listLimitMs = LIST_LIMIT_MS } = this.#options;
     return client.request({
       method: 'GET',
       path,
       query: { ...query, limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) },
-      timeoutMs: LIST_LIMIT_MS,
+      timeoutMs: listLimitMs,
       signal,
     });
   }
