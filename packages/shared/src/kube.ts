@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { applyBody } from './apply-body.ts';
 import type { Clock } from './clock.ts';
 import { messageOf } from './errors.ts';
 import type { ClusterAccess } from './kube-access.ts';
@@ -11,6 +12,7 @@ export { KubeError } from './kube-error.ts';
 export { clusterAccess } from './kube-access.ts';
 export type { ClusterAccess } from './kube-access.ts';
 
+const APPLY = 'application/apply-patch+yaml';
 const REQUEST_LIMIT_MS = 10_000;
 const UNAUTHORIZED = 401;
 
@@ -91,7 +93,7 @@ export class KubeClient {
   ): Promise<T> {
     const { fieldManager, force = false, ...rest } = options;
     const query = { fieldManager, force: String(force) };
-    return this.request({ method: 'PATCH', path, body, query, contentType: 'application/apply-patch+yaml', ...rest });
+    return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, ...rest });
   }
 
   /** Ends all connections, calls under way included. */
@@ -116,7 +118,7 @@ export class KubeClient {
   async #send(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
     const token = await this.#connection.token();
-    const body = request.body === undefined ? null : JSON.stringify(request.body);
+    const body = bodyOf(request);
     return this.#dispatcher(request).request({
       origin: new URL(this.#connection.server).origin,
       method: request.method,
@@ -173,6 +175,11 @@ function checkedBeforeStart(check: () => void): Dispatcher.DispatcherComposeInte
     };
     return dispatch(options, handler);
   };
+}
+
+function bodyOf({ body, contentType }: KubeRequest): string | null {
+  if (body === undefined) return null;
+  return contentType === APPLY ? applyBody(body) : JSON.stringify(body);
 }
 
 function pathAndQuery(server: string, { path, query = {} }: KubeRequest): string {
