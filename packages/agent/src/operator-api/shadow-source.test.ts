@@ -61,6 +61,7 @@ it('ignores an older spec than the one it knows: another replica may be behind',
 it('never takes a status that it knows from the stream, whose watch may be hours behind', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   source.acknowledged(shadow, { ...status, target_version: '1.27.0' });
+  api.shadow = { ...shadow, status: { ...status, target_version: '1.27.0' } };
   api.tell({ type: 'shadow', shadow });
   await clock.advance(0);
   expect(seen()?.status?.target_version).toBe('1.27.0');
@@ -71,6 +72,43 @@ it('never takes a status that it knows from the stream, whose watch may be hours
   api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3 } });
   await clock.advance(0);
   expect(seen()).toMatchObject({ generation: 3, status: { target_version: '1.27.0' } });
+  await end();
+});
+
+it.each([
+  ['wiped', undefined],
+  ['changed', { ...status, crash_count: 7 }],
+])('reads live what a person has %s, once the stream has shown it for a while', async (_what, written) => {
+  const { status: _, ...bare } = shadow;
+  const edited: AgentShadow = written === undefined ? bare : { ...bare, status: written };
+  const { api, clock, seen, end } = await follow(shadow);
+  api.shadow = edited;
+  api.tell({ type: 'shadow', shadow: edited });
+  await clock.advance(4_000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(0);
+  expect(seen()?.status).toEqual(status);
+  await clock.advance(1_000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()).toEqual(edited);
+  expect(api.calls.filter((call) => call === 'ensure')).toHaveLength(2);
+  await end();
+});
+
+it('keeps a report that was acknowledged while it read live', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  const { status: _, ...bare } = shadow;
+  api.tell({ type: 'shadow', shadow: bare });
+  await clock.advance(5_000);
+  const live = await api.ensure();
+  api.ensure = async () => {
+    source.acknowledged(shadow, { ...status, crash_count: 1 });
+    return live;
+  };
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()?.status?.crash_count).toBe(1);
   await end();
 });
 

@@ -4,11 +4,12 @@ import type { Clock } from '@brupop/shared/clock';
 import { messageOf } from '@brupop/shared/errors';
 import type { Logger } from '@brupop/shared/log';
 import type { AgentShadow, StreamMessage } from '@brupop/shared/operator-api';
-import type { AgentStatus } from '@brupop/shared/shadow';
+import type { AgentStatus, ShadowStatus } from '@brupop/shared/shadow';
 
 import { ApiError } from './api-error.ts';
 import { PAUSES } from '../limits.ts';
 import type { ShadowView } from '../observe.ts';
+import { sameStatus } from '../status.ts';
 import type { OperatorApi } from './operator-api.ts';
 
 export interface ShadowSourceOptions {
@@ -27,10 +28,13 @@ export interface ShadowSourceOptions {
 const AFTER_END_MS = 2_000;
 /** A stream that lived so long was a good one. One that is cut as soon as it has told the shadow is not opened again at once for ever. */
 const GOOD_STREAM_MS = 5_000;
+/** A watch that shows another status for so long is either far behind or shows what somebody else has written. */
+const FOREIGN_MS = 5_000;
 
 /**
- * Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. The stream tells of specs only: nobody but
- * this agent writes the status, so what was read live at the start and what was acknowledged since is newer than any watch.
+ * Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. The stream tells of specs only: what was read
+ * live at the start and what was acknowledged since is newer than any watch, unless a person has written the status. So a status in the
+ * stream that stays another one is a reason to read live again.
  */
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
@@ -41,6 +45,8 @@ export class ShadowSource {
   /** When the connected stream last said something; undefined while none is connected. */
   #heardAt: number | undefined;
   #connection = new AbortController();
+  /** Since when the stream shows another status than the known one; undefined when it shows the same. */
+  #foreignSince: number | undefined;
   /** The latest trouble that was said. */
   #said = '';
 
@@ -104,7 +110,7 @@ export class ShadowSource {
 
   async #follow(signal: AbortSignal): Promise<boolean> {
     const { api, clock } = this.#options;
-    if (this.#shadow === undefined) this.#take(await api.ensure(signal));
+    if (this.#shadow === undefined || this.#foreignSince !== undefined) await this.#readLive(signal);
     const openedAt = clock.monotonic();
     for await (const message of api.stream(signal)) {
       this.#heardAt = clock.monotonic();
@@ -112,6 +118,15 @@ export class ShadowSource {
       if (!this.#hear(message)) return message.type === 'end';
     }
     return false;
+  }
+
+  /** Takes the shadow as it is, also its status unless a report was acknowledged meanwhile. */
+  async #readLive(signal: AbortSignal): Promise<void> {
+    const reportedAt = this.#reportedAt;
+    const live = await this.#options.api.ensure(signal);
+    this.#foreignSince = undefined;
+    if (this.#reportedAt === reportedAt && !this.#isOlder(live)) this.#shadow = undefined;
+    this.#take(live);
   }
 
   #wentWell(): void {
@@ -132,6 +147,7 @@ export class ShadowSource {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
+        this.#compare(message.shadow.status);
         return true;
       case 'deleted':
         this.#shadow = undefined;
@@ -141,8 +157,21 @@ export class ShadowSource {
         this.#options.log.info('the apiserver ended the stream', { reason: message.reason });
         return false;
       default:
-        return true;
+        return !this.#isForeign();
     }
+  }
+
+  #compare(status: ShadowStatus | undefined): void {
+    const known = this.#shadow?.status;
+    const isSame = status === undefined ? known === undefined : known !== undefined && sameStatus(status, known);
+    this.#foreignSince = isSame ? undefined : (this.#foreignSince ?? this.#options.clock.monotonic());
+  }
+
+  #isForeign(): boolean {
+    if (this.#foreignSince === undefined) return false;
+    if (this.#options.clock.monotonic() - this.#foreignSince < FOREIGN_MS) return false;
+    this.#options.log.info('the status is another one than was reported: reading it live');
+    return true;
   }
 
   #take(shadow: AgentShadow): void {
