@@ -48,7 +48,7 @@ function assertHeld({ fleet }: Scene, version: string): void {
   for (const [name, operation] of HELD) {
     const last = fleet.shadow(name)?.status?.lastOperation;
     const isThere = last?.operation === operation && last.state === 'Processing' && last.version === version;
-    const isDown = operation !== 'Reboot' || !fleet.node(name).host.up;
+    const isDown = operation !== 'Reboot' || fleet.node(name).isDown;
     if (!isThere || !isDown) throw new Error(`${name} is not at ${operation} yet: ${fleet.describe(name)}`);
   }
 }

@@ -30,6 +30,8 @@ export class FleetNode {
   readonly name: string;
   readonly spec: NodeSpec;
   readonly host: BottlerocketHost;
+  /** Whether the cluster sees that the host is down. */
+  isDown = false;
   readonly #surroundings: NodeSurroundings;
 
   /** Creates Node and host, and has the kubelet act for it. */
@@ -89,7 +91,9 @@ export class FleetNode {
       if (cause === 'reboot') await observer.hostGoesDown(this.name, bootID);
       await kubelet.nodeDown(this.name, { markNotReady: true });
       await setNodeRebooting(cluster, this.name);
+      this.isDown = true;
     } else {
+      this.isDown = false;
       await setNodeBooted(cluster, this.name, bootID, osImageOf(version));
       await kubelet.nodeUp(this.name);
     }
