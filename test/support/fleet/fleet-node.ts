@@ -73,9 +73,10 @@ export class FleetNode {
   /** Deletes the Node and ends what runs on it. */
   async leave(): Promise<void> {
     const { cluster, kubelet } = this.#surroundings;
+    // First, since a reboot may be under way, which acts on the others.
+    await this.host.stop();
     await kubelet.removeNode(this.name);
     await cluster.api.delete(`/api/v1/nodes/${this.name}`);
-    await this.host.stop();
   }
 
   /** Puts the managed label on or takes it off. */
