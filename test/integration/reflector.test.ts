@@ -6,8 +6,7 @@ import type { KubeClient } from '../../packages/shared/src/kube.ts';
 import type { KubernetesObject } from '../../packages/shared/src/kubernetes-types.ts';
 import { Reflector } from '../../packages/shared/src/reflector.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
-import { startControlPlane } from '../support/control-plane/start.ts';
-import type { ControlPlane } from '../support/control-plane/start.ts';
+import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 import { eventually } from '../support/eventually.ts';
 import { recordingLogger } from '../support/recording-logger.ts';
 
@@ -17,14 +16,13 @@ interface ConfigMap extends KubernetesObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-describe('a reflector on a control plane of its own', () => {
-  let cluster: ControlPlane;
+describe('a reflector', () => {
+  const cluster = connectSharedControlPlane();
   let client: KubeClient;
   let namespace = '';
   const stop = new AbortController();
 
   beforeAll(async () => {
-    cluster = await startControlPlane();
     namespace = await createNamespace(cluster, 'reflector');
     const access = { kubeconfig: cluster.kubeconfigPath };
     client = await createKubeClient({
@@ -38,7 +36,8 @@ describe('a reflector on a control plane of its own', () => {
   afterAll(async () => {
     stop.abort();
     await client.close();
-    await cluster.stop();
+    await cluster.api.delete(`/api/v1/namespaces/${namespace}`);
+    await cluster.close();
   });
 
   const path = (): string => `/api/v1/namespaces/${namespace}/configmaps`;
@@ -85,18 +84,5 @@ describe('a reflector on a control plane of its own', () => {
     await reflector.waitSynced(AbortSignal.timeout(20_000));
     expect(reflector.get('many-002', namespace)).toBeUndefined();
     expect(reflector.get('many-003', namespace)).toBeDefined();
-  });
-
-  it('misses nothing across a killed and restarted API server, and does not list again', async () => {
-    const reflector = reflect();
-    await reflector.waitSynced(AbortSignal.timeout(20_000));
-    const deleted: string[] = [];
-    reflector.subscribe(({ type, object }) => type === 'Deleted' && deleted.push(object.metadata.name));
-    await cluster.components.apiserver.kill('SIGKILL');
-    await cluster.components.apiserver.restart();
-    await create('after-restart');
-    await cluster.api.delete(`${path()}/many-004`);
-    await eventually(() => expect(reflector.get('after-restart', namespace)).toBeDefined());
-    await eventually(() => expect(deleted).toEqual(['many-004']));
   });
 });

@@ -11,22 +11,36 @@ const NO_JSON = '{"type":"MODIFIED","object":no json}\n';
 export class Exchange {
   readonly request: SeenRequest;
   readonly #response: ServerResponse;
-  readonly #ask: () => Promise<IncomingMessage>;
+  readonly #ask: (query: URLSearchParams) => Promise<IncomingMessage>;
   #upstream: IncomingMessage | undefined;
+  readonly #drops: number[] = [];
   #dripping: NodeJS.Timeout | undefined;
 
   /** @param ask - sends the request on and resolves with the head of the answer */
-  constructor(request: SeenRequest, response: ServerResponse, ask: () => Promise<IncomingMessage>) {
+  constructor(
+    request: SeenRequest,
+    response: ServerResponse,
+    ask: (query: URLSearchParams) => Promise<IncomingMessage>,
+  ) {
     this.request = request;
     this.#response = response;
     this.#ask = ask;
     response.once('close', () => this.#close());
   }
 
+  /** True when the API server's answer has begun. */
+  get open(): boolean {
+    return this.#upstream !== undefined;
+  }
+
   /** Answers. Rejects when the API server does not. */
   async answer(answer: Answer | undefined): Promise<void> {
     if (answer === undefined) return await this.#pass();
     const { kind } = answer;
+    if (kind === 'shortened') {
+      this.request.query.set('timeoutSeconds', String(answer.seconds));
+      return await this.#pass();
+    }
     if (kind === 'status') return this.#refuse(answer.status, answer.retryAfterSeconds);
     if (kind === 'silent') return undefined;
     if (kind === 'reset') return this.#reset();
@@ -39,7 +53,7 @@ export class Exchange {
   interrupt(answer: Answer): void {
     this.#upstream?.unpipe(this.#response);
     if (answer.kind === 'drip') {
-      this.#upstream?.on('data', (chunk: Buffer) => this.#drip(chunk, answer.everyMs));
+      this.#upstream?.on('data', (chunk: Buffer) => this.#drip(chunk, answer.everyMs)).resume();
       return;
     }
     this.#upstream?.resume();
@@ -78,7 +92,7 @@ export class Exchange {
   }
 
   async #open(): Promise<IncomingMessage> {
-    const upstream = await this.#ask();
+    const upstream = await this.#ask(this.request.query);
     this.#upstream = upstream;
     upstream.on('error', () => this.#response.destroy());
     upstream.once('close', () => upstream.complete || this.#response.destroy());
@@ -98,10 +112,10 @@ export class Exchange {
   }
 
   #drip(chunk: Buffer, everyMs: number): void {
-    const bytes = chunk.values();
+    this.#drops.push(...chunk);
     this.#dripping ??= setInterval(() => {
-      const { value, done } = bytes.next();
-      if (done !== true) this.#response.write(Buffer.of(value));
+      const drop = this.#drops.shift();
+      if (drop !== undefined) this.#response.write(Buffer.of(drop));
     }, everyMs);
   }
 

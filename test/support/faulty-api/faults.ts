@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http';
+
 /** As the API server's audit log names them. */
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
 
@@ -8,6 +10,8 @@ export interface SeenRequest {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly userAgent: string;
+  /** The bearer token. */
+  readonly token: string;
   /** On the monotonic clock, milliseconds. */
   readonly atMs: number;
 }
@@ -29,13 +33,15 @@ export interface Match {
  * - `mute`: the head of the API server's answer, then nothing for ever
  * - `lost`: nothing, for ever, although the API server has done what was asked
  * - `reset`: the connection ends
+ * - `shortened`: what the API server answers when it is asked to end the watch after so many seconds
  */
 export type Answer =
   | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
   | { readonly kind: 'error-event'; readonly status: number }
   | { readonly kind: 'malformed' | 'silent' | 'mute' | 'lost' | 'reset' }
   | { readonly kind: 'truncated'; readonly clean: boolean }
-  | { readonly kind: 'drip'; readonly everyMs: number };
+  | { readonly kind: 'drip'; readonly everyMs: number }
+  | { readonly kind: 'shortened'; readonly seconds: number };
 
 export interface Fault {
   readonly match?: Match;
@@ -72,10 +78,12 @@ export function matches({ verbs, path }: Match, request: SeenRequest): boolean {
 }
 
 /** A request as the API server would name it. */
-export function seen(method: string, url: string, userAgent: string): SeenRequest {
+export function seen({ method = 'GET', url = '/', headers }: IncomingMessage): SeenRequest {
   const { pathname, searchParams } = new URL(url, 'https://proxy');
   const verb = method === 'GET' ? readVerb(pathname, searchParams) : WRITES[method];
-  return { verb: verb ?? 'get', path: pathname, query: searchParams, userAgent, atMs: performance.now() };
+  const userAgent = headers['user-agent'] ?? '';
+  const token = headers.authorization?.replace(/^Bearer /u, '') ?? '';
+  return { verb: verb ?? 'get', path: pathname, query: searchParams, userAgent, token, atMs: performance.now() };
 }
 
 const WRITES: Readonly<Record<string, Verb>> = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' };

@@ -80,11 +80,18 @@ export class FaultyApi {
     this.#faults.length = 0;
   }
 
-  /** Goes on with `answer` in the middle of the watches that are open, and tells how many there were. */
-  interrupt(answer: Answer, match: Match = {}): number {
-    const open = [...this.#open].filter(({ request }) => request.verb === 'watch' && matches(match, request));
-    for (const exchange of open) exchange.interrupt(answer);
-    return open.length;
+  /** How many watches the API server has let in and not ended. */
+  get openWatches(): number {
+    return this.#watches().length;
+  }
+
+  /** Goes on with `answer` in the middle of the watches that are open. */
+  interrupt(answer: Answer, match: Match = {}): void {
+    for (const exchange of this.#watches()) if (matches(match, exchange.request)) exchange.interrupt(answer);
+  }
+
+  #watches(): Exchange[] {
+    return [...this.#open].filter(({ request, open }) => open && request.verb === 'watch');
   }
 
   /** Shows a certificate of another authority to new connections. */
@@ -102,9 +109,11 @@ export class FaultyApi {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const named = seen(request.method ?? 'GET', request.url ?? '/', request.headers['user-agent'] ?? '');
+    const named = seen(request);
     this.#requests.push(named);
-    const exchange = new Exchange(named, response, () => this.#ask(request, response));
+    const exchange = new Exchange(named, response, (query) =>
+      this.#ask(request, `${named.path}?${query.toString()}`, response),
+    );
     this.#open.add(exchange);
     response.once('close', () => this.#open.delete(exchange));
     await exchange.answer(this.#answerFor(named)).catch(() => response.destroy());
@@ -117,10 +126,10 @@ export class FaultyApi {
     return found.fault.answer;
   }
 
-  #ask(request: IncomingMessage, response: ServerResponse): Promise<IncomingMessage> {
+  #ask(request: IncomingMessage, path: string, response: ServerResponse): Promise<IncomingMessage> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const { method, headers, url } = request;
-    const onward = httpsRequest(`${this.#target.url}${url}`, {
+    const { method, headers } = request;
+    const onward = httpsRequest(`${this.#target.url}${path}`, {
       method: method ?? 'GET',
       headers: { ...headers, host: new URL(this.#target.url).host },
       agent: this.#agent,

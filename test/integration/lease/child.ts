@@ -1,0 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { ContenderOptions } from './contender.ts';
+import { Contender } from './contender.ts';
+
+/** A contender that is a process of its own, so that it can be frozen and killed. Says so when it has seen who holds the Lease. */
+const contender = await Contender.start(JSON.parse(process.argv[2] ?? '') as ContenderOptions);
+process.once('SIGTERM', () => void contender.stop());
+while (contender.election.holder === undefined) await sleep(10);
+process.stdout.write('ready\n');
