@@ -6,7 +6,7 @@ import { soakedFleet } from '../support/faults/soaked-fleet.ts';
 jest.setTimeout(600_000);
 
 /** The long ones are `make soak`. */
-const FAULTS = 16;
+const FAULTS = 24;
 const SEED = 20_261_121;
 
 describe('a fleet that meets random faults', () => {

@@ -19,7 +19,7 @@ export interface CampaignOptions {
   readonly signal?: AbortSignal;
 }
 
-const FAULTS_PER_ROUND = 8;
+const FAULTS_PER_ROUND = 12;
 /** Between the beginnings of two faults, at most. */
 const LONGEST_PAUSE_MS = 1_500;
 /**
