@@ -27,6 +27,8 @@ const INFLICT: Inflict = {
   killed: async (scene, { who, forMs }) => {
     await signal(scene, who, 'SIGKILL');
     await sleep(forMs);
+    const component = componentOf(scene, who);
+    if (component?.pid === undefined) await component?.restart();
   },
   frozen: async (scene, { who, forMs }) => {
     const thaw = await signal(scene, who, 'SIGSTOP');
@@ -115,14 +117,20 @@ export async function heal({ cluster, namespace }: Scene): Promise<void> {
 
 /** Sends a signal; answers how to let what was stopped go on. Somebody who is away at the moment cannot be hurt. */
 async function signal(scene: Scene, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): Promise<() => void> {
-  if (!('which' in who) && who.program !== 'agent') {
-    const component: Component = scene.cluster.components[PROGRAMS[who.program]];
+  const component = componentOf(scene, who);
+  if (component !== undefined) {
     await component.kill(name);
     return () => void component.kill('SIGCONT');
   }
   const pids = await pidsOf(scene, who);
   for (const pid of pids) send(pid, name);
   return () => pids.forEach((pid) => send(pid, 'SIGCONT'));
+}
+
+/** The program of the control plane; undefined for one of ours. */
+function componentOf({ cluster }: Scene, { program }: Victim): Component | undefined {
+  if (program === 'agent' || program === 'apiserver' || program === 'controller') return undefined;
+  return cluster.components[PROGRAMS[program]];
 }
 
 function send(pid: number, name: NodeJS.Signals): void {
@@ -133,12 +141,10 @@ function send(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-async function pidsOf(
-  scene: Scene,
-  who: Exclude<Victim, { readonly program: keyof typeof PROGRAMS }>,
-): Promise<number[]> {
+async function pidsOf(scene: Scene, who: Victim): Promise<number[]> {
   const { kubelet } = scene.fleet;
   if (who.program === 'agent') return kubelet.pids(AGENT, who.node);
+  if (!('which' in who)) return [];
   const all = kubelet.pids(COMPONENTS[who.program]);
   if (who.which === 'all') return all;
   if (who.program === 'apiserver') return [pick(all, who.which)].filter((pid) => pid !== undefined);
