@@ -60,13 +60,24 @@ it('knows of a reboot that others may have asked for from when it first sees it,
   expect(memory.pending).toBeUndefined();
 });
 
+/** What is seen of a host that is activated while the shadow says nothing at all. */
+function activatedOffRecord(seen: Observation): Observation {
+  const { status: _none, ...bare } = seen.shadow ?? { uid: '', generation: 0, spec: { state: 'Idle' } };
+  return { ...seen, shadow: bare, host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } } };
+}
+
 it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
   const { memory, seen } = reported(later, step('Reboot'));
-  const { status: _none, ...bare } = seen.shadow ?? { uid: '', generation: 0, spec: { state: 'Idle' } };
-  memory.note({
-    ...seen,
-    shadow: bare,
-    host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } },
-  });
+  memory.note(activatedOffRecord(seen));
+  expect(memory.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+});
+
+it('knows better of a host that this process has activated, until it asks for the reboot', () => {
+  const { memory, seen } = reported(step('Activate'), step('Drain'));
+  memory.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
+  memory.note(activatedOffRecord(seen));
+  expect(memory.pending).toBeUndefined();
+  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  memory.note(activatedOffRecord(seen));
   expect(memory.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });

@@ -111,6 +111,8 @@ export class Memory implements MemoryView {
   reboot: { readonly atMs: number; readonly bootID: string } | undefined;
   unasked: string | undefined;
   pending: { readonly name: string; readonly sinceMs: number } | undefined;
+  /** The boot in which this process activated an update and has asked for no reboot since: so nobody has. */
+  #activatedIn: string | undefined;
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
   readonly host: Retry;
@@ -158,7 +160,7 @@ export class Memory implements MemoryView {
   }
 
   #notePending(seen: Observation): void {
-    const name = pendingReboot(seen, this.unasked);
+    const name = pendingReboot(seen, { unasked: this.unasked, activatedIn: this.#activatedIn });
     if (this.pending?.name === name) return;
     this.pending = name === undefined ? undefined : { name, sinceMs: seen.nowMs };
   }
@@ -168,11 +170,12 @@ export class Memory implements MemoryView {
     switch (action.do) {
       case 'command':
         this.host.succeed();
+        if (action.command === 'activate') this.#activatedIn = seen.bootID;
         this.#commandSucceeded(action, seen.nowMs);
         return;
       case 'reboot':
         this.reboot = { atMs: seen.nowMs, bootID: seen.bootID };
-        this.unasked = undefined;
+        this.#mayGoDown();
         return;
       case 'report':
         this.#rebootWritten(action.status.lastOperation, seen.shadow?.status?.lastOperation);
@@ -200,6 +203,11 @@ export class Memory implements MemoryView {
     this.unasked = unasked ? step.startTime : undefined;
     const { drainedAt: _before, ...attempt } = this.attempt;
     this.attempt = attempt;
+  }
+
+  #mayGoDown(): void {
+    this.unasked = undefined;
+    this.#activatedIn = undefined;
   }
 
   #commandSucceeded(action: Action & { do: 'command' }, nowMs: number): void {
@@ -258,7 +266,7 @@ export class Memory implements MemoryView {
       this.#checkFailed(error, nowMs);
       return;
     }
-    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.unasked = undefined;
+    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.#mayGoDown();
     const { counts } = this.attempt;
     const retry = error.code === 'RebootRefused' ? this.#reboots : this.#commands;
     this.attempt = {

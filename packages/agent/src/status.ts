@@ -60,18 +60,26 @@ export function isRebootUnderWay(step: LastOperation | undefined): step is LastO
   return step?.operation === 'Reboot' && step.state === 'Processing';
 }
 
+/** Why this process knows that nobody has asked for a reboot. */
+export interface Unasked {
+  /** `startTime` of a step in which no host has taken a reboot call yet. */
+  readonly unasked: string | undefined;
+  /** The boot in which this process activated an update and has asked for no reboot since. */
+  readonly activatedIn: string | undefined;
+}
+
 /**
  * Names the reboot that this host may have been asked for since its latest boot; undefined: none. A host that is activated while nothing at all is on
  * record may have been asked by a process whose shadow was deleted.
- *
- * @param unasked - `startTime` of a step in which no host has taken a reboot call yet
  */
-export function pendingReboot({ shadow, bootID, host }: Observation, unasked: string | undefined): string | undefined {
+export function pendingReboot(seen: Observation, { unasked, activatedIn }: Unasked): string | undefined {
+  const { shadow, bootID } = seen;
   const last = shadow?.status?.lastOperation;
   if (isRebootUnderWay(last) && last.bootID === bootID && last.startTime !== unasked) {
     return `${last.startTime} ${last.lastUpdateTime}`;
   }
-  return shadow !== undefined && shadow.status === undefined && isReady(host) ? 'not on record' : undefined;
+  const isUnknown = shadow !== undefined && shadow.status === undefined && activatedIn !== bootID;
+  return isUnknown && isReady(seen.host) ? 'not on record' : undefined;
 }
 
 function isReady(host: HostView): boolean {

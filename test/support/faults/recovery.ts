@@ -5,7 +5,7 @@ import { eventually } from '../eventually.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 
 /** From the end of the last fault until every node must run the version. */
-const RECOVERY_LIMIT_MS = 240_000;
+const RECOVERY_LIMIT_MS = 720_000;
 
 /** How a fleet came through. */
 export interface Recovery {
@@ -16,7 +16,7 @@ export interface Recovery {
 
 /**
  * Until every node runs the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
- * Throws when it takes longer than four minutes.
+ * Throws when it takes longer than twelve minutes: an agent that cannot know whether a reboot was asked for waits for seven.
  */
 export async function recover(scene: Scene, version: string): Promise<Recovery> {
   const { fleet } = scene;
