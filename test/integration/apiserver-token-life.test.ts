@@ -11,6 +11,8 @@ import { systemClock } from '../../packages/shared/src/clock.ts';
 import type { AgentShadow, StreamMessage } from '../../packages/shared/src/operator-api.ts';
 import { agentToken, createAgent, createAgentPod } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
+import { sumOf } from '../support/apiserver/process.ts';
+import type { RunningApiserver } from '../support/apiserver/server.ts';
 import { idleStatus, shadowPath, wantState } from '../support/apiserver/shadow.ts';
 import { useApiserver } from '../support/apiserver/suite.ts';
 import type { Json } from '../support/apiserver/tokens.ts';
@@ -173,11 +175,26 @@ describe('a token in use', () => {
     stream.close();
   });
 
+  /** Waits until a replica knows the agent, its pod and its shadow without asking. */
+  const untilWatched = async (replica: RunningApiserver): Promise<void> => {
+    const { client } = replica;
+    const first = await client.stream(agent);
+    await client.act(agent, 'shadow');
+    await eventually(() => expect(first.messages.at(-1)?.type).toBe('shadow'));
+    first.close();
+    const reviews = async (): Promise<number> => sumOf(await replica.metrics(), 'brupop_apiserver_token_reviews_total');
+    await eventually(async () => {
+      const before = await reviews();
+      (await client.stream(agent)).close();
+      expect(await reviews()).toBe(before);
+    });
+  };
+
   it('cannot be judged while the Kubernetes API is frozen: 503 in time for a new one, and no known one beyond its minute', async () => {
     let aheadMs = 0;
     const clock: Clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
     const { apiserver, proxy } = await suite.startBehindProxy({ clock });
-    await apiserver.client.act(agent, 'shadow');
+    await untilWatched(apiserver);
     const unknown = { ...agent, token: await agentToken(suite.cluster, suite.namespace, agent) };
     proxy.freeze();
     const begun = performance.now();
