@@ -52,6 +52,6 @@ export class NodeLinks {
   }
 
   async #of(node: string): Promise<TcpForwarder[]> {
-    return await Promise.all(this.#forwarders.get(node)?.values() ?? []);
+    return await Promise.all([...(this.#forwarders.get(node)?.values() ?? [])]);
   }
 }
