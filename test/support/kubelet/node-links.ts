@@ -52,6 +52,7 @@ export class NodeLinks {
   }
 
   async #of(node: string): Promise<TcpForwarder[]> {
-    return await Promise.all([...(this.#forwarders.get(node)?.values() ?? [])]);
+    const ofNode = this.#forwarders.get(node);
+    return ofNode === undefined ? [] : await Promise.all(ofNode.values());
   }
 }
