@@ -24,7 +24,7 @@ export async function recover(scene: Scene, version: string): Promise<Recovery> 
   const asked = new Set<string>();
   await eventually(
     async () => {
-      for (const name of fleet.nodes.keys()) await askAgain(scene, name, version, asked);
+      for (const why of await askAgain(scene, version)) asked.add(why);
       for (const name of fleet.nodes.keys()) fleet.assertRuns(name, version);
       const left = fleet.observer.leftovers();
       if (left.length > 0) throw new Error(left.join('; '));
@@ -34,12 +34,17 @@ export async function recover(scene: Scene, version: string): Promise<Recovery> 
   return { ms: Math.round(performance.now() - healedAt), askedAgain: [...asked] };
 }
 
-async function askAgain({ cluster, fleet }: Scene, name: string, version: string, asked: Set<string>): Promise<void> {
-  const waiting = waitingFor(fleet.shadow(name), version);
-  if (waiting === undefined || !['Backoff', 'NotRetried'].includes(waiting.reason)) return;
-  asked.add(`${name}: ${waiting.message}`);
-  const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${name}`;
-  await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+/** What a person does who reads why nodes are not tried again soon; answers why. */
+export async function askAgain({ cluster, fleet }: Scene, version: string): Promise<string[]> {
+  const reasons: string[] = [];
+  for (const name of fleet.nodes.keys()) {
+    const waiting = waitingFor(fleet.shadow(name), version);
+    if (waiting === undefined || !['Backoff', 'NotRetried'].includes(waiting.reason)) continue;
+    reasons.push(`${name}: ${waiting.message}`);
+    const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${name}`;
+    await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+  }
+  return reasons;
 }
 
 /** Why an idle node does not begin its update to the version. */

@@ -1,6 +1,7 @@
 import type { LastOperation } from '../../../packages/shared/src/shadow.ts';
 import { eventually } from '../eventually.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
+import { askAgain } from './recovery.ts';
 
 /** Which node is held at which step of its update. */
 export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
@@ -33,7 +34,14 @@ export async function arrangeTableau(scene: Scene): Promise<Tableau> {
   await fleet.node('node-3').host.faults.set({ activate: { until: released.promise } });
   await fleet.node('node-4').host.faults.set({ reboot: { neverReturns: true, times: 1 } });
   const version = fleet.publishNext(NODES);
-  await eventually(() => assertHeld(scene, version), { limitMs: 60_000, pauseMs: 5 });
+  await eventually(
+    async () => {
+      // Some may have failed in the case before.
+      await askAgain(scene, version);
+      assertHeld(scene, version);
+    },
+    { limitMs: 60_000, pauseMs: 5 },
+  );
   const release = async (): Promise<void> => {
     released.resolve();
     await fleet.node('node-4').host.faults.set({ reboot: undefined });
