@@ -35,7 +35,11 @@ const limit = 20_000;
 
 /** Makes a client for `url` that trusts `ca` (PEM) and shows `token`. Close it when done. */
 export function connectApi(url: string, ca: string, token: string | undefined): Api {
-  return clientOn(new Agent({ allowH2: false, connect: { ca }, headersTimeout: limit, bodyTimeout: limit }), url, token);
+  return clientOn(
+    new Agent({ allowH2: false, connect: { ca }, headersTimeout: limit, bodyTimeout: limit }),
+    url,
+    token,
+  );
 }
 
 function clientOn(agent: Agent, url: string, token: string | undefined): Api {
