@@ -44,6 +44,8 @@ const SILENCE_LIMIT_MS = 100_000;
 const GOOD_WATCH_MS = 1_000;
 /** As client-go: lists are expensive for the API server, so only so long without the need for one begins their backoff anew. */
 const RELIST_RESET_MS = 120_000;
+/** So many watches in a row are taken for a sign of life although nothing has come through them. */
+const MOST_UNHEARD = 2;
 const GONE = 410;
 
 /** Keeps a collection of the Kubernetes API in memory: list, then watch, for ever. The only place that opens a watch. */
@@ -56,8 +58,8 @@ export class Reflector<T extends KubernetesObject> {
   #synced = false;
   readonly #syncWaiters = new Set<() => void>();
   #heardAt: number;
-  /** A watch was opened and has brought nothing whole yet. */
-  #openedUnheard = false;
+  /** How many watches in a row were let in and have brought nothing whole; a silent one counts as many. */
+  #unheard = 0;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -201,7 +203,10 @@ export class Reflector<T extends KubernetesObject> {
     const check = (): void => {
       const left = Math.max(openedAt, this.#heardAt) + silenceLimitMs - clock.monotonic();
       if (left > 0) cancel = clock.after(left, check);
-      else watch.abort(new Error(`the watch was silent for ${silenceLimitMs} ms`));
+      else {
+        this.#unheard = MOST_UNHEARD;
+        watch.abort(new Error(`the watch was silent for ${silenceLimitMs} ms`));
+      }
     };
     check();
     return () => cancel?.();
@@ -239,14 +244,17 @@ export class Reflector<T extends KubernetesObject> {
 
   #heard(): void {
     this.#heardAt = this.#options.clock.monotonic();
-    this.#openedUnheard = false;
+    this.#unheard = 0;
   }
 
-  /** A watch that is let in shows a live server, but not twice: one that lets watches in and then sends nothing must not look alive. */
+  /**
+   * A watch that is let in shows a live server, also after one that was cut before anything came, but not again and again: a server that lets
+   * watches in and then sends nothing must not look alive.
+   */
   #opened(): void {
-    if (this.#openedUnheard) return;
-    this.#heard();
-    this.#openedUnheard = true;
+    if (this.#unheard >= MOST_UNHEARD) return;
+    this.#unheard += 1;
+    this.#heardAt = this.#options.clock.monotonic();
   }
 }
 
