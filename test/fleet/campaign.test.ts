@@ -3,7 +3,7 @@ import { jest } from '@jest/globals';
 import { runCampaign } from '../support/faults/campaign.ts';
 import { soakedFleet } from '../support/faults/soaked-fleet.ts';
 
-jest.setTimeout(600_000);
+jest.setTimeout(1_800_000);
 
 /** The long ones are `make soak`. */
 const FAULTS = 24;

@@ -7,7 +7,7 @@ import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 
-jest.setTimeout(360_000);
+jest.setTimeout(900_000);
 
 const budget = (namespace: string): string => `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 

@@ -4,7 +4,7 @@ import type { Scene } from '../fleet/with-fleet.ts';
 import { Excuses } from './excuses.ts';
 import type { Fault } from './fault.ts';
 import { heal, inflict } from './inflict.ts';
-import { recover } from './recovery.ts';
+import { RECOVERY_MS, recover } from './recovery.ts';
 import { HELD, arrangeTableau } from './tableau.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
@@ -42,8 +42,18 @@ export async function comeThrough(cases: Cases): Promise<string[]> {
 async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
   const excuses = new Excuses(scene.fleet.observer);
   const { version, release } = await arrangeTableau(scene);
-  await Promise.all(faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))));
+  const outcomes = await Promise.all(
+    faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))),
+  );
   await heal(scene);
   await release();
-  await recover(scene, version);
+  await recover(scene, version, RECOVERY_MS);
+  const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
+  if (missed.length > 0) throw new Error(`nobody was hit by ${JSON.stringify(missed)}`);
+}
+
+/** On a host that is down for its reboot there is no power to cut and no agent to hurt. */
+function isRequired(fault: Fault | undefined): boolean {
+  const who = fault !== undefined && 'who' in fault ? fault.who : undefined;
+  return fault?.kind !== 'power cut' && who?.program !== 'agent';
 }

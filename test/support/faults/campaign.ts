@@ -6,7 +6,7 @@ import { drawFault } from './fault.ts';
 import type { Fault } from './fault.ts';
 import { heal, inflict } from './inflict.ts';
 import { Random } from './random.ts';
-import { recover } from './recovery.ts';
+import { LONG_RECOVERY_MS, recover } from './recovery.ts';
 import { Report } from './report.ts';
 
 export interface CampaignOptions {
@@ -43,7 +43,7 @@ export async function runCampaign(scene: Scene, { seed, faults, say, signal }: C
     say(`${version} ${begun}`);
     await afflict(scene, excuses, report, drawn);
     await heal(scene);
-    const { ms, askedAgain } = await recover(scene, version);
+    const { ms, askedAgain } = await recover(scene, version, LONG_RECOVERY_MS);
     report.recovered(ms);
     say(`${version} on every node ${ms} ms after the last fault`);
     for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
@@ -64,11 +64,9 @@ async function afflict(scene: Scene, excuses: Excuses, report: Report, drawn: re
     await sleep(pauseMs);
     const place = placeOf(fault);
     const before = busy.get(place) ?? Promise.resolve();
-    report.tried(fault);
-    busy.set(
-      place,
-      before.then(async () => await excuses.during(fault, async () => await inflict(scene, fault))),
-    );
+    const strike = async (): Promise<void> =>
+      report.tried(fault, await excuses.during(fault, async () => await inflict(scene, fault)));
+    busy.set(place, before.then(strike));
   }
   await Promise.all(busy.values());
 }

@@ -17,12 +17,14 @@ export class Excuses {
   }
 
   /** Runs `body`, which brings the fault about, and excuses its consequences for a while after its end; does not wait for that. */
-  async during(fault: Fault, body: () => Promise<void>): Promise<void> {
+  async during<T>(fault: Fault, body: () => Promise<T>): Promise<T> {
     if (!TAKES_PODS_DOWN.has(fault.kind)) return await body();
     this.#count(1);
-    await body();
-    void sleep(AFTERMATH_MS, undefined, { ref: false }).then(() => this.#count(-1));
-    return undefined;
+    try {
+      return await body();
+    } finally {
+      void sleep(AFTERMATH_MS, undefined, { ref: false }).then(() => this.#count(-1));
+    }
   }
 
   #count(change: 1 | -1): void {

@@ -15,6 +15,10 @@ export type Fault =
   | { readonly kind: 'killed'; readonly who: Victim; readonly forMs: number }
   /** SIGSTOP, and SIGCONT after `forMs`. */
   | { readonly kind: 'frozen'; readonly who: Victim; readonly forMs: number }
+  /** One after the other, each when the one before is ready again. */
+  | { readonly kind: 'each API server killed' }
+  /** Nothing passes between the node of the leading controller and kube-apiserver. */
+  | { readonly kind: 'leader cut off'; readonly how: Cut; readonly forMs: number }
   /** All API servers are gone for so long. */
   | { readonly kind: 'no API server'; readonly forMs: number }
   /** Nothing passes, or only in one direction, between pods of a node and the API server or kube-apiserver. */
@@ -71,6 +75,8 @@ type Draw = (random: Random, node: string) => Fault;
 const DRAWS: { readonly [K in FaultKind]: Draw } = {
   killed: (random, node) => ({ kind: 'killed', who: victim(random, node), forMs: briefly(random) }),
   frozen: (random, node) => ({ kind: 'frozen', who: victim(random, node), forMs: whileFrozen(random) }),
+  'each API server killed': () => ({ kind: 'each API server killed' }),
+  'leader cut off': (random) => ({ kind: 'leader cut off', how: random.pick(CUTS), forMs: whileFrozen(random) }),
   'no API server': (random) => ({ kind: 'no API server', forMs: random.whole(2_000, 20_000) }),
   'cut off': (random, node) => ({
     kind: 'cut off',

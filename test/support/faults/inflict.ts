@@ -10,7 +10,10 @@ import { allowEvictions, forbidEvictions } from './evictions.ts';
 import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
-type Inflict = { readonly [K in FaultKind]: (scene: Scene, fault: Of<K>) => Promise<void> };
+/** Somebody who is away at the moment cannot be hurt. */
+export type Outcome = 'hit' | 'missed';
+
+type Inflict = { readonly [K in FaultKind]: (scene: Scene, fault: Of<K>) => Promise<Outcome> };
 
 const COMPONENTS = { agent: AGENT, apiserver: APISERVER, controller: CONTROLLER } as const;
 const PROGRAMS = {
@@ -25,43 +28,77 @@ const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
 
 const INFLICT: Inflict = {
   killed: async (scene, { who, forMs }) => {
-    await signal(scene, who, 'SIGKILL');
+    const victims = signal(scene, who, 'SIGKILL');
     await sleep(forMs);
     const component = componentOf(scene, who);
     if (component?.pid === undefined) await component?.restart();
+    return outcome(victims.length);
   },
   frozen: async (scene, { who, forMs }) => {
-    const thaw = await signal(scene, who, 'SIGSTOP');
+    const victims = signal(scene, who, 'SIGSTOP');
     await sleep(forMs);
-    thaw();
+    for (const pid of victims) send(pid, 'SIGCONT');
+    return outcome(victims.length);
+  },
+  'each API server killed': async (scene) => {
+    const replicas = podsOf(scene, APISERVER).filter(isReady);
+    for (const { metadata, status } of replicas) {
+      const name = metadata?.name ?? '';
+      scene.fleet.kubelet.kill(name, 'SIGKILL');
+      await eventually(() => assertRestarted(scene, name, restartsOf(status)), PATIENCE);
+    }
+    return outcome(replicas.length);
+  },
+  'leader cut off': async ({ fleet }, { how, forMs }) => {
+    const node = fleet.observer.leader()?.spec?.nodeName;
+    if (node === undefined) return 'missed';
+    await fleet.kubernetes.cut(node, how);
+    await sleep(forMs);
+    await fleet.kubernetes.heal(node);
+    return 'hit';
   },
   'no API server': async (scene, { forMs }) => {
     await scale(scene, 0);
     await sleep(forMs);
     await scale(scene, 3);
+    return 'hit';
   },
   'cut off': async ({ fleet }, { node, from, how, forMs }) => {
     const links = from === 'API server' ? fleet.proxy.links : fleet.kubernetes;
     await links.cut(node, how);
     await sleep(forMs);
     await links.heal(node);
+    return 'hit';
   },
   'host API ill': async ({ fleet }, { node, fault, forMs }) => {
     const { faults } = fleet.node(node).host;
     await faults.set({ api: fault });
     await sleep(forMs);
     await faults.set({ api: undefined });
+    return 'hit';
   },
-  'host API crashed': async ({ fleet }, { node, forMs }) => await fleet.node(node).host.crashApiServer(forMs),
+  'host API crashed': async ({ fleet }, { node, forMs }) => {
+    await fleet.node(node).host.crashApiServer(forMs);
+    return 'hit';
+  },
   'host locked': async ({ fleet }, { node, forMs }) => {
     fleet.node(node).host.holdUpdateLock(forMs);
     await sleep(forMs);
+    return 'hit';
   },
-  'host command killed': async ({ fleet }, { node }) => fleet.node(node).host.killDispatcher(),
-  'socket replaced': async ({ fleet }, { node }) => await fleet.node(node).host.replaceSocket(),
+  'host command killed': async ({ fleet }, { node }) => {
+    fleet.node(node).host.killDispatcher();
+    return 'hit';
+  },
+  'socket replaced': async ({ fleet }, { node }) => {
+    await fleet.node(node).host.replaceSocket();
+    return 'hit';
+  },
   'power cut': async ({ fleet }, { node }) => {
     const { host } = fleet.node(node);
-    if (host.up) await host.powerCut();
+    if (!host.up) return 'missed';
+    await host.powerCut();
+    return 'hit';
   },
   'slow to return': async ({ fleet }, { node, forMs }) => {
     const { host } = fleet.node(node);
@@ -69,41 +106,56 @@ const INFLICT: Inflict = {
     await sleep(forMs);
     await host.faults.set({ reboot: undefined });
     await host.powerOn();
+    return 'hit';
   },
   'boot rolls back': async ({ fleet }, { node, forMs }) => {
     const { faults } = fleet.node(node).host;
     await faults.set({ boot: { rollsBack: true } });
     await sleep(forMs);
     await faults.set({ boot: undefined });
+    return 'hit';
   },
-  'shadow deleted': async (scene, { node }) => await change(scene, 'DELETE', shadowPath(scene, node)),
-  'shadow edited': async (scene, { node, edit }) => await editShadow(scene, node, edit),
+  'shadow deleted': async (scene, { node }) => {
+    await change(scene, 'DELETE', shadowPath(scene, node));
+    return 'hit';
+  },
+  'shadow edited': async (scene, { node, edit }) => {
+    await editShadow(scene, node, edit);
+    return 'hit';
+  },
   'label removed': async ({ fleet }, { node, forMs }) => {
     await eventually(async () => await fleet.node(node).setManaged(false), PATIENCE);
     await sleep(forMs);
     await eventually(async () => await fleet.node(node).setManaged(true), PATIENCE);
+    return 'hit';
   },
-  'node replaced': async ({ fleet }, { node }) => await fleet.replaceNode(node),
+  'node replaced': async ({ fleet }, { node }) => {
+    await fleet.replaceNode(node);
+    return 'hit';
+  },
   'pod deleted': async (scene, { program, index }) => {
     const { metadata } = pick(podsOf(scene, COMPONENTS[program]), index) ?? {};
-    if (metadata === undefined) return;
+    if (metadata === undefined) return 'missed';
     await change(scene, 'DELETE', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`);
+    return 'hit';
   },
   'evictions forbidden': async (scene, { forMs }) => {
     await eventually(async () => await forbidEvictions(scene.cluster), PATIENCE);
     await sleep(forMs);
     await eventually(async () => await allowEvictions(scene.cluster), PATIENCE);
+    return 'hit';
   },
   'budget strict': async (scene, { forMs }) => {
     await allowUnavailable(scene, 0);
     await sleep(forMs);
     await allowUnavailable(scene, 1);
+    return 'hit';
   },
 };
 
 /** Brings the fault about, and resolves when it is over and healed. */
-export async function inflict<K extends FaultKind>(scene: Scene, fault: Of<K>): Promise<void> {
-  await (INFLICT[fault.kind] as (scene: Scene, fault: Of<K>) => Promise<void>)(scene, fault);
+export async function inflict<K extends FaultKind>(scene: Scene, fault: Of<K>): Promise<Outcome> {
+  return await (INFLICT[fault.kind] as (scene: Scene, fault: Of<K>) => Promise<Outcome>)(scene, fault);
 }
 
 /** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
@@ -115,16 +167,15 @@ export async function heal({ cluster, namespace }: Scene): Promise<void> {
   await eventually(async () => await cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
 }
 
-/** Sends a signal; answers how to let what was stopped go on. Somebody who is away at the moment cannot be hurt. */
-async function signal(scene: Scene, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): Promise<() => void> {
-  const component = componentOf(scene, who);
-  if (component !== undefined) {
-    await component.kill(name);
-    return () => void component.kill('SIGCONT');
-  }
-  const pids = await pidsOf(scene, who);
+/** Sends a signal; answers to which processes. */
+function signal(scene: Scene, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): number[] {
+  const pids = pidsOf(scene, who);
   for (const pid of pids) send(pid, name);
-  return () => pids.forEach((pid) => send(pid, 'SIGCONT'));
+  return pids;
+}
+
+function outcome(victims: number): Outcome {
+  return victims === 0 ? 'missed' : 'hit';
 }
 
 /** The program of the control plane; undefined for one of ours. */
@@ -141,28 +192,35 @@ function send(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-async function pidsOf(scene: Scene, who: Victim): Promise<number[]> {
+function pidsOf(scene: Scene, who: Victim): number[] {
+  const component = componentOf(scene, who);
+  if (component !== undefined) return component.pid === undefined ? [] : [component.pid];
   const { kubelet } = scene.fleet;
   if (who.program === 'agent') return kubelet.pids(AGENT, who.node);
-  if (!('which' in who)) return [];
-  const all = kubelet.pids(COMPONENTS[who.program]);
-  if (who.which === 'all') return all;
-  if (who.program === 'apiserver') return [pick(all, who.which)].filter((pid) => pid !== undefined);
-  const leaders = await leaderPids(scene);
-  return who.which === 'leader' ? leaders : all.filter((pid) => !leaders.includes(pid));
+  return 'which' in who ? replicaPids(scene, who.program, who.which) : [];
 }
 
-/** Processes of the controller that holds the Lease; none while nobody can be asked. */
-async function leaderPids(scene: Scene): Promise<number[]> {
-  const { cluster, fleet } = scene;
-  const lease = `/apis/coordination.k8s.io/v1/namespaces/${fleet.operator.namespace}/leases/${CONTROLLER}`;
-  const found = await Promise.race([
-    cluster.api.get<{ spec: { holderIdentity?: string } }>(lease).catch(() => undefined),
-    sleep(2_000).then(() => undefined),
-  ]);
-  const holder = found?.spec.holderIdentity ?? '';
-  const leader = podsOf(scene, CONTROLLER).find(({ metadata }) => holder.includes(metadata?.name ?? '/'));
-  return leader?.spec?.nodeName === undefined ? [] : fleet.kubelet.pids(CONTROLLER, leader.spec.nodeName);
+function replicaPids({ fleet }: Scene, program: 'apiserver' | 'controller', which: string | number): number[] {
+  const all = fleet.kubelet.pids(COMPONENTS[program]);
+  if (which === 'all') return all;
+  if (typeof which === 'number') return [pick(all, which)].filter((pid) => pid !== undefined);
+  const { nodeName } = fleet.observer.leader()?.spec ?? {};
+  const leaders = nodeName === undefined ? [] : fleet.kubelet.pids(CONTROLLER, nodeName);
+  return which === 'leader' ? leaders : all.filter((pid) => !leaders.includes(pid));
+}
+
+/** Throws until the pod is ready again after more restarts than before; one that is gone needs no waiting for. */
+function assertRestarted(scene: Scene, name: string, before: number): void {
+  const pod = podsOf(scene, APISERVER).find(({ metadata }) => metadata?.name === name);
+  if (pod !== undefined && (restartsOf(pod.status) <= before || !isReady(pod))) throw new Error(`${name} is not back`);
+}
+
+function restartsOf(status: V1Pod['status']): number {
+  return status?.containerStatuses?.[0]?.restartCount ?? 0;
+}
+
+function isReady({ status }: V1Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
 }
 
 function podsOf({ fleet }: Scene, component: string): V1Pod[] {

@@ -4,8 +4,10 @@ import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts'
 import { eventually } from '../eventually.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 
-/** From the end of the last fault until every node must run the version. */
-const RECOVERY_LIMIT_MS = 720_000;
+/** From the end of the last fault until every node must run the version: an agent that cannot know whether a reboot was asked for waits for seven minutes. */
+export const LONG_RECOVERY_MS = 720_000;
+/** The same after faults that leave no agent in doubt. */
+export const RECOVERY_MS = 240_000;
 
 /** How a fleet came through. */
 export interface Recovery {
@@ -16,9 +18,9 @@ export interface Recovery {
 
 /**
  * Until every node runs the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
- * Throws when it takes longer than twelve minutes: an agent that cannot know whether a reboot was asked for waits for seven.
+ * Throws when it takes longer than the limit.
  */
-export async function recover(scene: Scene, version: string): Promise<Recovery> {
+export async function recover(scene: Scene, version: string, limitMs: number): Promise<Recovery> {
   const { fleet } = scene;
   const healedAt = performance.now();
   const asked = new Set<string>();
@@ -29,7 +31,7 @@ export async function recover(scene: Scene, version: string): Promise<Recovery> 
       const left = fleet.observer.leftovers();
       if (left.length > 0) throw new Error(left.join('; '));
     },
-    { limitMs: RECOVERY_LIMIT_MS, pauseMs: 100 },
+    { limitMs, pauseMs: 100 },
   );
   return { ms: Math.round(performance.now() - healedAt), askedAgain: [...asked] };
 }

@@ -1,5 +1,6 @@
 import type { Fleet } from '../fleet/fleet.ts';
 import type { Fault } from './fault.ts';
+import type { Outcome } from './inflict.ts';
 
 /** The figures of a campaign. */
 export class Report {
@@ -7,8 +8,13 @@ export class Report {
   readonly #recoveriesMs: number[] = [];
   readonly violations: string[] = [];
   #checks = 0;
+  #missed = 0;
 
-  tried(fault: Fault): void {
+  tried(fault: Fault, outcome: Outcome): void {
+    if (outcome === 'missed') {
+      this.#missed += 1;
+      return;
+    }
     const what = 'who' in fault ? `${fault.kind}: ${fault.who.program}` : fault.kind;
     this.#tried.set(what, (this.#tried.get(what) ?? 0) + 1);
   }
@@ -17,7 +23,12 @@ export class Report {
     this.#recoveriesMs.push(Math.round(ms));
   }
 
+  /** Those that hit somebody, and those that found nobody. */
   get faults(): number {
+    return this.#hit + this.#missed;
+  }
+
+  get #hit(): number {
     return [...this.#tried.values()].reduce((sum, count) => sum + count, 0);
   }
 
@@ -32,7 +43,7 @@ export class Report {
     const part = (fraction: number): string =>
       `${((sorted[Math.floor(fraction * (sorted.length - 1))] ?? 0) / 1000).toFixed(1)} s`;
     return [
-      `${this.faults} faults:`,
+      `${this.#hit} faults, and ${this.#missed} that found nobody to hit:`,
       ...[...this.#tried]
         .toSorted(([a], [b]) => a.localeCompare(b))
         .map(([what, count]) => `  ${String(count).padStart(5)}  ${what}`),

@@ -19,14 +19,15 @@ export interface Apiserver {
  * it is sent and when its answer is ready; the call waits for who is told. A connection of the agent has one connection onward.
  */
 export class AgentCalls {
-  watcher: CallWatcher | undefined;
+  readonly #watcher: CallWatcher;
   readonly #server: Server;
   readonly #onward = new WeakMap<Socket, Agent>();
   readonly #open = new Set<Agent>();
   readonly #apiserver: Apiserver;
   readonly #target: Address;
 
-  private constructor(apiserver: Apiserver, target: Address) {
+  private constructor(apiserver: Apiserver, target: Address, watcher: CallWatcher) {
+    this.#watcher = watcher;
     this.#apiserver = apiserver;
     this.#target = target;
     const { key, cert } = apiserver.certificate;
@@ -36,8 +37,8 @@ export class AgentCalls {
     this.#server.on('secureConnection', (socket: Socket) => this.#connected(socket));
   }
 
-  static async start(apiserver: Apiserver, target: Address): Promise<AgentCalls> {
-    const calls = new AgentCalls(apiserver, target);
+  static async start(apiserver: Apiserver, target: Address, watcher: CallWatcher): Promise<AgentCalls> {
+    const calls = new AgentCalls(apiserver, target, watcher);
     calls.#server.listen(0, '127.0.0.1');
     await once(calls.#server, 'listening');
     return calls;
@@ -66,7 +67,7 @@ export class AgentCalls {
 
   async #pass(call: IncomingMessage, answer: ServerResponse): Promise<void> {
     const { method = '', url: path = '', headers } = call;
-    if ((await this.watcher?.({ moment: 'sent', method, path })) === 'drop') return void answer.destroy();
+    if ((await this.#watcher({ moment: 'sent', method, path })) === 'drop') return void answer.destroy();
     const { serverName: servername } = this.#apiserver;
     const onward = request({
       ...this.#target,
@@ -80,7 +81,7 @@ export class AgentCalls {
     answer.once('close', () => onward.destroy());
     call.pipe(onward);
     const [response] = (await once(onward, 'response')) as [IncomingMessage];
-    if ((await this.watcher?.({ moment: 'answered', method, path })) === 'drop') return void answer.destroy();
+    if ((await this.#watcher({ moment: 'answered', method, path })) === 'drop') return void answer.destroy();
     response.once('error', () => answer.destroy());
     response.once('aborted', () => answer.destroy());
     answer.writeHead(response.statusCode ?? 0, response.headers);

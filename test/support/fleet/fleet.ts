@@ -20,7 +20,7 @@ import type { BrupopConfigSpec } from '../../../packages/shared/src/brupop-confi
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
-import type { HostDurations } from '../host/host.ts';
+import type { Call, HostDurations } from '../host/host.ts';
 import { imageFromDockerfile } from '../kubelet/image.ts';
 import { StandInKubelet } from '../kubelet/kubelet.ts';
 import { NodeLinks } from '../kubelet/node-links.ts';
@@ -45,7 +45,7 @@ export interface FleetOptions {
   readonly durations?: Partial<HostDurations>;
   /** How many managed nodes may be away at once; default 1. */
   readonly maxUnavailable?: number;
-  /** Whether `calls` shows what the agents send to the API server. */
+  /** Whether `callWatcher` is told what the agents send to the API server. */
   readonly watchCalls?: boolean;
 }
 
@@ -71,8 +71,9 @@ export class Fleet {
   readonly nodes = new Map<string, FleetNode>();
   /** The ways from each node to kube-apiserver. */
   readonly kubernetes: NodeLinks;
-  /** By node, when they are watched: the calls of its agent to the API server. */
-  readonly calls = new Map<string, Promise<AgentCalls>>();
+  /** Is told of the calls of each node's agent to the API server, when they are watched. */
+  callWatcher: ((node: string, call: Call) => Promise<'drop' | 'pass'>) | undefined;
+  readonly #calls = new Map<string, Promise<AgentCalls>>();
   /** How many managed nodes may be away at once. */
   maxUnavailable: number;
   readonly #options: FleetOptions;
@@ -139,8 +140,9 @@ export class Fleet {
   }
 
   async #watched(node: string, address: Address): Promise<AgentCalls> {
-    const calls = this.calls.get(node) ?? AgentCalls.start(this.operator, address);
-    this.calls.set(node, calls);
+    const told = async (call: Call): Promise<'drop' | 'pass'> => (await this.callWatcher?.(node, call)) ?? 'pass';
+    const calls = this.#calls.get(node) ?? AgentCalls.start(this.operator, address, told);
+    this.#calls.set(node, calls);
     return await calls;
   }
 
@@ -232,7 +234,7 @@ export class Fleet {
   async stop(): Promise<void> {
     await this.kubelet.stop();
     await this.observer.stop();
-    await Promise.all([...this.calls.values()].map(async (calls) => await (await calls).stop()));
+    await Promise.all([...this.#calls.values()].map(async (calls) => await (await calls).stop()));
     await this.proxy.stop();
     await this.kubernetes.stop();
     await Promise.all([...this.nodes.values()].map(async ({ host }) => await host.stop().catch(() => undefined)));

@@ -1,7 +1,15 @@
-import type { V1Deployment, V1Node, V1Pod, V1PodDisruptionBudget, V1StatefulSet } from '@kubernetes/client-node';
+import type {
+  V1Deployment,
+  V1Lease,
+  V1Node,
+  V1Pod,
+  V1PodDisruptionBudget,
+  V1StatefulSet,
+} from '@kubernetes/client-node';
 
 import { systemClock } from '../../../packages/shared/src/clock.ts';
 import {
+  CONTROLLER,
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
@@ -42,11 +50,10 @@ export class Observer {
   readonly nodes: Reflector<Observed<V1Node>>;
   readonly shadows: Reflector<BottlerocketShadow>;
   readonly pods: Reflector<Observed<V1Pod>>;
+  readonly #leases: Reflector<Observed<V1Lease>>;
   readonly #options: ObserverOptions;
-  /** Reboots by node and version. */
-  readonly #reboots = new Map<string, number>();
-  /** How often a person has asked for another attempt, by shadow and version. */
-  readonly #asked = new Map<string, number>();
+  /** Updates for which a node was rebooted since a person last asked for them. */
+  readonly #rebooted = new Set<string>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
   /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
@@ -59,14 +66,16 @@ export class Observer {
     this.shadows = this.#reflect(
       `/apis/brupop.bottlerocket.aws/v2/namespaces/${options.operatorNamespace}/bottlerocketshadows`,
     );
+    const { operatorNamespace } = options;
+    this.#leases = this.#reflect(`/apis/coordination.k8s.io/v1/namespaces/${operatorNamespace}/leases`);
     const budgets = this.#reflect<Observed<V1PodDisruptionBudget>>('/apis/policy/v1/poddisruptionbudgets');
     const deployments = this.#reflect<Observed<V1Deployment>>('/apis/apps/v1/deployments');
     const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
     this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
-    this.shadows.subscribe(({ object, old }) => this.#countRetries(object, old));
+    this.shadows.subscribe(({ object, old }) => this.#noteRetry(object, old));
     budgets.subscribe(({ object, old }) => this.#checkBudget(object, old));
     for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
-    const all = [this.nodes, this.pods, this.shadows, budgets, deployments, statefulSets];
+    const all = [this.nodes, this.pods, this.shadows, this.#leases, budgets, deployments, statefulSets];
     this.#running = all.map(async (reflector) => await reflector.run(this.#stop.signal));
   }
 
@@ -104,6 +113,12 @@ export class Observer {
       .filter(({ spec, status }) => spec.state !== 'Idle' || status?.current_state !== 'Idle')
       .map(({ metadata, spec, status }) => `${metadata.name} is ${spec.state}/${status?.current_state}`);
     return [...ofNodes, ...ofShadows];
+  }
+
+  /** The pod of the controller that holds the Lease; undefined while nobody does. */
+  leader(): Observed<V1Pod> | undefined {
+    const holder = this.#leases.get(CONTROLLER, this.#options.operatorNamespace)?.spec?.holderIdentity ?? '';
+    return this.pods.list().find(({ metadata }) => holder.startsWith(`${metadata.name}_`));
   }
 
   async stop(): Promise<void> {
@@ -159,21 +174,19 @@ export class Observer {
     if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
   }
 
-  /** One reboot for one update; a person who asks for another attempt allows one more. */
+  /** One reboot for one update; a person who asks for another attempt allows another one. */
   #checkSecondReboot(name: string, bootID: string): void {
     const { version } = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace)?.spec ?? {};
     const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${version}`;
-    const reboots = (this.#reboots.get(update) ?? 0) + 1;
-    this.#reboots.set(update, reboots);
-    if (reboots > 1 + (this.#asked.get(`brs-${name} ${version}`) ?? 0))
-      this.#violated(`rebooted once too often: ${update} (boot ${bootID})`);
+    if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
+    this.#rebooted.add(update);
   }
 
-  #countRetries({ metadata }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
+  #noteRetry({ metadata }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
     const asked = metadata.annotations?.[RETRY_ANNOTATION];
     if (asked === undefined || old?.metadata.annotations?.[RETRY_ANNOTATION] === asked) return;
-    const attempt = `${metadata.name} ${asked}`;
-    this.#asked.set(attempt, (this.#asked.get(attempt) ?? 0) + 1);
+    const name = metadata.name.replace(/^brs-/u, '');
+    this.#rebooted.delete(`${name} (${this.nodes.get(name)?.metadata.uid}) into ${asked}`);
   }
 
   #violated(what: string): void {
