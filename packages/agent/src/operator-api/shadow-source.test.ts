@@ -96,6 +96,21 @@ it.each([
   await end();
 });
 
+it('does not doubt a report whose echo came before its acknowledgement', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  const reported = { ...status, crash_count: 1 };
+  api.tell({ type: 'shadow', shadow: { ...shadow, status: reported } });
+  await clock.advance(10);
+  source.acknowledged(shadow, reported);
+  for (let beat = 0; beat < 6; beat += 1) {
+    await clock.advance(10_000);
+    api.tell({ type: 'heartbeat' });
+  }
+  await clock.advance(1_000);
+  expect(api.calls).toEqual(['ensure', 'stream']);
+  await end();
+});
+
 it('keeps a report that was acknowledged while it read live', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   const { status: _, ...bare } = shadow;

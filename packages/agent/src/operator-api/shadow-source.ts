@@ -45,8 +45,10 @@ export class ShadowSource {
   /** When the connected stream last said something; undefined while none is connected. */
   #heardAt: number | undefined;
   #connection = new AbortController();
-  /** Since when the stream shows another status than the known one; undefined when it shows the same. */
-  #foreignSince: number | undefined;
+  /** The status that the stream showed last, and when it came. */
+  #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
+  /** The stream has shown another status than the known one for too long. */
+  #doubted = false;
   /** The latest trouble that was said. */
   #said = '';
 
@@ -110,8 +112,9 @@ export class ShadowSource {
 
   async #follow(signal: AbortSignal): Promise<boolean> {
     const { api, clock } = this.#options;
-    if (this.#shadow === undefined || this.#foreignSince !== undefined) await this.#readLive(signal);
+    if (this.#shadow === undefined || this.#doubted) await this.#readLive(signal);
     const openedAt = clock.monotonic();
+    this.#streamed = undefined;
     for await (const message of api.stream(signal)) {
       this.#heardAt = clock.monotonic();
       if (this.#heardAt - openedAt >= GOOD_STREAM_MS) this.#wentWell();
@@ -124,7 +127,7 @@ export class ShadowSource {
   async #readLive(signal: AbortSignal): Promise<void> {
     const reportedAt = this.#reportedAt;
     const live = await this.#options.api.ensure(signal);
-    this.#foreignSince = undefined;
+    this.#doubted = false;
     if (this.#reportedAt === reportedAt && !this.#isOlder(live)) this.#shadow = undefined;
     this.#take(live);
   }
@@ -147,7 +150,7 @@ export class ShadowSource {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
-        this.#compare(message.shadow.status);
+        this.#streamed = { status: message.shadow.status, atMs: this.#options.clock.monotonic() };
         return true;
       case 'deleted':
         this.#shadow = undefined;
@@ -157,20 +160,20 @@ export class ShadowSource {
         this.#options.log.info('the apiserver ended the stream', { reason: message.reason });
         return false;
       default:
-        return !this.#isForeign();
+        return !this.#doubt();
     }
   }
 
-  #compare(status: ShadowStatus | undefined): void {
+  /** True when the status in the stream has been another one for so long that it cannot be what we reported before. */
+  #doubt(): boolean {
+    const { clock, log } = this.#options;
+    if (this.#streamed === undefined) return false;
+    const { status, atMs } = this.#streamed;
     const known = this.#shadow?.status;
-    const isSame = status === undefined ? known === undefined : known !== undefined && sameStatus(status, known);
-    this.#foreignSince = isSame ? undefined : (this.#foreignSince ?? this.#options.clock.monotonic());
-  }
-
-  #isForeign(): boolean {
-    if (this.#foreignSince === undefined) return false;
-    if (this.#options.clock.monotonic() - this.#foreignSince < FOREIGN_MS) return false;
-    this.#options.log.info('the status is another one than was reported: reading it live');
+    const isSame = status === undefined || known === undefined ? status === known : sameStatus(status, known);
+    if (isSame || clock.monotonic() - Math.max(atMs, this.#reportedAt) < FOREIGN_MS) return false;
+    log.info('the status is another one than was reported: reading it live');
+    this.#doubted = true;
     return true;
   }
 
