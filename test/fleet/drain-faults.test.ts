@@ -1,7 +1,6 @@
 import { jest } from '@jest/globals';
 
-import { APISERVER, COMPONENT_LABEL, CORDONED_ANNOTATION } from '../../packages/shared/src/constants.ts';
-import { DRAIN_CALL_LIMIT_MS } from '../../packages/shared/src/operator-api.ts';
+import { CORDONED_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { allowEvictions, forbidEvictions } from '../support/faults/evictions.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
@@ -19,48 +18,6 @@ async function allowUnavailable({ cluster, namespace }: Scene, maxUnavailable: n
 const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
 
 describe('a drain', () => {
-  it('is never answered by a replica on the drained node, which would hold up its own eviction', async () => {
-    const nodeOf = new Map<string, string>();
-    const replicas = new Set<string>();
-    const followPods = async ({ fleet }: Scene): Promise<void> => {
-      fleet.observer.pods.subscribe(({ object: { metadata, spec } }) => {
-        if (spec?.nodeName !== undefined) nodeOf.set(`${metadata.namespace}/${metadata.name}`, spec.nodeName);
-        if (metadata.labels?.[COMPONENT_LABEL] === APISERVER) replicas.add(`${metadata.namespace}/${metadata.name}`);
-      });
-    };
-    await withFleet({ nodes: fleetNodes(3), before: followPods }, async ({ fleet }) => {
-      await fleet.untilAllRun(NEW);
-      const evictedFrom: string[] = [];
-      for (const replica of replicas) {
-        const logs = await fleet.kubelet.logs(replica);
-        for (const { groups } of logs.matchAll(/"msg":"asked to evict a pod".*"pod":"(?<pod>[^"]+)"/gu)) {
-          const isOwn = nodeOf.get(groups?.['pod'] ?? '') === nodeOf.get(replica);
-          evictedFrom.push(isOwn ? `its own node: ${groups?.['pod']}` : 'another node');
-        }
-      }
-      expect(evictedFrom.length).toBeGreaterThan(2);
-      expect(new Set(evictedFrom)).toEqual(new Set(['another node']));
-    });
-  });
-
-  it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
-    await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
-      const drains: { node: string; at: number }[] = [];
-      fleet.callWatcher = async (node, { moment, path }) => {
-        if (moment === 'answered' || !path.endsWith('/drain')) return 'pass';
-        drains.push({ node, at: performance.now() });
-        if (drains.length === 1) await fleet.proxy.links.strand(node);
-        return 'pass';
-      };
-      await fleet.untilAllRun(NEW);
-      const [lost, next] = drains.filter(({ node }) => node === drains[0]?.node);
-      expect(next === undefined || lost === undefined ? 0 : next.at - lost.at).toBeGreaterThan(
-        DRAIN_CALL_LIMIT_MS - 1_000,
-      );
-      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
-    });
-  });
-
   it('is undone when the managed label is removed while it is held up', async () => {
     await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
       const { fleet } = scene;

@@ -21,21 +21,6 @@ describe('a rollout in which something dies', () => {
     expect(await comeThrough(cases)).toEqual(Object.keys(cases));
   });
 
-  it('goes on from every step when Kubernetes is killed or out of reach', async () => {
-    const cases: Cases = {
-      'kube-apiserver': [{ kind: 'killed', who: { program: 'kube-apiserver' }, forMs: 1_000 }],
-      etcd: [{ kind: 'killed', who: { program: 'etcd' }, forMs: 1_000 }],
-      'answers to us': fleetNodes(6).map(({ name: node }) => ({
-        kind: 'cut off',
-        node,
-        from: 'kube-apiserver',
-        how: 'answers lost',
-        forMs: 3_000,
-      })),
-    };
-    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
-  });
-
   it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');

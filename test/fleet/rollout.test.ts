@@ -2,7 +2,9 @@ import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
+import { Evictions } from '../support/fleet/evictions.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Scene } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -11,10 +13,15 @@ const UNHURRIED = { prepareMs: 200, bootMs: 600 };
 
 describe('a rollout', () => {
   it('takes every node to the new version, one at a time, each rebooted once', async () => {
-    await withFleet({ nodes: fleetNodes(6) }, async ({ fleet }) => {
+    const evictions = new Evictions();
+    const follow = async ({ fleet }: Scene): Promise<void> => evictions.follow(fleet);
+    await withFleet({ nodes: fleetNodes(6), before: follow }, async ({ fleet }) => {
       await fleet.untilAllRun(NEW);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1, 1, 1, 1]);
       expect(fleet.observer.mostUnavailable).toBe(1);
+      // A replica on the drained node would hold up its own eviction.
+      expect(await evictions.fromOwnNode(fleet)).toEqual([]);
+      expect(evictions.count).toBeGreaterThan(6);
     });
   });
 

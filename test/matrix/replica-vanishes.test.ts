@@ -1,0 +1,27 @@
+import { jest } from '@jest/globals';
+
+import { DRAIN_CALL_LIMIT_MS } from '../../packages/shared/src/operator-api.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
+import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+describe('a drain', () => {
+  it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
+    await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
+      const drains: { node: string; at: number }[] = [];
+      fleet.callWatcher = async (node, { moment, path }) => {
+        if (moment === 'answered' || !path.endsWith('/drain')) return 'pass';
+        drains.push({ node, at: performance.now() });
+        if (drains.length === 1) await fleet.proxy.links.strand(node);
+        return 'pass';
+      };
+      await fleet.untilAllRun(NEW);
+      const [lost, next] = drains.filter(({ node }) => node === drains[0]?.node);
+      expect(next === undefined || lost === undefined ? 0 : next.at - lost.at).toBeGreaterThan(
+        DRAIN_CALL_LIMIT_MS - 1_000,
+      );
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    });
+  });
+});
