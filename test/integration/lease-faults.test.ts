@@ -202,7 +202,8 @@ async function edited(
   await sleep(LIMITS.renewDeadlineMs);
   await eventually(() => expect([leader.leads, other.leads].filter(Boolean)).toHaveLength(1), { limitMs });
   await eventually(async () => expect((await readSpec(world, lease)).holderIdentity).toMatch(/^[ab]$/u));
-  expect(leader.ledAt.length === 1 && leader.leads).toBe(keeps);
+  const kept = leader.ledAt.length === 1 && leader.leads;
+  if (kept !== keeps) throw new Error(`the lead was ${kept ? '' : 'not '}kept: ${leader.lines.join(' ')}`);
 }
 
 /** A leader that stops while its renewal is done but not answered gives the Lease back all the same. */
@@ -313,7 +314,7 @@ describe('the lead', () => {
     expect(outcome.lateWrites).toBe(0);
     expect(Math.max(...outcome.takeovers, outcome.killMs)).toBeLessThan(LIMITS.leaseDurationMs + MARGIN_MS + still);
     expect(outcome.stopMs).toBeLessThan(1_000 + still);
-    expect(outcome.terms.length).toBeGreaterThanOrEqual(5);
+    expect(outcome.terms.length).toBeGreaterThanOrEqual(4);
   });
 
   it('is not written into the Lease in a form that the API server refuses', async () => {

@@ -9,6 +9,8 @@ import type { ContenderOptions } from './contender.ts';
 import type { World } from './world.ts';
 import { countOf, readSpec, termsOf } from './world.ts';
 
+const START_LIMIT_MS = 30_000;
+
 /** What came of it: times in milliseconds from the signal until another held the Lease. */
 export interface Ordeal {
   /** After the leader was frozen. */
@@ -24,8 +26,9 @@ export interface Ordeal {
 export async function ordeal(world: World, lease: string, limits: ContenderOptions['limits']): Promise<Ordeal> {
   const children = new Children(world, lease, limits);
   try {
-    await children.start('a');
-    await Promise.all(['b', 'c', 'd'].map((identity) => children.start(identity)));
+    const identities = ['a', 'b', 'c', 'd'];
+    await Promise.all(identities.map((identity) => children.start(identity)));
+    for (const identity of identities) await children.stand(identity);
     const first = await children.freeze('a');
     const second = await children.freeze(first.to);
     const stopped = await children.handover(second.to, 'SIGTERM');
@@ -61,7 +64,7 @@ class Children {
     this.#limits = limits;
   }
 
-  /** Resolves when it has seen who holds the Lease. */
+  /** Resolves when the program has begun. */
   async start(identity: string): Promise<void> {
     const { cluster, namespace } = this.#world;
     const options: ContenderOptions = {
@@ -73,9 +76,17 @@ class Children {
       pauseMs: 0,
     };
     const script = join(import.meta.dirname, 'child.ts');
-    const child = spawn(process.execPath, [script, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, JSON.stringify(options)], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#children.set(identity, child);
-    await once(child.stdout, 'data', { signal: AbortSignal.timeout(20_000) });
+    await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
+  }
+
+  /** Resolves when it has seen who holds the Lease. */
+  async stand(identity: string): Promise<void> {
+    const child = this.#children.get(identity);
+    if (!child?.stdout || !child.stdin) throw new Error(`${identity} has not been started`);
+    child.stdin.write('stand\n');
+    await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
   }
 
   async handover(from: string, signal: NodeJS.Signals): Promise<Handover> {

@@ -55,6 +55,8 @@ export interface Outcome {
   /** The longest time, milliseconds, for which the view was older than the reflector knew, by more than two silences. */
   readonly deceivedMs: number;
   readonly silentMs: number;
+  /** What did not happen in time. */
+  readonly trouble: readonly string[];
   /** The longest time for which the machine stood still. */
   readonly stillMs: number;
 }
@@ -64,7 +66,7 @@ interface Arrangement {
   readonly namespace: string;
 }
 
-/** Runs all scenarios at once, while writers write. Answers what came of each, by name; a rejection is an answer too. */
+/** Runs all scenarios at once, while writers write. Answers what came of each, by name; rejected when its events cannot be. */
 export async function endure(
   arrangement: Arrangement,
   scenarios: Readonly<Record<string, Scenario>>,
@@ -119,8 +121,11 @@ async function concluded(
   items: readonly KubernetesObject[],
 ): Promise<Omit<Outcome, 'stillMs'>> {
   try {
-    await harmed;
-    return await observation.conclude(items);
+    const trouble = await harmed.then(
+      () => [],
+      (error: unknown) => [String(error)],
+    );
+    return await observation.conclude(items, trouble);
   } finally {
     await observation.end();
   }
@@ -194,9 +199,14 @@ class Observation implements Subject {
     await presentCredentials(this.#credentials.dir, this.#credentials);
   }
 
-  async conclude(listed: readonly KubernetesObject[]): Promise<Omit<Outcome, 'stillMs'>> {
+  async conclude(listed: readonly KubernetesObject[], trouble: readonly string[]): Promise<Omit<Outcome, 'stillMs'>> {
     const expected = versions(listed);
-    await eventually(() => expect(versions(this.reflector.list())).toEqual(expected), { limitMs: 12_000 });
+    const late = await eventually(() => expect(versions(this.reflector.list())).toEqual(expected), {
+      limitMs: 12_000,
+    }).then(
+      () => [],
+      () => [`the store does not become what a list is: ${this.lines.join('')} ${this.#history()}`],
+    );
     const seen = new Set(this.#events.map(({ object }) => Number(object.metadata.resourceVersion)));
     const first = Math.min(...seen);
     const lists = this.api.count('list') - this.#before.lists;
@@ -214,7 +224,14 @@ class Observation implements Subject {
             ),
       deceivedMs: this.#deceivedMs,
       silentMs: this.#silentMs,
+      trouble: [...trouble, ...late],
     };
+  }
+
+  #history(): string {
+    return this.api.requests
+      .map(({ verb, atMs, answer }) => `${Math.round(atMs)} ${verb} ${answer?.kind ?? ''}`)
+      .join('; ');
   }
 
   async end(): Promise<void> {

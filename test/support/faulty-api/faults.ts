@@ -14,6 +14,8 @@ export interface SeenRequest {
   readonly token: string;
   /** On the monotonic clock, milliseconds. */
   readonly atMs: number;
+  /** What was answered instead of what the API server says. */
+  readonly answer?: Answer;
 }
 
 /** Which requests; all of them when empty. */
@@ -73,7 +75,7 @@ export function statusBody(code: number, retryAfterSeconds?: number): string {
   });
 }
 
-export function matches({ verbs, path }: Match, request: SeenRequest): boolean {
+export function matches({ verbs, path }: Match, request: Pick<SeenRequest, 'verb' | 'path'>): boolean {
   return (verbs?.includes(request.verb) ?? true) && (path?.test(request.path) ?? true);
 }
 

@@ -109,14 +109,16 @@ export class FaultyApi {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const named = seen(request);
+    const unanswered = seen(request);
+    const answer = this.#answerFor(unanswered);
+    const named = { ...unanswered, ...(answer && { answer }) };
     this.#requests.push(named);
     const exchange = new Exchange(named, response, (query) =>
       this.#ask(request, `${named.path}?${query.toString()}`, response),
     );
     this.#open.add(exchange);
     response.once('close', () => this.#open.delete(exchange));
-    await exchange.answer(this.#answerFor(named)).catch(() => response.destroy());
+    await exchange.answer(answer).catch(() => response.destroy());
   }
 
   #answerFor(request: SeenRequest): Answer | undefined {
