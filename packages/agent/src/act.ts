@@ -3,8 +3,8 @@ import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
 
 import type { Action } from './action.ts';
-import type { Host, UpdateCommand, UpdateStatus } from './host/host.ts';
-import { HostError } from './host/host.ts';
+import type { Guard, Host, UpdateCommand, UpdateStatus } from './host/host.ts';
+import { HostError, TooLate } from './host/host.ts';
 import { commandError, judgeCommand } from './host/host-status.ts';
 import { COMMAND_LIMITS, LIMITS } from './limits.ts';
 import type { Observation } from './observe.ts';
@@ -23,11 +23,11 @@ export type Deed = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
 
 /**
  * Carries out one action to its end and answers what the call answered. Throws OperationError when the host did not do it, HostError when
- * it is out of reach or busy (the action may have happened), ApiError for trouble with the apiserver.
+ * it is out of reach or busy (the action may have happened), TooLate when it must be decided anew, ApiError for trouble with the apiserver.
  */
 export async function act(action: Deed, seen: Observation, hands: Hands, signal: AbortSignal): Promise<unknown> {
   if (action.do === 'command') return runCommand(action, seen, hands, signal);
-  if (action.do === 'reboot') return reboot(hands.host, signal);
+  if (action.do === 'reboot') return reboot(hands.host, signal, guardOf(seen, hands.clock));
   const { shadow } = seen;
   if (shadow === undefined) throw new Error(`${action.do}: the shadow is not known`);
   return callApi(action, shadow, hands.api, signal);
@@ -61,7 +61,7 @@ async function runCommand(
   const { host } = seen;
   const update = host.kind === 'answered' ? host.update : undefined;
   const before = update?.kind === 'status' ? update.status.latestCommand?.timestamp : undefined;
-  await hands.host.start(command, signal).catch((error: unknown) => {
+  await hands.host.start(command, signal, guardOf(seen, hands.clock)).catch((error: unknown) => {
     throw translate(command, error);
   });
   const status = await finished(command, hands, signal);
@@ -123,9 +123,17 @@ function translate(command: UpdateCommand, error: unknown): unknown {
   }
 }
 
-async function reboot(host: Host, signal: AbortSignal): Promise<void> {
+/** A process that was stopped goes on with what it saw before, however long ago. */
+function guardOf({ nowMs }: Observation, clock: Clock): Guard {
+  return () => {
+    const ageMs = clock.monotonic() - nowMs;
+    if (ageMs > LIMITS.decisionFresh) throw new TooLate(`what was seen is ${Math.round(ageMs)} ms old`);
+  };
+}
+
+async function reboot(host: Host, signal: AbortSignal, guard: Guard): Promise<void> {
   try {
-    await host.reboot(signal);
+    await host.reboot(signal, guard);
   } catch (error) {
     if (!(error instanceof HostError) || error.kind === 'refused') throw error;
     throw new OperationError('RebootRefused', messageOf(error));

@@ -9,7 +9,7 @@ import { act } from './act.ts';
 import type { Action } from './action.ts';
 import { decide } from './decide/decide.ts';
 import type { Host } from './host/host.ts';
-import { HostError } from './host/host.ts';
+import { HostError, TooLate } from './host/host.ts';
 import { COMMAND_LIMITS, LIMITS } from './limits.ts';
 import { Memory } from './memory.ts';
 import type { Observation } from './observe.ts';
@@ -118,6 +118,10 @@ export class Agent {
       this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() });
     } catch (error) {
       if (signal.aborted) return;
+      if (error instanceof TooLate) {
+        this.#options.log.info(`${action.do} is decided anew`, { error: error.message, reason: action.reason });
+        return;
+      }
       this.#complain(action, error);
       this.#memory.failed(action, error, { ...seen, nowMs: clock.monotonic() });
       if ((this.#memory.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();

@@ -10,6 +10,8 @@ export interface Pending {
   readonly limitMs: number;
   /** Bytes of the answer's body that are taken at most. */
   readonly maxBytes: number;
+  /** Called right before the first byte goes out; what it throws ends the exchange without one. */
+  readonly guard?: (() => void) | undefined;
 }
 
 export interface Answer {
@@ -18,7 +20,8 @@ export interface Answer {
 }
 
 /** Waits for the head of the answer. Rejects on a broken connection, and when `limitMs` runs out before. */
-export function responseOf({ request, body, limitMs }: Pending, clock: Clock): Promise<IncomingMessage> {
+export function responseOf(pending: Pending, clock: Clock): Promise<IncomingMessage> {
+  const { request, limitMs } = pending;
   return new Promise((resolve, reject) => {
     const cancel = clock.after(limitMs, () => request.destroy(new Error(`no answer within ${limitMs} ms`)));
     request.once('response', (response) => {
@@ -34,8 +37,29 @@ export function responseOf({ request, body, limitMs }: Pending, clock: Clock): P
       cancel();
       reject(new Error('the connection was closed without an answer'));
     });
-    request.end(body);
+    send(pending);
   });
+}
+
+function send({ request, body, guard }: Pending): void {
+  if (guard === undefined) {
+    request.end(body);
+    return;
+  }
+  // Until it is connected nothing goes out, and then at once.
+  request.once('socket', (socket) => {
+    if (socket.connecting) socket.once('connect', () => sendGuarded(request, body, guard));
+    else sendGuarded(request, body, guard);
+  });
+}
+
+function sendGuarded(request: ClientRequest, body: string | undefined, guard: () => void): void {
+  try {
+    guard();
+    request.end(body);
+  } catch (error) {
+    request.destroy(error as Error);
+  }
 }
 
 /**

@@ -25,6 +25,8 @@ export const LIMITS = {
   apiSilent: 10 * MINUTE,
   /** A spec counts as current for so long after the last message of a connected stream. */
   specFresh: 60 * SECOND,
+  /** What was decided is sent to the host within so long, or decided anew: a process may be stopped in between, and then goes on with what it saw. */
+  decisionFresh: 2 * SECOND,
   /** A finished drain counts for so long; then a pass is run again before anything depends on it. */
   drainFresh: 5 * SECOND,
   /** A host that is still up so long after the reboot call is asked again: systemd-logind lets inhibitors delay a reboot by 5 min. */

@@ -26,38 +26,38 @@ function reported(next: LastOperation, before: LastOperation, memory = new Memor
 
 it('knows that in a Reboot step of its own nobody was asked yet, also when its limit counts anew', () => {
   const { memory } = reported(step('Reboot'), step('Activate'));
-  expect(memory.unasked).toBe(step('Reboot').startTime);
+  expect(memory.reboots.unasked).toBe(step('Reboot').startTime);
   reported(later, step('Reboot'), memory);
-  expect(memory.unasked).toBe(later.startTime);
+  expect(memory.reboots.unasked).toBe(later.startTime);
 });
 
 it('knows no such thing of a Reboot step that an earlier process began', () => {
-  expect(reported(later, step('Reboot')).memory.unasked).toBeUndefined();
+  expect(reported(later, step('Reboot')).memory.reboots.unasked).toBeUndefined();
 });
 
 it('knows no such thing once the host has taken the call', () => {
   const { memory, seen } = reported(step('Reboot'), step('Activate'));
   memory.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
-  expect(memory.unasked).toBeUndefined();
-  expect(memory.reboot).toEqual({ atMs: NOW, bootID: 'boot-2' });
+  expect(memory.reboots.unasked).toBeUndefined();
+  expect(memory.reboots.asked).toEqual({ atMs: NOW, bootID: 'boot-2' });
 });
 
 it('knows no such thing after a call of which nobody knows how it ended', () => {
   const { memory, seen } = reported(step('Reboot'), step('Activate'));
   memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
-  expect(memory.unasked).toBeUndefined();
+  expect(memory.reboots.unasked).toBeUndefined();
 });
 
 it('knows of a reboot that others may have asked for from when it first sees it, and of another one anew', () => {
   const { memory, seen } = reported(later, step('Reboot'));
   memory.note(seen);
   memory.note({ ...seen, nowMs: NOW + 5 });
-  expect(memory.pending?.sinceMs).toBe(NOW);
+  expect(memory.reboots.pending?.sinceMs).toBe(NOW);
   const { shadow } = reported(step('Reboot'), later).seen;
   memory.note({ ...seen, nowMs: NOW + 9, shadow });
-  expect(memory.pending?.sinceMs).toBe(NOW + 9);
+  expect(memory.reboots.pending?.sinceMs).toBe(NOW + 9);
   memory.note({ ...seen, bootID: 'boot-3' });
-  expect(memory.pending).toBeUndefined();
+  expect(memory.reboots.pending).toBeUndefined();
 });
 
 /** What is seen of a host that is activated while the shadow says nothing at all. */
@@ -69,15 +69,15 @@ function activatedOffRecord(seen: Observation): Observation {
 it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
   const { memory, seen } = reported(later, step('Reboot'));
   memory.note(activatedOffRecord(seen));
-  expect(memory.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });
 
 it('knows better of a host that this process has activated, until it asks for the reboot', () => {
   const { memory, seen } = reported(step('Activate'), step('Drain'));
   memory.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
   memory.note(activatedOffRecord(seen));
-  expect(memory.pending).toBeUndefined();
+  expect(memory.reboots.pending).toBeUndefined();
   memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
   memory.note(activatedOffRecord(seen));
-  expect(memory.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });

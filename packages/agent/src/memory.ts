@@ -11,7 +11,8 @@ import type { Pause } from './limits.ts';
 import { PAUSES } from './limits.ts';
 import type { Observation } from './observe.ts';
 import { ApiError } from './operator-api/api-error.ts';
-import { isRebootUnderWay, pendingReboot } from './status.ts';
+import { Reboots } from './reboots.ts';
+import { isRebootUnderWay } from './status.ts';
 
 /** Not before this time (monotonic milliseconds). */
 export interface Pacing {
@@ -50,12 +51,7 @@ export interface MemoryView {
   readonly hostBrokenSince: number | undefined;
   readonly checkDueMs: number;
   readonly checkError: OperationError | undefined;
-  /** The reboot call that may still take effect. */
-  readonly reboot: { readonly atMs: number; readonly bootID: string } | undefined;
-  /** `startTime` of the Reboot step that this process began and in which no host has taken a reboot call yet. */
-  readonly unasked: string | undefined;
-  /** The reboot that may have been asked for, by whomever, and since when this process has known of it. */
-  readonly pending: { readonly name: string; readonly sinceMs: number } | undefined;
+  readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
   /** How many replicas in a row have refused because they run on this node. */
   readonly sameNodeRefusals: number;
   /** The spec that the apiserver said is not the current one. */
@@ -108,19 +104,15 @@ export class Memory implements MemoryView {
   hostBrokenSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
-  reboot: { readonly atMs: number; readonly bootID: string } | undefined;
-  unasked: string | undefined;
-  pending: { readonly name: string; readonly sinceMs: number } | undefined;
-  /** The boot in which this process activated an update and has asked for no reboot since: so nobody has. */
-  #activatedIn: string | undefined;
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
+  readonly reboots = new Reboots();
   readonly host: Retry;
   readonly api: Retry;
   readonly #check: Retry;
   readonly #otherReplica: Retry;
   readonly #commands: Retry;
-  readonly #reboots: Retry;
+  readonly #refusedReboots: Retry;
   readonly #drains: Retry;
   readonly #specs: Retry;
   readonly #options: Required<MemoryOptions>;
@@ -133,7 +125,7 @@ export class Memory implements MemoryView {
     this.#check = new Retry({ ...PAUSES.check, capMs: options.checkIntervalMs }, random);
     this.#otherReplica = new Retry(PAUSES.otherReplica, random);
     this.#commands = new Retry(PAUSES.command, random);
-    this.#reboots = new Retry(PAUSES.rebootRefused, random);
+    this.#refusedReboots = new Retry(PAUSES.rebootRefused, random);
     this.#drains = new Retry(PAUSES.drain, random);
     this.#specs = new Retry(PAUSES.specChanged, random);
     // The first check is spread over a sixtieth of the interval: all agents of a fleet may start together.
@@ -145,9 +137,9 @@ export class Memory implements MemoryView {
     const { host, nowMs, shadow } = seen;
     if (shadow !== undefined && this.attempt.key !== attemptKey(shadow)) {
       this.attempt = freshAttempt(attemptKey(shadow));
-      for (const retry of [this.#commands, this.#reboots, this.#drains]) retry.succeed();
+      for (const retry of [this.#commands, this.#refusedReboots, this.#drains]) retry.succeed();
     }
-    this.#notePending(seen);
+    this.reboots.note(seen);
     const since = (known: number | undefined, holds: boolean): number | undefined =>
       holds ? (known ?? nowMs) : undefined;
     if (this.hostSilentSince !== undefined && host.kind === 'answered') this.host.succeed();
@@ -159,23 +151,17 @@ export class Memory implements MemoryView {
     if (host.kind === 'silent') this.host.fail(nowMs);
   }
 
-  #notePending(seen: Observation): void {
-    const name = pendingReboot(seen, { unasked: this.unasked, activatedIn: this.#activatedIn });
-    if (this.pending?.name === name) return;
-    this.pending = name === undefined ? undefined : { name, sinceMs: seen.nowMs };
-  }
-
   /** Takes note of an action that worked. */
   succeeded(action: Action, result: unknown, seen: Observation): void {
     switch (action.do) {
       case 'command':
         this.host.succeed();
-        if (action.command === 'activate') this.#activatedIn = seen.bootID;
+        if (action.command === 'activate') this.reboots.activated(seen.bootID);
         this.#commandSucceeded(action, seen.nowMs);
         return;
       case 'reboot':
-        this.reboot = { atMs: seen.nowMs, bootID: seen.bootID };
-        this.#mayGoDown();
+        this.reboots.asked = { atMs: seen.nowMs, bootID: seen.bootID };
+        this.reboots.mayGoDown();
         return;
       case 'report':
         this.#rebootWritten(action.status.lastOperation, seen.shadow?.status?.lastOperation);
@@ -193,21 +179,12 @@ export class Memory implements MemoryView {
     else this.#operationFailed(action, asOperationError(error), seen.nowMs);
   }
 
-  /**
-   * A Reboot step that others began may have been asked for by them. The reboot comes next, so what was seen on the node before the activation does
-   * not count any more.
-   */
+  /** The reboot comes next, so what was seen on the node before the activation does not count any more. */
   #rebootWritten(step: LastOperation | undefined, before: LastOperation | undefined): void {
     if (!isRebootUnderWay(step)) return;
-    const unasked = !isRebootUnderWay(before) || before.startTime === this.unasked;
-    this.unasked = unasked ? step.startTime : undefined;
+    this.reboots.written(step, before);
     const { drainedAt: _before, ...attempt } = this.attempt;
     this.attempt = attempt;
-  }
-
-  #mayGoDown(): void {
-    this.unasked = undefined;
-    this.#activatedIn = undefined;
   }
 
   #commandSucceeded(action: Action & { do: 'command' }, nowMs: number): void {
@@ -266,9 +243,9 @@ export class Memory implements MemoryView {
       this.#checkFailed(error, nowMs);
       return;
     }
-    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.#mayGoDown();
+    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.mayGoDown();
     const { counts } = this.attempt;
-    const retry = error.code === 'RebootRefused' ? this.#reboots : this.#commands;
+    const retry = error.code === 'RebootRefused' ? this.#refusedReboots : this.#commands;
     this.attempt = {
       ...this.attempt,
       refreshed: false,

@@ -3,7 +3,6 @@ import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupo
 
 import type { UpdateStatus } from './host/host.ts';
 import { sameVersion } from './host/host-status.ts';
-import type { HostView, Observation } from './observe.ts';
 
 /** True when the shadow says already what the agent would report; what others write into the status does not count. */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
@@ -58,32 +57,6 @@ export function restarted(step: LastOperation, wallMs: number): LastOperation {
 /** True from when a reboot is about to be asked for until it has failed or another step follows. */
 export function isRebootUnderWay(step: LastOperation | undefined): step is LastOperation {
   return step?.operation === 'Reboot' && step.state === 'Processing';
-}
-
-/** Why this process knows that nobody has asked for a reboot. */
-export interface Unasked {
-  /** `startTime` of a step in which no host has taken a reboot call yet. */
-  readonly unasked: string | undefined;
-  /** The boot in which this process activated an update and has asked for no reboot since. */
-  readonly activatedIn: string | undefined;
-}
-
-/**
- * Names the reboot that this host may have been asked for since its latest boot; undefined: none. A host that is activated while nothing at all is on
- * record may have been asked by a process whose shadow was deleted.
- */
-export function pendingReboot(seen: Observation, { unasked, activatedIn }: Unasked): string | undefined {
-  const { shadow, bootID } = seen;
-  const last = shadow?.status?.lastOperation;
-  if (isRebootUnderWay(last) && last.bootID === bootID && last.startTime !== unasked) {
-    return `${last.startTime} ${last.lastUpdateTime}`;
-  }
-  const isUnknown = shadow !== undefined && shadow.status === undefined && activatedIn !== bootID;
-  return isUnknown && isReady(seen.host) ? 'not on record' : undefined;
-}
-
-function isReady(host: HostView): boolean {
-  return host.kind === 'answered' && host.update.kind === 'status' && host.update.status.state === 'Ready';
 }
 
 /** A step that ended well now. */

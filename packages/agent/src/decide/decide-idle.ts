@@ -7,6 +7,7 @@ import type { Context } from './decision.ts';
 import { begin, ended, nextLook, report, undo, wait } from './decision.ts';
 import { shorten } from '../host/host-status.ts';
 import { isLastingly } from './obstacles.ts';
+import { putOnRecord } from './pending-reboot.ts';
 import { began, sameStatus } from '../status.ts';
 
 /** Spec Idle: undo what an earlier attempt left, then look for updates from time to time. */
@@ -14,7 +15,7 @@ export function idle(c: Context): Action {
   const last = c.shadow.status?.lastOperation;
   // Written before a deactivation: a host that reboots right after one has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return undo(c) ?? reportIdle(c) ?? look(c);
+  return putOnRecord(c) ?? undo(c) ?? reportIdle(c) ?? look(c);
 }
 
 function reportIdle(c: Context): Action | undefined {

@@ -31,7 +31,6 @@ const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
 
 const REBOOTING = step('Reboot');
 /** No host was asked to reboot in the step yet. */
-const UNASKED = { unasked: REBOOTING.startTime };
 
 /** A Reboot step that began so long ago, and in which a reboot was last asked for so long ago. */
 function asked(beganMs: number, askedMs: number): LastOperation {
@@ -116,7 +115,7 @@ const cases: Cases = {
       update: READY,
       last: step('Reboot'),
       attempt: empty,
-      memory: { reboot: { atMs: NOW - 5.5 * MINUTE, bootID: BOOT } },
+      memory: { reboots: { asked: { atMs: NOW - 5.5 * MINUTE, bootID: BOOT }, pending: undefined } },
     },
     'wait',
   ],
@@ -126,7 +125,7 @@ const cases: Cases = {
       update: READY,
       last: step('Reboot', { agoMs: 6 * MINUTE }),
       attempt: empty,
-      memory: { reboot: { atMs: NOW - 6 * MINUTE, bootID: BOOT } },
+      memory: { reboots: { asked: { atMs: NOW - 6 * MINUTE, bootID: BOOT }, pending: undefined } },
     },
     'report StagedAndPerformedUpdate, Reboot Processing',
   ],
@@ -155,7 +154,6 @@ const cases: Cases = {
       ...reboot,
       update: READY,
       last: REBOOTING,
-      memory: UNASKED,
       attempt: { ...empty, error: error('RebootRefused'), counts: { RebootRefused: 5 } },
     },
     'report ErrorReset, Reboot Failed RebootRefused',
@@ -186,7 +184,6 @@ const cases: Cases = {
       ...reboot,
       update: update('Ready', record('activate'), { staged: { version: '1.28.0', nextToBoot: true } }),
       last: REBOOTING,
-      memory: UNASKED,
       attempt: empty,
     },
     'report ErrorReset, Reboot Failed StagedImageLost',

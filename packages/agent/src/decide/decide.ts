@@ -13,21 +13,28 @@ import type { Observation } from '../observe.ts';
 
 /** Names what is seen and chooses the one thing to do next. Pure: the truth is the host, its boot ID and the shadow; memory only paces. */
 export function decide(seen: Observation, memory: MemoryView): Action {
-  const ending = rebooting(seen, memory) ?? lost(seen, memory);
-  return ending ?? paced(seen, memory, unlessRebooting(seen, memory, choose(seen, memory)));
+  const ending = rebooting(seen, memory) ?? lost(seen);
+  if (ending !== undefined) return ending;
+  const action = paced(seen, memory, unlessRebooting(seen, memory, choose(seen, memory)));
+  return action.do === 'wait' ? (stale(seen, memory) ?? action) : action;
 }
 
 /**
- * Mounts and environment that have gone stale are only renewed with the container. A host that goes down does not listen either: while it may, the
- * process stays, so that the wait for it has an end.
+ * A mount that has gone stale is only renewed with the container. What can be done without the host comes first. A host that goes down does not listen
+ * either: while it may, the process stays, so that the wait for it has an end.
  */
-function lost(seen: Observation, memory: MemoryView): Action | undefined {
+function stale(seen: Observation, memory: MemoryView): Action | undefined {
   const refusedMs = seen.nowMs - (memory.hostRefusedSince ?? seen.nowMs);
   const goesDown = pendingUntil(seen, memory) !== undefined;
   if (seen.host.kind === 'silent' && seen.host.refused && !goesDown && refusedMs > LIMITS.staleSocket) {
     const reason = `nobody has listened on the host's socket for ${Math.round(refusedMs / 1000)} s, its mount may be stale: ${seen.host.message}`;
     return { do: 'exit', reason };
   }
+  return undefined;
+}
+
+/** An environment that has gone stale is only renewed with the container. */
+function lost(seen: Observation): Action | undefined {
   if (seen.apiSilentMs <= LIMITS.apiSilent) return undefined;
   return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(seen.apiSilentMs / 1000)} s` };
 }

@@ -1,12 +1,15 @@
 import type { Action } from '../action.ts';
-import { wait } from './decision.ts';
+import type { Context } from './decision.ts';
+import { report, wait } from './decision.ts';
 import { LIMITS } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
 import type { Observation } from '../observe.ts';
-import { isRebootUnderWay } from '../status.ts';
+import { began, isRebootUnderWay } from '../status.ts';
+
+const MAY_REBOOT = 'the host may have been asked to reboot';
 
 /** A host that this process has asked to reboot may go down at any moment: whatever the spec says now, nothing is begun. */
-export function rebooting(seen: Observation, { reboot: asked }: MemoryView): Action | undefined {
+export function rebooting(seen: Observation, { reboots: { asked } }: MemoryView): Action | undefined {
   if (asked === undefined || asked.bootID !== seen.bootID) return undefined;
   const untilMs = asked.atMs + LIMITS.rebootAgain;
   return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
@@ -20,11 +23,30 @@ export function rebooting(seen: Observation, { reboot: asked }: MemoryView): Act
 export function unlessRebooting(seen: Observation, memory: MemoryView, action: Action): Action {
   const untilMs = pendingUntil(seen, memory);
   if (untilMs === undefined || servesReboot(action)) return action;
-  return wait(seen, `the host may have been asked to reboot: ${action.reason}`, untilMs);
+  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextTry(seen, memory) ?? untilMs));
+}
+
+/** When to look again at a host that did not say how it is; undefined: it did. */
+function nextTry({ host, nowMs }: Observation, memory: MemoryView): number | undefined {
+  if (host.kind === 'silent') return Math.max(memory.host.notBefore, nowMs + LIMITS.pollFirst);
+  return host.update.kind === 'status' || host.update.kind === 'uninitialized' ? undefined : nowMs + LIMITS.pollLongest;
+}
+
+/**
+ * Writes down that an activated host may have been asked to reboot, when nothing is on record yet: people see what is waited for, and another process
+ * of this agent knows it without guessing.
+ */
+export function putOnRecord(c: Context): Action | undefined {
+  const { seen, memory, shadow, status } = c;
+  const known = shadow.status !== undefined || pendingUntil(seen, memory) === undefined;
+  if (known || status?.state !== 'Ready' || status.staged === undefined) return undefined;
+  const step = began('Reboot', { version: status.staged.version, bootID: seen.bootID, wallMs: seen.wallMs });
+  const message = `the update is activated, and ${MAY_REBOOT}: nothing is begun for ${LIMITS.rebootPending / 60_000} min`;
+  return report(c, { lastOperation: { ...step, message } }, message);
 }
 
 /** Until when the host may still go down for a reboot that it was asked for (monotonic milliseconds); undefined: it does not. */
-export function pendingUntil({ nowMs }: Observation, { pending }: MemoryView): number | undefined {
+export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: MemoryView): number | undefined {
   const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
   return untilMs > nowMs ? untilMs : undefined;
 }

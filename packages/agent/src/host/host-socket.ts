@@ -5,8 +5,8 @@ import type { Clock } from '@brupop/shared/clock';
 
 import type { Answer } from '../exchange.ts';
 import { exchange } from '../exchange.ts';
-import type { Host, UpdateCommand, UpdateStatus } from './host.ts';
-import { HostError } from './host.ts';
+import type { Guard, Host, UpdateCommand, UpdateStatus } from './host.ts';
+import { HostError, TooLate } from './host.ts';
 import { takeBody } from './host-answer.ts';
 import { describe, parseUpdateStatus, parseVersion } from './host-status.ts';
 import { LIMITS } from '../limits.ts';
@@ -25,6 +25,7 @@ interface Call {
   readonly path: string;
   readonly limitMs: number;
   readonly signal: AbortSignal;
+  readonly guard?: Guard | undefined;
 }
 
 /** The host API behind its Unix socket. One connection per call: an idle one would hold up the host's shutdown by 5 s. */
@@ -44,13 +45,13 @@ export class HostSocket implements Host {
     return parseUpdateStatus(await this.#call(call));
   }
 
-  async start(command: UpdateCommand, signal: AbortSignal): Promise<void> {
+  async start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void> {
     const path = `/actions/${command === 'refresh' ? 'refresh-updates' : `${command}-update`}`;
-    await this.#call({ method: 'POST', path, limitMs: LIMITS.hostCall, signal });
+    await this.#call({ method: 'POST', path, limitMs: LIMITS.hostCall, signal, guard });
   }
 
-  async reboot(signal: AbortSignal): Promise<void> {
-    const call = { method: 'POST', path: '/actions/reboot', limitMs: LIMITS.rebootCall, signal } as const;
+  async reboot(signal: AbortSignal, guard?: Guard): Promise<void> {
+    const call = { method: 'POST', path: '/actions/reboot', limitMs: LIMITS.rebootCall, signal, guard } as const;
     try {
       await this.#call(call);
     } catch (error) {
@@ -72,17 +73,18 @@ export class HostSocket implements Host {
     try {
       answer = await this.#exchange(call);
     } catch (error) {
+      if (error instanceof TooLate) throw error;
       const kind = isRefused(error) ? 'refused' : 'silent';
       throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
     }
     return takeBody(name, answer);
   }
 
-  #exchange({ method, path, limitMs, signal }: Call): Promise<Answer> {
+  #exchange({ method, path, limitMs, signal, guard }: Call): Promise<Answer> {
     const { socketPath, clock } = this.#options;
     const headers = { host: 'localhost', connection: 'close', ...(method === 'POST' ? { 'content-length': 0 } : {}) };
     const sent = request({ socketPath, method, path, headers, agent: false, signal });
-    return exchange({ request: sent, limitMs, maxBytes: MAX_ANSWER_BYTES }, clock);
+    return exchange({ request: sent, limitMs, maxBytes: MAX_ANSWER_BYTES, guard }, clock);
   }
 }
 

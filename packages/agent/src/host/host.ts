@@ -57,15 +57,23 @@ export class HostError extends Error {
   }
 }
 
+/** A call was not made: what it was decided on was seen too long ago. */
+export class TooLate extends Error {
+  override readonly name = 'TooLate';
+}
+
+/** Called right before the bytes of a call go out. Throws TooLate when it must not be made any more. */
+export type Guard = () => void;
+
 export interface Host {
   /** The running version (`version_id` of `GET /os`). Throws HostError. */
   version(signal: AbortSignal): Promise<string>;
   /** Throws HostError: `locked`, `uninitialized`, `unsupported`, `unreadable` are states of the host. */
   updateStatus(signal: AbortSignal): Promise<UpdateStatus>;
-  /** Starts an update command; its end shows in the status. Throws HostError. */
-  start(command: UpdateCommand, signal: AbortSignal): Promise<void>;
-  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. */
-  reboot(signal: AbortSignal): Promise<void>;
+  /** Starts an update command; its end shows in the status. Throws HostError, and TooLate from `guard`. */
+  start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
+  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. Throws TooLate from `guard`. */
+  reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
   /** The kernel's boot ID, which only a reboot changes. */
   bootID(): Promise<string>;
 }
