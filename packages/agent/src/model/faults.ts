@@ -10,9 +10,13 @@ const MINUTE = 60 * SECOND;
 
 export type Fault =
   | { readonly kind: 'kill' | 'reboot' | 'lose' | 'delay' }
-  | { readonly kind: 'spec Idle' | 'shadow deleted' | 'newer version' | 'rolls back' }
+  | { readonly kind: 'spec Idle' | 'shadow deleted' | 'status wiped' | 'newer version' | 'rolls back' }
   | { readonly kind: 'apiserver away' | 'host away' | 'lock held' | 'label off'; readonly ms: number }
-  | { readonly kind: 'clock jumps' | 'boot takes' | 'reboot takes' | 'pods stay'; readonly ms: number }
+  | { readonly kind: 'clock jumps' | 'boot takes' | 'pods stay'; readonly ms: number }
+  /** `reboot takes`: inhibitors delay it; `shutdown takes`: then the host API ends so long before everything else. */
+  | { readonly kind: 'reboot takes' | 'shutdown takes'; readonly ms: number }
+  /** The agent's process is stopped between its decision and the call. */
+  | { readonly kind: 'freeze'; readonly ms: number }
   | { readonly kind: 'reboot refused'; readonly times: number }
   | { readonly kind: 'spec other'; readonly state: ShadowState }
   | { readonly kind: 'command ends'; readonly end: CommandEnd };
@@ -49,12 +53,13 @@ const ms = (...values: readonly number[]): fc.Arbitrary<number> => fc.constantFr
 const away = ms(SECOND, 20 * SECOND, 60 * SECOND, 5 * MINUTE, 12 * MINUTE, 40 * MINUTE);
 /** As long as inhibitors may delay a reboot. */
 const upTo5Minutes = fc.integer({ min: SECOND, max: 5 * MINUTE });
+const upTo1Minute = fc.integer({ min: SECOND, max: MINUTE });
 const withMs = <K extends string>(kind: K, times: fc.Arbitrary<number>): fc.Arbitrary<{ kind: K; ms: number }> =>
   fc.record({ kind: fc.constant(kind), ms: times });
 
 export const fault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('kill', 'reboot', 'lose', 'delay') }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('spec Idle', 'shadow deleted') }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('spec Idle', 'shadow deleted', 'status wiped') }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('newer version', 'rolls back') }) },
   { weight: 4, arbitrary: withMs('apiserver away', away) },
   { weight: 2, arbitrary: withMs('host away', away) },
@@ -66,6 +71,8 @@ export const fault: fc.Arbitrary<Fault> = fc.oneof(
   },
   { weight: 1, arbitrary: withMs('boot takes', ms(SECOND, 5 * MINUTE, 30 * MINUTE)) },
   { weight: 2, arbitrary: withMs('reboot takes', upTo5Minutes) },
+  { weight: 1, arbitrary: withMs('shutdown takes', upTo1Minute) },
+  { weight: 2, arbitrary: withMs('freeze', ms(3 * SECOND, 20 * SECOND, 2 * MINUTE, 20 * MINUTE)) },
   { weight: 1, arbitrary: withMs('pods stay', ms(10 * SECOND, 5 * MINUTE, 40 * MINUTE)) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('reboot refused'), times: fc.constantFrom(1, 3, 9) }) },
   {
@@ -91,12 +98,35 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 5, arbitrary: atCall(fc.constantFrom(...CALLS)) },
   { weight: 1, arbitrary: fc.record({ at: fc.nat(20 * MINUTE), fault }) },
 );
-const slowReboot = fc.record({ at: fc.constant(0), fault: withMs('reboot takes', upTo5Minutes) });
+const slowReboot = fc
+  .tuple(withMs('reboot takes', upTo5Minutes), withMs('shutdown takes', upTo1Minute))
+  .map((faults) => faults.map((slow) => ({ at: 0, fault: slow })));
+
+/** The status or the whole shadow is lost after the reboot was asked for, the agent is killed, and the host does not say how it is. */
+const nothingLeft = fc
+  .tuple(
+    fc.record({ kind: fc.constantFrom('shadow deleted', 'status wiped') }),
+    fc.oneof(withMs('host away', away), withMs('lock held', away)),
+    fc.array(fc.nat(90 * SECOND), { minLength: 3, maxLength: 3 }),
+  )
+  .map(([lost, unknown, delays]) =>
+    [lost, { kind: 'kill' } as const, unknown].map((one, n): AtCall => ({
+      on: 'reboot',
+      nth: 0,
+      after: true,
+      later: delays[n] ?? 0,
+      fault: one,
+    })),
+  );
 
 /** A story of what goes wrong. */
 export const happenings: fc.Arbitrary<readonly Happening[]> = fc.array(happening, { minLength: 1, maxLength: 6 });
 
 /** A story of what goes wrong around a reboot that takes its time. */
 export const aroundReboot: fc.Arbitrary<readonly Happening[]> = fc
-  .tuple(slowReboot, fc.array(atCall(fc.constant('reboot')), { minLength: 1, maxLength: 4 }))
-  .map(([slow, others]) => [slow, ...others.map((one) => ({ ...one, nth: one.nth % 2 }))]);
+  .tuple(
+    slowReboot,
+    fc.oneof(fc.constant([]), nothingLeft),
+    fc.array(atCall(fc.constant('reboot')), { minLength: 1, maxLength: 4 }),
+  )
+  .map(([slow, lost, others]) => [...slow, ...lost, ...others.map((one) => ({ ...one, nth: one.nth % 2 }))]);

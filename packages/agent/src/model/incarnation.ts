@@ -4,7 +4,7 @@ import { createLogger } from '@brupop/shared/log';
 import type { StreamMessage } from '@brupop/shared/operator-api';
 
 import { Agent } from '../agent.ts';
-import type { Host } from '../host/host.ts';
+import type { Guard, Host } from '../host/host.ts';
 import { ApiError } from '../operator-api/api-error.ts';
 import type { OperatorApi } from '../operator-api/operator-api.ts';
 import type { CallName, SimWorld } from './sim-world.ts';
@@ -19,6 +19,9 @@ export class Incarnation {
   readonly #world: SimWorld;
   readonly #cuts = new Set<() => void>();
   #answeredAt: number;
+  #thaw: Promise<void> | undefined;
+  /** Timers that ran out while the process was stopped. */
+  readonly #late: (() => void)[] = [];
 
   constructor(world: SimWorld) {
     this.#world = world;
@@ -44,7 +47,7 @@ export class Incarnation {
     return {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
-      after: (ms, callback) => clock.after(ms, () => this.alive && callback()),
+      after: (ms, callback) => clock.after(ms, () => this.#timer(callback)),
       sleep: async (ms, signal) => {
         await clock.sleep(ms, signal);
         await this.#unlessDead();
@@ -52,7 +55,23 @@ export class Incarnation {
     };
   }
 
+  /** As SIGSTOP, and SIGCONT after `ms`: what comes meanwhile is found then. */
+  async freeze(ms: number): Promise<void> {
+    this.#world.judge.note(`agent stopped for ${ms} ms`);
+    this.#thaw = this.#world.clock.sleep(ms);
+    await this.#thaw;
+    this.#thaw = undefined;
+    for (const callback of this.#late.splice(0)) this.#timer(callback);
+  }
+
+  #timer(callback: () => void): void {
+    if (this.#thaw === undefined && this.alive) callback();
+    else if (this.#thaw !== undefined) this.#late.push(callback);
+  }
+
+  /** Goes on when the process does. */
   async #unlessDead(): Promise<void> {
+    await this.#thaw;
     if (!this.alive) await new Promise(() => undefined);
   }
 
@@ -62,8 +81,8 @@ export class Incarnation {
       bootID: async () => host.bootID,
       version: () => this.#call('look', async () => host.version()),
       updateStatus: () => this.#call('look', async () => host.updateStatus()),
-      start: (command) => this.#call(command, async () => host.start(command)),
-      reboot: () => this.#call('reboot', async () => this.#world.takeReboot()),
+      start: (command, _signal, guard) => this.#call(command, async () => host.start(command), guard),
+      reboot: (_signal, guard) => this.#call('reboot', async () => this.#world.takeReboot(), guard),
     };
   }
 
@@ -89,9 +108,9 @@ export class Incarnation {
     });
   }
 
-  async #call<T>(name: CallName, effect: () => Promise<T>): Promise<T> {
+  async #call<T>(name: CallName, effect: () => Promise<T>, guard?: Guard): Promise<T> {
     await this.#unlessDead();
-    const answer = await this.#world.call(name, effect);
+    const answer = await this.#world.call(name, effect, guard);
     await this.#unlessDead();
     return answer;
   }

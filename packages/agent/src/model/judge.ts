@@ -6,8 +6,8 @@ import type { CallName, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-/** A finished drain counts for 5 s, and its answer may have been on its way for 9 s. */
-const DRAIN_AGE_MS = 15 * SECOND;
+/** A finished drain counts for 5 s, its answer may have been on its way for 9 s, and what was decided then is sent within 2 s. */
+const DRAIN_AGE_MS = 16 * SECOND;
 const WINDOW_MS = 10 * MINUTE;
 /** A whole update takes about 20 calls, an outage a few tens of tries; more in 10 minutes would be load. */
 const MOST_CALLS = 250;
@@ -51,7 +51,7 @@ export class Judge {
     this.#recent.push(now);
     while ((this.#recent[0] ?? now) < now - WINDOW_MS) this.#recent.shift();
     if (this.#recent.length === MOST_CALLS) this.wrong(`${MOST_CALLS} calls within 10 minutes, the latest: ${name}`);
-    if (name === 'activate') this.#requireDrained('activate', undefined);
+    if (name === 'activate') this.#requireDrained('activate');
   }
 
   reported(status: AgentStatus): void {
@@ -64,7 +64,7 @@ export class Judge {
   rebootAsked(): void {
     const { cluster, clock } = this.#world;
     const { shadow } = cluster;
-    this.#requireDrained('reboot', DRAIN_AGE_MS);
+    this.#requireDrained('reboot');
     this.#asked = `${shadow?.uid}/${shadow?.generation}`;
     if (this.#rolledBack === this.#attempted) this.wrong(`rebooted again into ${this.#rolledBack}, which rolled back`);
     this.#booting = this.#attempted;
@@ -89,19 +89,36 @@ export class Judge {
     this.#rolledBack = undefined;
   }
 
+  /** A person takes away what was on record of the boot under way and of those before. */
+  forget(): void {
+    this.#rolledBack = undefined;
+    this.#booting = undefined;
+  }
+
   get #attempted(): string {
     return `${this.#world.host.inactive} of ${this.#world.cluster.shadow?.uid}`;
   }
 
-  goesDown(why: 'asked' | 'others'): void {
-    this.note(`host goes down: ${why}`);
+  /** The host begins to go down. */
+  shutsDown(why: 'asked' | 'others'): void {
+    this.note(`host shuts down: ${why}`);
     if (why === 'others') return;
-    const { cordoned, pods } = this.#world.cluster;
-    if (!cordoned || pods > 0) this.wrong(`the host goes down for us with ${pods} pods on it, cordoned: ${cordoned}`);
+    this.#requireEmpty();
     const attempt = this.#asked ?? '';
     const times = (this.#reboots.get(attempt) ?? 0) + 1;
     this.#reboots.set(attempt, times);
     if (times > 1) this.wrong(`rebooted ${times} times for one update`);
+  }
+
+  /** The host is down. */
+  goesDown(why: 'asked' | 'others'): void {
+    this.note(`host is down: ${why}`);
+    if (why === 'asked') this.#requireEmpty();
+  }
+
+  #requireEmpty(): void {
+    const { cordoned, pods } = this.#world.cluster;
+    if (!cordoned || pods > 0) this.wrong(`the host goes down for us with ${pods} pods on it, cordoned: ${cordoned}`);
   }
 
   agentEnded(why: string): void {
@@ -110,11 +127,11 @@ export class Judge {
     if (!known) this.wrong(`the agent ended: ${why}`);
   }
 
-  #requireDrained(what: string, ageMs: number | undefined): void {
+  #requireDrained(what: string): void {
     const { cluster, host, clock } = this.#world;
     const { drained, cordoned } = cluster;
     const now = clock.monotonic();
-    const fresh = drained !== undefined && (ageMs === undefined || now - drained.at <= ageMs);
+    const fresh = drained !== undefined && now - drained.at <= DRAIN_AGE_MS;
     if (!cordoned || !fresh || drained.boots !== host.boots)
       this.wrong(`${what} without a fresh drain of this boot, cordoned: ${cordoned}`);
   }

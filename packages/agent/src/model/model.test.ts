@@ -63,7 +63,11 @@ const matrix: Record<string, readonly Fault[]> = {
     { kind: 'spec other', state: 'StagedAndPerformedUpdate' },
     { kind: 'spec other', state: 'RebootedIntoUpdate' },
   ],
-  'the shadow is deleted': [{ kind: 'shadow deleted' }],
+  'the shadow is deleted or loses its status': [{ kind: 'shadow deleted' }, { kind: 'status wiped' }],
+  'the agent is stopped between its decision and the call for 20 s or 20 min': [20, 1200].map((seconds) => ({
+    kind: 'freeze',
+    ms: seconds * SECOND,
+  })),
   'the label is removed for 5 min': [{ kind: 'label off', ms: 5 * MINUTE }],
   'the wall clock jumps by 2 h': [-120, 120].map((minutes) => ({ kind: 'clock jumps', ms: minutes * MINUTE })),
   'the next command fails, dies or writes something else': (
@@ -84,6 +88,54 @@ it.each(Object.entries(matrix))(
   },
   120_000,
 );
+
+/** Faults that come one after the other, 50 ms after the first reboot call was taken. */
+function afterAsking(...faults: readonly Fault[]): Happening[] {
+  return faults.map((fault, n) => ({ on: 'reboot', nth: 0, after: true, later: 50 + 10 * n, fault }));
+}
+
+const slowly: Happening = { at: 0, fault: { kind: 'reboot takes', ms: 5 * MINUTE - 5 * SECOND } };
+const nothingOnRecord: Record<string, readonly Happening[]> = {
+  'its shadow is deleted, its agent killed, and its host API ends long before the rest': [
+    slowly,
+    { at: 0, fault: { kind: 'shutdown takes', ms: MINUTE } },
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: 10 * MINUTE }),
+  ],
+  'its shadow is deleted, its agent killed, and its host API is away for a minute': [
+    slowly,
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
+  ],
+  'its shadow is deleted, its agent killed, and somebody holds the update lock for a minute': [
+    slowly,
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'lock held', ms: MINUTE }),
+  ],
+  'its status is wiped, its agent killed, and its host API is away': [
+    slowly,
+    ...afterAsking({ kind: 'status wiped' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
+  ],
+  'its shadow is deleted and its agent killed, and killed again after the host was read': [
+    slowly,
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: 20 * SECOND }),
+    { on: 'reboot', nth: 0, after: true, later: 40 * SECOND, fault: { kind: 'kill' } },
+    { on: 'reboot', nth: 0, after: true, later: 40 * SECOND, fault: { kind: 'host away', ms: MINUTE } },
+  ],
+};
+
+it.each(Object.entries(nothingOnRecord))(
+  'gives no node back that was asked to reboot when %s',
+  async (_name, story) => {
+    expect(await wrong(story, false)).toBe('');
+  },
+  60_000,
+);
+
+it('goes on at once with a new shadow when the host answers that nothing is activated', async () => {
+  const world = new SimWorld([{ at: 0, fault: { kind: 'host away', ms: 2 * MINUTE } }]);
+  await world.run(2 * MINUTE + 15 * SECOND);
+  const { status } = world.cluster.shadow ?? {};
+  world.killAgent();
+  expect(status?.current_state).toBe('StagedAndPerformedUpdate');
+});
 
 it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {
   const property = fc.asyncProperty(happenings, fc.boolean(), async (story, paused) =>

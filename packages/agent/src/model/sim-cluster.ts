@@ -77,6 +77,14 @@ export class SimCluster {
     this.onChange();
   }
 
+  /** As a person who edits the status away. */
+  wipeStatus(): void {
+    if (this.shadow === undefined) return;
+    const { status: _wiped, ...bare } = this.shadow;
+    this.shadow = bare;
+    this.#changed();
+  }
+
   takeBack(): void {
     this.cordoned = false;
     this.excludedAt = undefined;

@@ -45,6 +45,8 @@ export class SimHost {
   offered: string;
   boots = 1;
   up = true;
+  /** Its API has ended, the rest is about to. */
+  stopping = false;
   nextEnd: CommandEnd | undefined;
   /** The next boot of an armed set does not come up, and the next one is of the old set. */
   rollsBack = false;
@@ -103,6 +105,7 @@ export class SimHost {
   goDown(): void {
     this.#settle();
     this.up = false;
+    this.stopping = false;
     this.#running = undefined;
     this.#volatile = FRESH;
   }
@@ -118,7 +121,8 @@ export class SimHost {
   }
 
   #answer(): void {
-    if (!this.up || this.awayUntil > this.#clock.monotonic()) throw new HostError('refused', 'connect ECONNREFUSED');
+    const away = this.stopping || this.awayUntil > this.#clock.monotonic();
+    if (!this.up || away) throw new HostError('refused', 'connect ECONNREFUSED');
   }
 
   #isLocked(): boolean {

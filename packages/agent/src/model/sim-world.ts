@@ -43,6 +43,7 @@ export class SimWorld {
   #pending: readonly Happening[];
   #rebootDelayMs = 200;
   #rebootRefused = 0;
+  #shutdownMs = SECOND;
   #bootMs = 20 * SECOND;
 
   constructor(happenings: readonly Happening[], random: () => number = () => 0.5) {
@@ -67,6 +68,7 @@ export class SimWorld {
     this.host.nextEnd = undefined;
     this.#rebootRefused = 0;
     this.#rebootDelayMs = 200;
+    this.#shutdownMs = SECOND;
     this.cluster.awayUntil = 0;
     this.cluster.perPass = 2;
     this.#label(true);
@@ -100,8 +102,10 @@ export class SimWorld {
   }
 
   /** A call of the agent, with what happens to it. */
-  async call<T>(name: CallName, effect: () => Promise<T>): Promise<T> {
+  async call<T>(name: CallName, effect: () => Promise<T>, guard: () => void = () => undefined): Promise<T> {
     const faults = this.#due(name);
+    await this.#freeze(faults);
+    guard();
     this.judge.called(name);
     const before = await this.#strikeAll(faults.filter(({ after }) => !after));
     if (before.has('lose')) throw lost(name);
@@ -109,6 +113,12 @@ export class SimWorld {
     const after = await this.#strikeAll(faults.filter((one) => one.after));
     if (after.has('lose') && name !== 'reboot') throw lost(name);
     return answer;
+  }
+
+  async #freeze(faults: readonly AtCall[]): Promise<void> {
+    const caller = this.#agent;
+    for (const { fault } of faults) if (fault.kind === 'freeze') await caller?.freeze(fault.ms);
+    if (this.#agent !== caller) await new Promise(() => undefined);
   }
 
   /** Never resolves when the caller does not outlive it. */
@@ -132,7 +142,7 @@ export class SimWorld {
     this.judge.rebootAsked();
     const { boots } = this.host;
     this.clock.after(this.#rebootDelayMs, () => {
-      if (this.host.up && this.host.boots === boots) this.#goDown('asked');
+      if (this.host.up && this.host.boots === boots) this.#shutDown('asked');
     });
   }
 
@@ -147,8 +157,15 @@ export class SimWorld {
     return due;
   }
 
+  /** The host API ends first: for a while the agent still runs beside it. */
+  #shutDown(why: 'asked' | 'others'): void {
+    if (!this.host.up || this.host.stopping) return;
+    this.judge.shutsDown(why);
+    this.host.stopping = true;
+    this.clock.after(this.#shutdownMs, () => this.#goDown(why));
+  }
+
   #goDown(why: 'asked' | 'others'): void {
-    if (!this.host.up) return;
     this.judge.goesDown(why);
     this.host.goDown();
     this.#agent?.kill();
@@ -196,7 +213,7 @@ export class SimWorld {
       case 'kill':
         return this.killAgent();
       case 'reboot':
-        return this.#goDown('others');
+        return this.#shutDown('others');
       case 'apiserver away':
         this.cluster.awayUntil = now + fault.ms;
         return this.cluster.tell(new ApiError('Unreachable', 'socket hang up'));
@@ -226,6 +243,9 @@ export class SimWorld {
         return this.cluster.setSpec({ state: fault.state, version: '1.26.5' });
       case 'shadow deleted':
         return this.cluster.deleteShadow();
+      case 'status wiped':
+        this.judge.forget();
+        return this.cluster.wipeStatus();
       case 'pods stay':
         this.cluster.perPass = 0;
         this.clock.after(fault.ms, () => (this.cluster.perPass = 2));
@@ -252,6 +272,9 @@ export class SimWorld {
         break;
       case 'reboot takes':
         this.#rebootDelayMs = fault.ms;
+        break;
+      case 'shutdown takes':
+        this.#shutdownMs = fault.ms;
         break;
       case 'reboot refused':
         this.#rebootRefused = fault.times;
