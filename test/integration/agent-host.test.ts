@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { HostError } from '../../packages/agent/src/host/host.ts';
+import { HostError, TooLate } from '../../packages/agent/src/host/host.ts';
 import type { UpdateCommand, UpdateStatus } from '../../packages/agent/src/host/host.ts';
 import { HostSocket } from '../../packages/agent/src/host/host-socket.ts';
 import { isActivated, isStaged } from '../../packages/agent/src/host/host-status.ts';
@@ -65,6 +65,20 @@ it('reads the version, the boot ID and the status of each state of an update', a
   const deactivated = await run('deactivate');
   expect(deactivated.state).toBe('Staged');
   expect(isStaged(deactivated, NEW)).toBe(false);
+});
+
+it('sends nothing once what it was decided on is too old, and goes on after that', async () => {
+  await run('refresh');
+  const before = host.history.length;
+  const late = (): never => {
+    throw new TooLate('seen 3 s ago');
+  };
+  await expect(client.reboot(signal, late)).rejects.toThrow(TooLate);
+  await expect(client.start('prepare', signal, late)).rejects.toThrow(TooLate);
+  expect(host.history).toHaveLength(before);
+  await client.start('prepare', signal, () => undefined);
+  await host.settled();
+  expect(isStaged(await client.updateStatus(signal), NEW)).toBe(true);
 });
 
 it('reads a failed command with its exit status and words', async () => {

@@ -1,8 +1,8 @@
 import type { LastOperation } from '@brupop/shared/shadow';
 
 import { Memory } from './memory.ts';
-import type { Observation } from './observe.ts';
-import { NEW, NOW, OLD, READY, WALL, step } from './test-objects.ts';
+import type { HostView, Observation } from './observe.ts';
+import { AVAILABLE, LOCKED, NEW, NOW, OLD, READY, UNREADABLE, WALL, refused, step } from './test-objects.ts';
 
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 
@@ -80,4 +80,35 @@ it('knows better of a host that this process has activated, until it asks for th
   memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
   memory.note(activatedOffRecord(seen));
   expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+});
+
+/** What is seen while the shadow says nothing at all. */
+function offRecord(seen: Observation, host: HostView, nowMs = NOW): Observation {
+  return { ...activatedOffRecord(seen), host, nowMs };
+}
+
+const locked: HostView = { kind: 'answered', version: OLD, update: LOCKED };
+const available: HostView = { kind: 'answered', version: OLD, update: { kind: 'status', status: AVAILABLE } };
+
+it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
+  'takes a host that is %s while nothing is on record for one that may have been asked, until it says otherwise',
+  (_name, host) => {
+    const { memory, seen } = reported(later, step('Reboot'));
+    memory.note(offRecord(seen, host));
+    memory.note(offRecord(seen, host, NOW + 60_000));
+    expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+    memory.note(offRecord(seen, available, NOW + 60_001));
+    memory.note(offRecord(seen, host, NOW + 60_002));
+    expect(memory.reboots.pending).toBeUndefined();
+  },
+);
+
+it('keeps that in mind when the shadow has a status again, and not in the next boot', () => {
+  const { memory, seen } = reported(step('Restore'), step('Restore'));
+  memory.note(offRecord(seen, refused));
+  const { shadow } = reported(step('Restore'), step('Restore')).seen;
+  memory.note({ ...seen, shadow, nowMs: NOW + 1 });
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  memory.note({ ...seen, shadow, bootID: 'boot-3' });
+  expect(memory.reboots.pending).toBeUndefined();
 });

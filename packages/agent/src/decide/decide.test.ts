@@ -105,6 +105,19 @@ const cases: Cases = {
     { running: NEW, update: UNINITIALIZED, last: step('Reboot', { boot: 'boot-1' }) },
     'report Idle, Restore Processing',
   ],
+  'an activated host of which nothing is on record is put on record': [
+    { bare: true, update: READY, memory: pendingFor(MINUTE) },
+    'report Idle, Reboot Processing',
+  ],
+  'an update that is asked for meanwhile waits': [
+    { bare: true, spec: 'RebootedIntoUpdate', update: READY, memory: pendingFor(MINUTE) },
+    'wait',
+  ],
+  'after which it is undone': [{ bare: true, update: READY, memory: pendingFor(7 * MINUTE) }, 'deactivate'],
+  'a host that does not say whether it is activated is waited for': [
+    { bare: true, host: refused, memory: pendingFor(MINUTE) },
+    'wait',
+  ],
   'it is when this process began the step and has not asked': [
     { update: READY, last: step('Reboot') },
     'report Idle, Restore Processing',

@@ -29,6 +29,8 @@ export class Judge {
   #booting: string | undefined;
   #rolledBack: string | undefined;
   #specLeftAt: number | undefined;
+  /** The shadow whose status was wiped. */
+  #forgotten: string | undefined;
 
   constructor(world: SimWorld) {
     this.#world = world;
@@ -66,7 +68,9 @@ export class Judge {
     const { shadow } = cluster;
     this.#requireDrained('reboot');
     this.#asked = `${shadow?.uid}/${shadow?.generation}`;
-    if (this.#rolledBack === this.#attempted) this.wrong(`rebooted again into ${this.#rolledBack}, which rolled back`);
+    const isKnown = this.#forgotten === undefined || this.#forgotten !== shadow?.uid;
+    if (isKnown && this.#rolledBack === this.#attempted)
+      this.wrong(`rebooted again into ${this.#rolledBack}, which rolled back`);
     this.#booting = this.#attempted;
     const staleMs = clock.monotonic() - (this.#specLeftAt ?? clock.monotonic());
     if (staleMs > SPEC_AGE_MS) this.wrong(`rebooted for a spec that was taken back ${staleMs} ms ago`);
@@ -89,10 +93,9 @@ export class Judge {
     this.#rolledBack = undefined;
   }
 
-  /** A person takes away what was on record of the boot under way and of those before. */
+  /** A person takes away what is on record: nobody can know which boot of this shadow's has rolled back. */
   forget(): void {
-    this.#rolledBack = undefined;
-    this.#booting = undefined;
+    this.#forgotten = this.#world.cluster.shadow?.uid;
   }
 
   get #attempted(): string {

@@ -41,6 +41,7 @@ export class SimWorld {
   readonly random: () => number;
   #agent: Incarnation | undefined;
   #pending: readonly Happening[];
+  #healed = false;
   #rebootDelayMs = 200;
   #rebootRefused = 0;
   #shutdownMs = SECOND;
@@ -61,6 +62,7 @@ export class SimWorld {
 
   /** Nothing goes wrong any more; what is under way goes on, and, unless `paused`, other updates begin. */
   heal(paused: boolean): void {
+    this.#healed = true;
     this.controller.paused = paused;
     this.#pending = [];
     this.host.awayUntil = 0;
@@ -126,7 +128,7 @@ export class SimWorld {
     const caller = this.#agent;
     for (const { later, fault } of faults) {
       if (later === 0) this.#happen(fault);
-      else this.clock.after(later, () => this.#happen(fault));
+      else this.clock.after(later, () => this.#healed || this.#happen(fault));
     }
     const kinds = new Set(faults.map(({ fault }) => fault.kind));
     if (kinds.has('delay')) await this.clock.sleep(9_000);
