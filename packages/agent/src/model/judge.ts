@@ -54,6 +54,7 @@ export class Judge {
     while ((this.#recent[0] ?? now) < now - WINDOW_MS) this.#recent.shift();
     if (this.#recent.length === MOST_CALLS) this.wrong(`${MOST_CALLS} calls within 10 minutes, the latest: ${name}`);
     if (name === 'activate') this.#requireDrained('activate');
+    if (name === 'deactivate' || name === 'restore') this.#requireNoReboot(name);
   }
 
   reported(status: AgentStatus): void {
@@ -128,6 +129,11 @@ export class Judge {
     this.note(`agent ended: ${why}`);
     const known = /its mount may be stale|the apiserver has not been reached/.test(why);
     if (!known) this.wrong(`the agent ended: ${why}`);
+  }
+
+  #requireNoReboot(what: string): void {
+    const { cluster, host } = this.#world;
+    if (host.rebootComes && cluster.marked) this.wrong(`${what} while the reboot that was asked for may still come`);
   }
 
   #requireDrained(what: string): void {

@@ -45,6 +45,8 @@ export class SimHost {
   offered: string;
   boots = 1;
   up = true;
+  /** It has taken a reboot call of this boot. */
+  rebootComes = false;
   /** Its API has ended, the rest is about to. */
   stopping = false;
   nextEnd: CommandEnd | undefined;
@@ -106,6 +108,7 @@ export class SimHost {
     this.#settle();
     this.up = false;
     this.stopping = false;
+    this.rebootComes = false;
     this.#running = undefined;
     this.#volatile = FRESH;
   }

@@ -142,6 +142,7 @@ export class SimWorld {
       throw new HostError('answer', 'POST /actions/reboot: 500 Failed to reboot, exit code: 1');
     }
     this.judge.rebootAsked();
+    this.host.rebootComes = true;
     const { boots } = this.host;
     this.clock.after(this.#rebootDelayMs, () => {
       if (this.host.up && this.host.boots === boots) this.#shutDown('asked');
