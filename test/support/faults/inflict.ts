@@ -41,13 +41,14 @@ const INFLICT: Inflict = {
     return outcome(victims.length);
   },
   'each API server killed': async (scene) => {
-    const replicas = podsOf(scene, APISERVER).filter(isReady);
-    for (const { metadata, status } of replicas) {
+    let killed = 0;
+    for (const { metadata, status } of podsOf(scene, APISERVER).filter(isReady)) {
       const name = metadata?.name ?? '';
-      scene.fleet.kubelet.kill(name, 'SIGKILL');
+      if (!killPod(scene, name)) continue;
+      killed += 1;
       await eventually(() => assertRestarted(scene, name, restartsOf(status)), PATIENCE);
     }
-    return outcome(replicas.length);
+    return outcome(killed);
   },
   'leader cut off': async ({ fleet }, { how, forMs }) => {
     const node = fleet.observer.leader()?.spec?.nodeName;
@@ -213,6 +214,16 @@ function replicaPids({ fleet }: Scene, program: 'apiserver' | 'controller', whic
 function assertRestarted(scene: Scene, name: string, before: number): void {
   const pod = podsOf(scene, APISERVER).find(({ metadata }) => metadata?.name === name);
   if (pod !== undefined && (restartsOf(pod.status) <= before || !isReady(pod))) throw new Error(`${name} is not back`);
+}
+
+/** False when another fault has been faster. */
+function killPod({ fleet }: Scene, name: string): boolean {
+  try {
+    fleet.kubelet.kill(name, 'SIGKILL');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function restartsOf(status: V1Pod['status']): number {
