@@ -19,7 +19,7 @@ import type { Connection } from '../support/control-plane/connection.ts';
 
 jest.setTimeout(120_000);
 
-/** As `apiserver.resources` of the chart has it. */
+/** What 2,500 connections may take of the 1 GiB that the chart allows for 12,000. */
 const MEMORY_LIMIT_MIB = 384;
 /** After the last byte that a client sends: its limit of 10 or 15 s, the 5 s between two looks at the connections, and some for a busy machine. */
 const CLOSED_WITHIN_MS = 30_000;
