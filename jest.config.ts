@@ -33,6 +33,8 @@ const config: Config = {
       ...common,
       displayName: 'matrix',
       testMatch: ['<rootDir>/test/matrix/**/*.test.ts'],
+      globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
+      globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
     },
   ],
 };
