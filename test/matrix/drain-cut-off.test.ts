@@ -2,11 +2,23 @@ import { jest } from '@jest/globals';
 
 import { DRAIN_CALL_LIMIT_MS } from '../../packages/shared/src/operator-api.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
+import { untilSomeNodeIsAt } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
+  it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster }) => {
+      await untilSomeNodeIsAt(fleet, 'Drain');
+      await cluster.components.apiserver.kill('SIGKILL');
+      await cluster.components.apiserver.restart();
+      // A scheduler may end with the API server, and nobody else starts it again here.
+      await cluster.components.scheduler.restart();
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
   it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
     await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
       const drains: { node: string; at: number }[] = [];
