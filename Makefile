@@ -22,9 +22,9 @@ test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of t
 	@echo '== Running the tests'
 	@npm run --silent test -- $(TESTS)
 
-matrix: $(installed) ## Run the matrix of faults: everything dies at every step
+matrix: $(installed) ## Run the matrix of faults: everything dies at every step; CASE='etcd is killed' plays one
 	@echo '== Running the matrix of faults'
-	@npm run --silent test -- --projects matrix $(TESTS)
+	@CASE="$(CASE)" npm run --silent test -- --projects matrix $(TESTS)
 
 lint: $(installed) ## Check types, style and format
 	@echo '== Checking types, style and format'

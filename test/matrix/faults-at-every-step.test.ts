@@ -74,12 +74,24 @@ const HOSTS: Cases = {
   'every shadow loses its status': edited('status gone'),
 };
 
+/** `make matrix CASE='etcd is killed'` plays one case. */
+const only = process.env['CASE'] ?? '';
+
+function chosen(cases: Cases): Cases {
+  return Object.fromEntries(Object.entries(cases).filter(([name]) => only === '' || name === only));
+}
+
+const groups = [
+  ['programs of ours die, freeze or are away', chosen(OURS)],
+  ['Kubernetes or the network fails', chosen(AROUND)],
+  ['hosts fail or people interfere', chosen(HOSTS)],
+] as const;
+
 describe('nodes at every step of their update, when', () => {
-  it.each([
-    ['programs of ours die, freeze or are away', OURS],
-    ['Kubernetes or the network fails', AROUND],
-    ['hosts fail or people interfere', HOSTS],
-  ])('%s, are updated all the same', async (_what, cases) => {
-    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
-  });
+  it.each(groups.filter(([, cases]) => Object.keys(cases).length > 0))(
+    '%s, are updated all the same',
+    async (_what, cases) => {
+      expect(await comeThrough(cases)).toEqual(Object.keys(cases));
+    },
+  );
 });

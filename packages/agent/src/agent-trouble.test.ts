@@ -58,8 +58,8 @@ it('gives the Node back when the host API dies after the cordon and never comes 
     await w.pass(3 * MINUTE);
     if (w.ended !== undefined) w.startAgent();
   }
-  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'DrainTimedOut' } });
-  expect(w.status?.lastOperation?.message).toContain('the host does not answer');
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostUnreachable' } });
+  expect(w.status?.lastOperation?.message).toContain('no answer for');
   expect(w.api.calls).toContain('restore');
 });
 

@@ -17,8 +17,10 @@ export const LIMITS = {
   pollLongest: SECOND,
   /** A host that has not answered for so long fails the step that needs it. */
   hostSilent: 5 * MINUTE,
-  /** A socket that nobody listens on for so long is a stale mount: the agent ends, so that the kubelet mounts it anew. */
+  /** A socket that nobody listens on any more for so long is a stale mount: the agent ends, so that the kubelet mounts it anew. */
   staleSocket: 30 * SECOND,
+  /** The same for one on which this process has met nobody at all: its mount is as new as the process. First a silent host must have failed the step. */
+  neverAnswered: 6 * MINUTE,
   /** An update lock that somebody else holds for so long fails the step that needs it. */
   locked: 20 * MINUTE,
   /** An apiserver out of reach for so long: the agent ends, so that the kubelet configures it anew. */

@@ -47,6 +47,8 @@ export interface MemoryView {
   readonly api: Pacing;
   readonly hostSilentSince: number | undefined;
   readonly hostRefusedSince: number | undefined;
+  /** Whether the host has answered this process at all. */
+  readonly hostHasAnswered: boolean;
   readonly hostLockedSince: number | undefined;
   readonly hostBrokenSince: number | undefined;
   readonly checkDueMs: number;
@@ -100,6 +102,7 @@ export class Memory implements MemoryView {
   attempt = freshAttempt('');
   hostSilentSince: number | undefined;
   hostRefusedSince: number | undefined;
+  hostHasAnswered = false;
   hostLockedSince: number | undefined;
   hostBrokenSince: number | undefined;
   checkDueMs: number;
@@ -144,6 +147,7 @@ export class Memory implements MemoryView {
       holds ? (known ?? nowMs) : undefined;
     if (this.hostSilentSince !== undefined && host.kind === 'answered') this.host.succeed();
     const update = host.kind === 'answered' ? host.update.kind : undefined;
+    this.hostHasAnswered ||= host.kind === 'answered';
     this.hostSilentSince = since(this.hostSilentSince, host.kind === 'silent');
     this.hostRefusedSince = since(this.hostRefusedSince, host.kind === 'silent' && host.refused);
     this.hostLockedSince = since(this.hostLockedSince, update === 'locked');

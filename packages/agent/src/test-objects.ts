@@ -126,6 +126,7 @@ function memory(c: Case): MemoryView {
     api: { notBefore: 0 },
     hostSilentSince: undefined,
     hostRefusedSince: undefined,
+    hostHasAnswered: true,
     hostLockedSince: undefined,
     hostBrokenSince: undefined,
     checkDueMs: NOW + MINUTE,

@@ -50,6 +50,23 @@ const cases: Cases = {
     { host: refused, memory: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
     'restore',
   ],
+  'a socket on which this process has met nobody is as new as the process: the step fails first': [
+    {
+      ...rebootSpec,
+      host: refused,
+      last: step('Drain'),
+      memory: { hostSilentSince: NOW - 5.5 * MINUTE, hostRefusedSince: NOW - 5.5 * MINUTE, hostHasAnswered: false },
+    },
+    'report ErrorReset, Drain Failed HostUnreachable',
+  ],
+  'then it may be a stale mount all the same': [
+    {
+      host: refused,
+      memory: { hostSilentSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
+      attempt: { restored: true },
+    },
+    'exit',
+  ],
   'a host that is slow for long is no stale mount': [
     { host: silent, memory: { hostSilentSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
