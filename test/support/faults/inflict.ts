@@ -29,8 +29,9 @@ const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
 const INFLICT: Inflict = {
   killed: async (scene, { who, forMs }) => {
     const victims = signal(scene, who, 'SIGKILL');
-    await sleep(forMs);
     const component = componentOf(scene, who);
+    await component?.kill('SIGKILL'); // resolves when it is gone
+    await sleep(forMs);
     if (component?.pid === undefined) await component?.restart();
     return outcome(victims.length);
   },

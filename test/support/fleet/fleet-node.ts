@@ -3,7 +3,9 @@ import { join } from 'node:path';
 
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/constants.ts';
 import type { Connection } from '../control-plane/connection.ts';
+import { ApiError } from '../control-plane/api.ts';
 import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../control-plane/nodes.ts';
+import { eventually } from '../eventually.ts';
 import { BottlerocketHost } from '../host/host.ts';
 import type { HostDurations, RebootEvent } from '../host/host.ts';
 import type { StandInKubelet } from '../kubelet/kubelet.ts';
@@ -52,7 +54,7 @@ export class FleetNode {
     });
     node = new FleetNode(spec, host, surroundings);
     const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
-    await createNode(cluster, { name, zone, version, labels, bootID: host.bootID });
+    await patiently(async () => await createNode(cluster, { name, zone, version, labels, bootID: host.bootID }));
     kubelet.addNode({
       name,
       hostPaths: new Map([
@@ -76,7 +78,7 @@ export class FleetNode {
     // First, since a reboot may be under way, which acts on the others.
     await this.host.stop();
     await kubelet.removeNode(this.name);
-    await cluster.api.delete(`/api/v1/nodes/${this.name}`);
+    await patiently(async () => await cluster.api.delete(`/api/v1/nodes/${this.name}`));
   }
 
   /** Puts the managed label on or takes it off. */
@@ -99,4 +101,16 @@ export class FleetNode {
       await kubelet.nodeUp(this.name);
     }
   }
+}
+
+/** Kubernetes may be one of the victims of a test. What exists already was made by a call whose answer was lost. */
+async function patiently(call: () => Promise<unknown>): Promise<void> {
+  await eventually(
+    async () => {
+      await call().catch((error: unknown) => {
+        if (!(error instanceof ApiError && error.status === 409)) throw error;
+      });
+    },
+    { limitMs: 60_000, pauseMs: 200 },
+  );
 }

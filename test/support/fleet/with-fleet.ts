@@ -38,7 +38,8 @@ export async function withFleet(options: SceneOptions, body: (scene: Scene) => P
     try {
       await play({ cluster, fleet, namespace: await createNamespace(cluster, 'shop') }, options, body);
     } catch (error) {
-      throw new Error(`${String(error)}\n${await report(cluster, fleet)}`, { cause: error });
+      const circumstances = await report(cluster, fleet).catch((other: unknown) => `no report: ${String(other)}`);
+      throw new Error(`${String(error)}\n${circumstances}`, { cause: error });
     } finally {
       await fleet.stop();
     }
