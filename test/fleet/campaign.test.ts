@@ -6,7 +6,7 @@ import { soakedFleet } from '../support/faults/soaked-fleet.ts';
 jest.setTimeout(1_800_000);
 
 /** The long ones are `make soak`. */
-const FAULTS = 24;
+const FAULTS = 12;
 const SEED = 20_261_121;
 
 describe('a fleet that meets random faults', () => {

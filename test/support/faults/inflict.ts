@@ -7,6 +7,7 @@ import type { Component } from '../control-plane/process.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { eventually } from '../eventually.ts';
 import { allowEvictions, forbidEvictions } from './evictions.ts';
+import { revive } from './recovery.ts';
 import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
@@ -161,12 +162,11 @@ export async function inflict<K extends FaultKind>(scene: Scene, fault: Of<K>): 
 }
 
 /** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
-export async function heal({ cluster, namespace }: Scene): Promise<void> {
-  const parts = Object.values(cluster.components);
-  for (const part of parts) if (part.pid === undefined) await part.restart();
-  const budget = `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web/status`;
+export async function heal(scene: Scene): Promise<void> {
+  await revive(scene);
+  const budget = `/apis/policy/v1/namespaces/${scene.namespace}/poddisruptionbudgets/web/status`;
   const forget = { status: { disruptedPods: null } };
-  await eventually(async () => await cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
+  await eventually(async () => await scene.cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
 }
 
 /** Sends a signal; answers to which processes. */

@@ -26,6 +26,7 @@ export async function recover(scene: Scene, version: string, limitMs: number): P
   const asked = new Set<string>();
   await eventually(
     async () => {
+      await revive(scene);
       for (const why of await askAgain(scene, version)) asked.add(why);
       for (const name of fleet.nodes.keys()) fleet.assertRuns(name, version);
       const left = fleet.observer.leftovers();
@@ -34,6 +35,11 @@ export async function recover(scene: Scene, version: string, limitMs: number): P
     { limitMs, pauseMs: 100 },
   );
   return { ms: Math.round(performance.now() - healedAt), askedAgain: [...asked] };
+}
+
+/** Starts again what has died of the control plane, as a kubelet does: a scheduler ends some seconds after it has lost the API server. */
+export async function revive({ cluster }: Scene): Promise<void> {
+  for (const part of Object.values(cluster.components)) if (part.pid === undefined) await part.restart();
 }
 
 /** What a person does who reads why nodes are not tried again soon; answers why. */
