@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 
-import { runCampaign } from '../support/faults/campaign.ts';
-import { soakedFleet } from '../support/faults/soaked-fleet.ts';
+import { CAMPAIGN_AT_ONCE, runCampaign } from '../support/faults/campaign.ts';
+import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
 
 jest.setTimeout(1_800_000);
 
@@ -12,7 +12,7 @@ const SEED = 20_261_121;
 describe('a fleet that meets random faults', () => {
   it('is updated after each round of them, with nothing left behind and nothing violated', async () => {
     const said: string[] = [];
-    await soakedFleet(async (scene) => {
+    await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
       const report = await runCampaign(scene, { seed: SEED, faults: FAULTS, say: (line) => said.push(line) });
       expect({ violations: report.violations, said }).toEqual({ violations: [], said });
       expect(report.faults).toBe(FAULTS);

@@ -7,13 +7,9 @@ import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
+import { allowUnavailable } from '../support/fleet/workloads.ts';
 
 jest.setTimeout(360_000);
-
-async function allowUnavailable({ cluster, namespace }: Scene, maxUnavailable: number): Promise<void> {
-  const path = `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
-  await cluster.api.patch(path, { spec: { maxUnavailable } });
-}
 
 const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
 

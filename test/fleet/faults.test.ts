@@ -6,10 +6,10 @@ import type { Cases } from '../support/faults/at-every-step.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Scene } from '../support/fleet/with-fleet.ts';
+import { allowUnavailable } from '../support/fleet/workloads.ts';
 
 jest.setTimeout(900_000);
-
-const budget = (namespace: string): string => `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 
 describe('a rollout in which something dies', () => {
   it('goes on from every step when programs of ours are killed or away', async () => {
@@ -22,14 +22,13 @@ describe('a rollout in which something dies', () => {
   });
 
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
-    const strict: NonNullable<Parameters<typeof withFleet>[0]['before']> = async ({ cluster, namespace }) => {
-      await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 0 } });
-    };
-    await withFleet({ nodes: fleetNodes(3), before: strict }, async ({ fleet, cluster, namespace }) => {
+    const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
+    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+      const { fleet } = scene;
       const name = await untilSomeNodeIsHeldUp(fleet);
       const { faults } = fleet.node(name).host;
       await faults.set({ api: { answer: 'hang' } });
-      await cluster.api.patch(budget(namespace), { spec: { maxUnavailable: 1 } });
+      await allowUnavailable(scene, 1);
       await eventually(async () => {
         const pod = fleet.observer.pods
           .list()
@@ -43,7 +42,7 @@ describe('a rollout in which something dies', () => {
   });
 
   it('begins no other node while a rebooted one does not come back, and goes on when it does', async () => {
-    const before: NonNullable<Parameters<typeof withFleet>[0]['before']> = async ({ fleet }) => {
+    const before = async ({ fleet }: Scene): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
     };
     await withFleet({ nodes: fleetNodes(3), before }, async ({ fleet }) => {

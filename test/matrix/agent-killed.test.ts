@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 
+import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
 import type { Fleet } from '../support/fleet/fleet.ts';
-import { fleetNodes } from '../support/fleet/fleet.ts';
-import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+import type { Scene } from '../support/fleet/with-fleet.ts';
 import type { Call } from '../support/host/host.ts';
 
 jest.setTimeout(600_000);
@@ -80,10 +80,7 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
 
 describe('an agent that is killed', () => {
   it('at any call that has an effect, before the effect and after, in any state, updates its node once and hurts nothing', async () => {
-    const values = { 'agent.updateCheckIntervalSeconds': 1 };
-    await withFleet({ nodes: fleetNodes(6), maxUnavailable: 2, watchCalls: true, values }, async ({ fleet }) => {
-      await fleet.configure({ concurrency: { maxUpdating: 2 } });
-      await fleet.untilAllRun(NEW);
+    const body = async ({ fleet }: Scene): Promise<void> => {
       const instants = await instantsOfAnUpdate(fleet);
       const { came, rounds } = await killAtAll(fleet, instants);
       expect([...came]).toEqual(expect.arrayContaining(NEVER_MISSED));
@@ -93,6 +90,7 @@ describe('an agent that is killed', () => {
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual(
         Array.from({ length: fleet.nodes.size }, () => rounds + 2),
       );
-    });
+    };
+    await withRollingFleet(2, body, { watchCalls: true });
   });
 });

@@ -4,8 +4,8 @@
  */
 import { randomInt } from 'node:crypto';
 
-import { runCampaign } from '../support/faults/campaign.ts';
-import { soakedFleet } from '../support/faults/soaked-fleet.ts';
+import { CAMPAIGN_AT_ONCE, runCampaign } from '../support/faults/campaign.ts';
+import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
 
 const DEFAULT_FAULTS = 100;
 
@@ -28,7 +28,7 @@ async function soak(): Promise<void> {
   const interrupted = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
   say(`${faults} faults, seed ${seed} (repeat with: make soak FAULTS=${faults} SEED=${seed})`);
-  await soakedFleet(async (scene) => {
+  await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
     const report = await runCampaign(scene, { seed, faults, say, signal: interrupted.signal });
     for (const line of report.lines()) say(line);
     if (report.violations.length > 0) process.exitCode = 1;

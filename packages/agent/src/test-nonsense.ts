@@ -19,6 +19,7 @@ import {
 import type { OperatorApi } from './operator-api/operator-api.ts';
 import { readShadow } from './operator-api/read-shadow.ts';
 
+/** The status of a host that has staged 1.27.0, as a real one says it. */
 export const STATUS = {
   update_state: 'Staged',
   available_updates: ['1.27.0', '1.26.0'],

@@ -1,10 +1,9 @@
-import { fleetNodes } from '../fleet/fleet.ts';
-import { NEW, withFleet } from '../fleet/with-fleet.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { Excuses } from './excuses.ts';
 import type { Fault } from './fault.ts';
 import { heal, inflict } from './inflict.ts';
 import { RECOVERY_MS, recover } from './recovery.ts';
+import { withRollingFleet } from './rolling-fleet.ts';
 import { HELD, arrangeTableau } from './tableau.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
@@ -22,16 +21,12 @@ export function onEach(fault: (node: string) => Fault): Fault[] {
  */
 export async function comeThrough(cases: Cases): Promise<string[]> {
   const names: string[] = [];
-  const values = { 'agent.updateCheckIntervalSeconds': 1 };
-  await withFleet({ nodes: fleetNodes(6), maxUnavailable: HELD.size, values }, async (scene) => {
-    const { fleet } = scene;
-    await fleet.configure({ concurrency: { maxUpdating: HELD.size } });
-    await fleet.untilAllRun(NEW);
+  await withRollingFleet(HELD.size, async (scene) => {
     for (const [name, faults] of Object.entries(cases)) {
       await play(scene, faults).catch((error: unknown) => {
         throw new Error(`${name}: ${String(error)}`, { cause: error });
       });
-      const problems = fleet.problems();
+      const problems = scene.fleet.problems();
       if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
       names.push(name);
     }

@@ -19,9 +19,12 @@ export interface CampaignOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How many nodes of a campaign's fleet update at a time. */
+export const CAMPAIGN_AT_ONCE = 2;
 const FAULTS_PER_ROUND = 12;
 /** Between the beginnings of two faults, at most. */
 const LONGEST_PAUSE_MS = 1_500;
+
 /**
  * Random faults, from a seed, on a fleet that is updated round after round. A round publishes a version, brings faults about that overlap each
  * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a person asks for it,

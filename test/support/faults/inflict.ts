@@ -5,6 +5,7 @@ import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../../../packages
 import { ApiError } from '../control-plane/api.ts';
 import type { Component } from '../control-plane/process.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
+import { allowUnavailable, budgetPath } from '../fleet/workloads.ts';
 import { eventually } from '../eventually.ts';
 import { allowEvictions, forbidEvictions } from './evictions.ts';
 import { revive } from './recovery.ts';
@@ -149,9 +150,9 @@ const INFLICT: Inflict = {
     return 'hit';
   },
   'budget strict': async (scene, { forMs }) => {
-    await allowUnavailable(scene, 0);
+    await eventually(async () => await allowUnavailable(scene, 0), PATIENCE);
     await sleep(forMs);
-    await allowUnavailable(scene, 1);
+    await eventually(async () => await allowUnavailable(scene, 1), PATIENCE);
     return 'hit';
   },
 };
@@ -164,7 +165,7 @@ export async function inflict<K extends FaultKind>(scene: Scene, fault: Of<K>): 
 /** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
 export async function heal(scene: Scene): Promise<void> {
   await revive(scene);
-  const budget = `/apis/policy/v1/namespaces/${scene.namespace}/poddisruptionbudgets/web/status`;
+  const budget = `${budgetPath(scene.namespace)}/status`;
   const forget = { status: { disruptedPods: null } };
   await eventually(async () => await scene.cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
 }
@@ -282,9 +283,4 @@ async function editShadow(scene: Scene, node: string, edit: ShadowEdit): Promise
   } as const satisfies Record<ShadowEdit, readonly [string, object]>;
   const [target, body] = edits[edit];
   await change(scene, 'PATCH', target, body);
-}
-
-async function allowUnavailable(scene: Scene, maxUnavailable: number): Promise<void> {
-  const path = `/apis/policy/v1/namespaces/${scene.namespace}/poddisruptionbudgets/web`;
-  await change(scene, 'PATCH', path, { spec: { maxUnavailable } });
 }

@@ -69,13 +69,24 @@ export async function createWorkloads(cluster: Pick<Connection, 'api'>, options:
   const { namespace, webReplicas, storeReplicas } = options;
   await eventually(async () => {
     const [web, store] = await readyReplicas(cluster, namespace);
-    const budget = await cluster.api.get<V1PodDisruptionBudget>(
-      `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`,
-    );
+    const budget = await cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace));
     if (web !== webReplicas || store !== storeReplicas || budget.status?.currentHealthy !== webReplicas) {
       throw new Error(`the workloads are not ready: web ${web} of ${webReplicas}, store ${store} of ${storeReplicas}`);
     }
   });
+}
+
+/** Path of the disruption budget of the Deployment `web`. */
+export function budgetPath(namespace: string): string {
+  return `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
+}
+
+/** How many pods of the Deployment `web` its disruption budget lets be away from now on. */
+export async function allowUnavailable(
+  { cluster, namespace }: { readonly cluster: Pick<Connection, 'api'>; readonly namespace: string },
+  maxUnavailable: number,
+): Promise<void> {
+  await cluster.api.patch(budgetPath(namespace), { spec: { maxUnavailable } });
 }
 
 async function readyReplicas(cluster: Pick<Connection, 'api'>, namespace: string): Promise<readonly [number, number]> {

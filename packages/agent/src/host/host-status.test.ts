@@ -9,25 +9,10 @@ import {
   shorten,
 } from './host-status.ts';
 import type { Finished } from './host-status.ts';
-
-/** The status of a host that has staged 1.27.0, as a real one says it. */
-const staged = {
-  update_state: 'Staged',
-  available_updates: ['1.27.0', '1.26.0'],
-  chosen_update: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' },
-  active_partition: { image: { arch: 'x86_64', version: '1.26.0', variant: 'aws-k8s-1.31' }, next_to_boot: true },
-  staging_partition: { image: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' }, next_to_boot: false },
-  most_recent_command: {
-    cmd_type: 'prepare',
-    cmd_status: 'Success',
-    timestamp: '2026-11-21T11:37:57.109560926Z',
-    exit_status: 0,
-    stderr: 'Starting update to 1.27.0\n',
-  },
-};
+import { STATUS } from '../test-nonsense.ts';
 
 function parse(changes: object): ReturnType<typeof parseUpdateStatus> {
-  return parseUpdateStatus(JSON.stringify({ ...staged, ...changes }));
+  return parseUpdateStatus(JSON.stringify({ ...STATUS, ...changes }));
 }
 
 function kindThrown(read: () => unknown): string {
@@ -81,7 +66,7 @@ it.each<readonly [string, object, RegExp]>([
   ],
   [
     'a command of which it is not known how it ended',
-    { most_recent_command: { ...staged.most_recent_command, cmd_status: 'Maybe' } },
+    { most_recent_command: { ...STATUS.most_recent_command, cmd_status: 'Maybe' } },
     /cmd_status: expected one of Success, Failed, Unknown/,
   ],
 ])('refuses %s and names the field', (_name, changes, message) => {
@@ -110,7 +95,7 @@ it('takes next_to_boot for an activation only in Ready: after a boot that was no
 });
 
 it('does not trust a staging partition whose prepare it cannot see', () => {
-  const command = staged.most_recent_command;
+  const command = STATUS.most_recent_command;
   expect(isStaged(parse({}), '1.27.0')).toBe(true);
   expect(isStaged(parse({ most_recent_command: { ...command, cmd_type: 'refresh', stderr: '' } }), '1.27.0')).toBe(
     false,
@@ -123,7 +108,7 @@ it('does not trust a staging partition whose prepare it cannot see', () => {
 
 const good: Finished = { command: 'prepare', before: 'earlier', status: parse({}), version: '1.27.0' };
 const failedRefresh = {
-  ...staged.most_recent_command,
+  ...STATUS.most_recent_command,
   cmd_type: 'refresh',
   cmd_status: 'Failed',
   exit_status: 1,
@@ -134,7 +119,7 @@ it.each<readonly [string, Partial<Finished>, RegExp]>([
   ['a prepare that wrote the version', {}, /^good$/],
   [
     'a command that left the record of before',
-    { before: staged.most_recent_command.timestamp },
+    { before: STATUS.most_recent_command.timestamp },
     /PrepareFailed.*without a record/,
   ],
   ['a command after which there is no status', { status: undefined }, /PrepareFailed.*without a record/],
@@ -151,7 +136,7 @@ it.each<readonly [string, Partial<Finished>, RegExp]>([
 });
 
 it('judges a refresh that succeeded but does not offer the version', () => {
-  const command = { ...staged.most_recent_command, cmd_type: 'refresh', stderr: '' };
+  const command = { ...STATUS.most_recent_command, cmd_type: 'refresh', stderr: '' };
   const status = parse({ most_recent_command: command, update_state: 'Available' });
   expect(judgeCommand({ command: 'refresh', before: undefined, status, version: '1.28.0' })?.code).toBe(
     'VersionNotOffered',
