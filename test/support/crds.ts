@@ -15,6 +15,8 @@ export interface Schema {
   type?: string;
   description?: string;
   nullable?: boolean;
+  minimum?: number;
+  maximum?: number;
   required?: string[];
   enum?: string[];
   properties?: Record<string, Schema>;

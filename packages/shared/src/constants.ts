@@ -18,6 +18,19 @@ export const MANAGED_LABEL_VALUE = '2.0.0';
 export const CORDONED_ANNOTATION = `${GROUP}/cordoned`;
 /** On a Node: the load balancer exclusion label is ours; the value is the time it was set (RFC 3339). */
 export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
+/** On a Node, beside the former: somebody took our cordon away once, and it was set again. The value is that time (RFC 3339). */
+export const RECORDONED_ANNOTATION = `${GROUP}/cordoned-again`;
+/** On a Node: the annotations among {@link HOLDS} that are ours, with commas between them. */
+export const HELD_ANNOTATION = `${GROUP}/held-with`;
+/**
+ * Annotations with the value `true` that keep autoscalers from removing a Node: the cluster autoscaler's (its FAQ, "How can I prevent Cluster
+ * Autoscaler from scaling down a particular node?") and Karpenter's ("Node-Level Controls" of its disruption page).
+ */
+export const HOLDS = ['cluster-autoscaler.kubernetes.io/scale-down-disabled', 'karpenter.sh/do-not-disrupt'] as const;
+/** Key of the taint, with the effect PreferNoSchedule, of nodes that wait for their update. */
+export const WAITING_TAINT = `${GROUP}/update-pending`;
+/** Label or annotation of a pod: what its owner asks of a drain, `skip` or `last`. */
+export const DRAIN_KEY = `${GROUP}/drain`;
 /** The well-known label that takes a node out of external load balancers (Kubernetes "Well-Known Labels"). */
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow: a person asks to try again a version that is not tried by itself any more; the value is that version. */

@@ -1,5 +1,6 @@
 import { readCrd } from '../../../test/support/crds.ts';
 import type { CrdName, Schema } from '../../../test/support/crds.ts';
+import { PAUSE_MODES } from './brupop-config.ts';
 import type { BrupopConfig } from './brupop-config.ts';
 import {
   CONFIG_KIND,
@@ -11,10 +12,12 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
 } from './constants.ts';
+import { POD_POLICIES, SECONDS, TIMEOUT_ACTIONS } from './drain/settings.ts';
 import { ERROR_CODES } from './errors.ts';
 import type { Condition } from './kubernetes-types.ts';
-import { OPERATIONS, OPERATION_STATES, SHADOW_STATES } from './shadow.ts';
-import type { BottlerocketShadow, LastOperation } from './shadow.ts';
+import { BLOCK_REASONS } from './drain/blocks.ts';
+import { DRAIN_RESULTS, HANDOVER_PHASES, OPERATIONS, OPERATION_STATES, SHADOW_STATES } from './shadow.ts';
+import type { BottlerocketShadow, DrainStatus, LastOperation } from './shadow.ts';
 
 // The tables below say of each TypeScript type which fields it has. The compiler refuses a table that does not fit its type exactly, and
 // the tests refuse a schema that does not fit its table exactly, so neither can change without the other.
@@ -29,8 +32,9 @@ type Leaf<V> = [V] extends [string]
       ? 'boolean'
       : 'int-or-string';
 type Value<V> = V extends readonly (infer E)[] ? { items: Fields<E> } : { fields: Fields<V> };
-type Field<T, K extends keyof T, V = Exclude<T[K], null | undefined>> =
-  Extract<V, object> extends never
+type Field<T, K extends keyof T, V = Exclude<T[K], null | undefined>> = [V] extends [readonly string[]]
+  ? readonly ['strings', Presence<T, K>, 'not null']
+  : Extract<V, object> extends never
     ? readonly [Leaf<V>, Presence<T, K>, Nullable<T[K]>]
     : readonly [Value<V>, Presence<T, K>];
 type Fields<T> = { [K in keyof T]-?: Field<T, K> };
@@ -55,6 +59,41 @@ const lastOperation = {
   message: ['string', 'optional', 'not null'],
 } as const satisfies Fields<LastOperation>;
 
+const drain = {
+  observedGeneration: ['integer', 'required', 'not null'],
+  startTime: ['string', 'required', 'not null'],
+  resumeTime: ['string', 'optional', 'not null'],
+  endTime: ['string', 'optional', 'not null'],
+  result: ['string', 'optional', 'not null'],
+  evicted: ['integer', 'required', 'not null'],
+  remaining: ['integer', 'required', 'not null'],
+  blockedBy: [
+    {
+      items: {
+        pod: ['string', 'required', 'not null'],
+        reason: ['string', 'required', 'not null'],
+        message: ['string', 'required', 'not null'],
+        podDisruptionBudgets: ['strings', 'optional', 'not null'],
+        since: ['string', 'required', 'not null'],
+      },
+    },
+    'optional',
+  ],
+  handover: [
+    {
+      fields: {
+        pod: ['string', 'required', 'not null'],
+        podUID: ['string', 'required', 'not null'],
+        phase: ['string', 'required', 'not null'],
+        since: ['string', 'required', 'not null'],
+        volumes: ['strings', 'optional', 'not null'],
+        replaced: ['boolean', 'optional', 'not null'],
+      },
+    },
+    'optional',
+  ],
+} as const satisfies Fields<DrainStatus>;
+
 const shadow = {
   spec: [
     {
@@ -77,6 +116,7 @@ const shadow = {
         observedGeneration: ['integer', 'required', 'not null'],
         bootID: ['string', 'required', 'not null'],
         lastOperation: [{ fields: lastOperation }, 'optional'],
+        drain: [{ fields: drain }, 'optional'],
         conditions: [{ items: condition }, 'optional'],
       },
     },
@@ -89,8 +129,25 @@ const config = {
     {
       fields: {
         paused: ['boolean', 'optional', 'not null'],
+        pauseMode: ['string', 'optional', 'not null'],
         pauseReason: ['string', 'optional', 'not null'],
         concurrency: [{ fields: { maxUpdating: ['int-or-string', 'optional', 'not null'] } }, 'optional'],
+        drain: [
+          {
+            fields: {
+              timeoutSeconds: ['integer', 'optional', 'not null'],
+              onTimeout: ['string', 'optional', 'not null'],
+              emptyDirPods: ['string', 'optional', 'not null'],
+              unmanagedPods: ['string', 'optional', 'not null'],
+              maxGracePeriodSeconds: ['integer', 'optional', 'not null'],
+              volumeDetachTimeoutSeconds: ['integer', 'optional', 'not null'],
+              replacementTimeoutSeconds: ['integer', 'optional', 'not null'],
+              taintWaitingNodes: ['boolean', 'optional', 'not null'],
+            },
+          },
+          'optional',
+        ],
+        loadBalancer: [{ fields: { exclusionSeconds: ['integer', 'optional', 'not null'] } }, 'optional'],
       },
     },
     'required',
@@ -153,10 +210,12 @@ function linesOfTable(table: Table, path = '', exceptions: typeof laxer = {}): s
 function linesOfSchema(schema: Schema, path = ''): string[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     const at = `${path}.${name}`;
-    const type = property['x-kubernetes-int-or-string'] === true ? 'int-or-string' : property.type;
+    const { items } = property;
+    const strings = property.type === 'array' && items?.type === 'string';
+    const plain = strings ? 'strings' : property.type;
+    const type = property['x-kubernetes-int-or-string'] === true ? 'int-or-string' : plain;
     const presence = schema.required?.includes(name) === true ? 'required' : 'optional';
     const line = `${at} ${type} ${presence} ${property.nullable === true ? 'nullable' : 'not null'}`;
-    const items = property.items;
     return [line, ...linesOfSchema(property, at), ...(items === undefined ? [] : linesOfSchema(items, `${at}[]`))];
   });
 }
@@ -201,9 +260,18 @@ describe('the definition of BottlerocketShadow', () => {
     ['.status.lastOperation.operation', OPERATIONS],
     ['.status.lastOperation.state', OPERATION_STATES],
     ['.status.lastOperation.errorCode', Object.keys(ERROR_CODES)],
+    ['.status.drain.result', DRAIN_RESULTS],
+    ['.status.drain.blockedBy[].reason', BLOCK_REASONS],
+    ['.status.drain.handover.phase', HANDOVER_PHASES],
     ['.status.conditions[].status', ['True', 'False', 'Unknown'] satisfies Condition['status'][]],
   ])('allows at %s what the code knows', (path, values) => {
     expect(at(schemaOf('bottlerocketshadows'), path)?.enum).toEqual([...values]);
+  });
+
+  it('describes each reason and result of a drain', () => {
+    const told = (path: string): string => at(schemaOf('bottlerocketshadows'), path)?.description ?? '';
+    expect(BLOCK_REASONS.filter((one) => !told('.status.drain.blockedBy[].reason').includes(`${one}: `))).toEqual([]);
+    expect(DRAIN_RESULTS.filter((one) => !told('.status.drain.result').includes(`${one}: `))).toEqual([]);
   });
 
   it('names every error code in its description, with its recovery', () => {
@@ -248,6 +316,21 @@ describe('the definition of BrupopConfig', () => {
       'Cluster',
       [CONFIG_VERSION],
     ]);
+  });
+
+  it.each([
+    ['.spec.pauseMode', PAUSE_MODES],
+    ['.spec.drain.onTimeout', TIMEOUT_ACTIONS],
+    ['.spec.drain.emptyDirPods', POD_POLICIES],
+    ['.spec.drain.unmanagedPods', POD_POLICIES],
+  ])('allows at %s what the code knows', (path, values) => {
+    expect(at(schemaOf('brupopconfigs'), path)?.enum).toEqual([...values]);
+  });
+
+  it.each(Object.entries(SECONDS))('has the range and the default of %s as the code has them', (field, range) => {
+    const { minimum, maximum, description } = at(schemaOf('brupopconfigs'), `.spec.${field}`) ?? {};
+    expect([minimum, maximum]).toEqual([range.min, range.max]);
+    expect(description).toContain(`The default is ${range.fallback}`);
   });
 
   it('accepts only the name that the programs read', () => {

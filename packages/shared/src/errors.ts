@@ -24,6 +24,7 @@ export const ERROR_CODES = {
   WrongVersionStaged: 'RetryAfterBackoff',
   StagedImageLost: 'RetrySoon',
   DrainTimedOut: 'RetryAfterBackoff',
+  DrainVetoed: 'NeedsPerson',
   ActivateFailed: 'RetryAfterBackoff',
   RebootRefused: 'RetryAfterBackoff',
   RebootTimedOut: 'RetryAfterBackoff',

@@ -1,3 +1,4 @@
+import type { DrainBlock } from './drain/blocks.ts';
 import type { AgentStatus, ShadowSpec, ShadowStatus } from './shadow.ts';
 
 /**
@@ -72,21 +73,6 @@ export interface ExclusionResult {
   readonly remainingMs: number;
 }
 
-/** Why one pod is still on the node. */
-export interface DrainBlock {
-  /** `namespace/name` */
-  readonly pod: string;
-  readonly reason:
-    | 'DisruptionBudget'
-    | 'MultipleDisruptionBudgets'
-    | 'Forbidden'
-    | 'Terminating'
-    | 'NamespaceTerminating'
-    | 'Throttled'
-    | 'Error';
-  readonly message: string;
-}
-
 /** Answer of drain: one bounded pass. */
 export interface DrainResult {
   /** True: the node is cordoned and nothing is left on it that a drain must remove. */
@@ -96,6 +82,18 @@ export interface DrainResult {
   /** Pods still to go. */
   readonly remaining: number;
   readonly blockedBy: readonly DrainBlock[];
+  /** The drain will not succeed and is not to be repeated for this spec. */
+  readonly failure?: DrainFailure;
+  /** How much of the drain's time limit is left, milliseconds. */
+  readonly limitRemainingMs?: number;
+}
+
+export const DRAIN_FAILURES = ['DrainTimedOut', 'DrainVetoed'] as const;
+
+/** How a drain has failed: one of the error codes of an update, and why. */
+export interface DrainFailure {
+  readonly code: (typeof DRAIN_FAILURES)[number];
+  readonly message: string;
 }
 
 /** Answer of restore: what was ours and was taken back. */

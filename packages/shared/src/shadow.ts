@@ -1,5 +1,6 @@
 import type { ErrorCode } from './errors.ts';
 import type { Condition, KubernetesObject } from './kubernetes-types.ts';
+import type { DrainBlock } from './drain/blocks.ts';
 
 /** States of the update state machine. In `spec` the value ErrorReset (written by older operators) means Idle. */
 export const SHADOW_STATES = [
@@ -59,7 +60,53 @@ export interface AgentStatus {
   readonly lastOperation?: LastOperation;
 }
 
+export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'Vetoed', 'Cancelled'] as const;
+export type DrainResultName = (typeof DRAIN_RESULTS)[number];
+
+/** Something that a drain waits for. */
+export interface DrainBlockStatus extends DrainBlock {
+  /** RFC 3339 */
+  readonly since: string;
+}
+
+export const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
+
+/** The pod with volumes whose turn it is. It is evicted, its volumes leave the node, and the pod that takes its place becomes ready. */
+export interface Handover {
+  /** `namespace/name` */
+  readonly pod: string;
+  readonly podUID: string;
+  readonly phase: (typeof HANDOVER_PHASES)[number];
+  /** When the phase began (RFC 3339). */
+  readonly since: string;
+  /** Names of the PersistentVolumes of its claims. */
+  readonly volumes?: readonly string[];
+  /** A pod of the same name takes its place. */
+  readonly replaced?: boolean;
+}
+
+/** The drain of the current or latest update. It is all that one pass leaves to the next, which another replica may run. */
+export interface DrainStatus {
+  /** Generation of the spec that asked for it. */
+  readonly observedGeneration: number;
+  /** When its first pass began (RFC 3339). The time limit counts from here, */
+  readonly startTime: string;
+  /** or from here: the node had been empty before, and was looked at again. */
+  readonly resumeTime?: string;
+  readonly endTime?: string;
+  /** How it ended. */
+  readonly result?: DrainResultName;
+  /** Evictions that were accepted. */
+  readonly evicted: number;
+  /** Pods that are still to go. */
+  readonly remaining: number;
+  readonly blockedBy?: readonly DrainBlockStatus[];
+  readonly handover?: Handover;
+}
+
 export interface ShadowStatus extends AgentStatus {
+  /** Written by the apiserver on its own account. */
+  readonly drain?: DrainStatus;
   /** Type `Progressing` is the controller's. */
   readonly conditions?: readonly Condition[];
 }

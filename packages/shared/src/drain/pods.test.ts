@@ -1,0 +1,103 @@
+import { podKey, podsToGo, slimPod } from './pods.ts';
+import type { DrainPod } from './pods.ts';
+import { aPod } from './test-pods.ts';
+
+describe('the pods that a drain must see gone', () => {
+  const staying = { orphaned: new Set(['apps/gone']), caller: 'agent' };
+
+  it.each<[string, boolean, DrainPod]>([
+    ['an ordinary pod', true, aPod('x')],
+    ['a finished pod', true, aPod('x', { finished: true })],
+    ['a pod that is on its way out', true, aPod('x', { goneBy: '2026-01-02T03:04:05Z' })],
+    ['a mirror pod', false, aPod('x', { mirror: true })],
+    ['a finished mirror pod', false, aPod('x', { mirror: true, finished: true })],
+    ['a pod of a DaemonSet', false, aPod('x', { daemonSet: 'apps/logs' })],
+    ['a finished pod of a DaemonSet', true, aPod('x', { daemonSet: 'apps/logs', finished: true })],
+    ['a pod of a DaemonSet that is gone', true, aPod('x', { daemonSet: 'apps/gone' })],
+    ['the pod that asks', false, aPod('agent')],
+    ['a pod that asks to be left', false, aPod('x', { wish: 'skip' })],
+    ['a pod that asks to be last', true, aPod('x', { wish: 'last' })],
+    ['a pod of our own Deployments', true, aPod('x', { own: true })],
+  ])('count %s: %s', (_what, goes, pod) => {
+    expect(podsToGo([pod], staying)).toHaveLength(goes ? 1 : 0);
+  });
+
+  it('are not those that came back after the drain had begun, although the node was cordoned', () => {
+    const later = { ...aPod('x').metadata, creationTimestamp: '2026-01-02T00:00:01Z' };
+    const since = Date.UTC(2026, 0, 2);
+    const left = (pod: DrainPod): number => podsToGo([pod], { ...staying, since }).length;
+    expect(left(aPod('x', { toleratesCordon: true, metadata: later }))).toBe(0);
+    expect(left(aPod('x', { toleratesCordon: true }))).toBe(1);
+    expect(left(aPod('x', { metadata: later }))).toBe(1);
+  });
+
+  it('come in the order of their names', () => {
+    expect(podsToGo([aPod('b'), aPod('a')], staying).map(podKey)).toEqual(['apps/a', 'apps/b']);
+  });
+});
+
+describe('a pod of the API', () => {
+  const creationTimestamp = '2026-01-01T00:00:00Z';
+  const metadata = { name: 'web', namespace: 'apps', uid: 'u', resourceVersion: '1', creationTimestamp };
+  const owner = (kind: string, controller = true): object => ({
+    ownerReferences: [{ apiVersion: 'apps/v1', kind, name: 'logs', uid: 'd', controller }],
+  });
+  const volumes = (volume: object): object => ({ spec: { volumes: [{ name: 'data', ...volume }] } });
+
+  const tolerating = (toleration: object): object => ({ spec: { tolerations: [toleration] } });
+
+  it('is cut to what a drain must know', () => {
+    const raw = {
+      metadata: { ...metadata, ...owner('ReplicaSet'), labels: { app: 'web' }, managedFields: [] },
+      spec: { nodeName: 'node-a', containers: [] },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    };
+    expect(slimPod(raw)).toEqual(aPod('web', { metadata: { ...metadata, labels: { app: 'web' } } }));
+  });
+
+  it.each<[string, object, object, Partial<DrainPod>]>([
+    ['of a kubelet’s file', { annotations: { 'kubernetes.io/config.mirror': 'x' } }, {}, { mirror: true }],
+    ['with a claim', {}, volumes({ persistentVolumeClaim: { claimName: 'c' } }), { claims: ['c'] }],
+    ['with a claim of its own', {}, volumes({ ephemeral: {} }), { claims: ['web-data'] }],
+    ['with data of its own', {}, volumes({ emptyDir: {} }), { emptyDir: true }],
+    ['that has failed', {}, { status: { phase: 'Failed' } }, { finished: true }],
+    ['that has never run', {}, { status: { phase: 'Pending' } }, { pending: true, ready: false }],
+    ['of our controller', { labels: { 'brupop.bottlerocket.aws/component': 'brupop-controller' } }, {}, { own: true }],
+    ['of a DaemonSet', owner('DaemonSet'), {}, { daemonSet: 'apps/logs', unmanaged: false }],
+    ['only owned, not controlled, by a DaemonSet', owner('DaemonSet', false), {}, { unmanaged: true }],
+    ['of a StatefulSet', owner('StatefulSet'), {}, { stateful: true, unmanaged: false }],
+    ['without an owner', {}, {}, { unmanaged: true, stateful: false }],
+    ['with a priority', {}, { spec: { priority: 1000 } }, { priority: 1000 }],
+    ['with patience', {}, { spec: { terminationGracePeriodSeconds: 600 } }, { graceSeconds: 600 }],
+    ['that is put on any node', {}, tolerating({ operator: 'Exists' }), { toleratesCordon: true }],
+    [
+      'that is put on cordoned nodes',
+      {},
+      tolerating({ key: 'node.kubernetes.io/unschedulable', operator: 'Exists', effect: 'NoSchedule' }),
+      { toleratesCordon: true },
+    ],
+    [
+      'that runs on when others are evicted',
+      {},
+      tolerating({ operator: 'Exists', effect: 'NoExecute' }),
+      { toleratesCordon: false },
+    ],
+    ['that tolerates something else', {}, tolerating({ key: 'gpu', operator: 'Exists' }), { toleratesCordon: false }],
+    ['held by a finalizer', { finalizers: ['a/b'] }, {}, { finalizers: ['a/b'] }],
+    ['whose label asks to be left', { labels: { 'brupop.bottlerocket.aws/drain': 'skip' } }, {}, { wish: 'skip' }],
+    [
+      'whose annotation asks to be last',
+      { annotations: { 'brupop.bottlerocket.aws/drain': 'last' } },
+      {},
+      { wish: 'last' },
+    ],
+    [
+      'whose wish nobody understands',
+      { labels: { 'brupop.bottlerocket.aws/drain': 'never' } },
+      {},
+      { wish: undefined },
+    ],
+  ])('%s is known for it', (_what, more, rest, expected) => {
+    expect(slimPod({ metadata: { ...metadata, ...more }, ...rest })).toMatchObject(expected);
+  });
+});

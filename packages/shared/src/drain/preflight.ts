@@ -1,0 +1,53 @@
+import type { DrainBlock } from './blocks.ts';
+import { hopelessBudgets } from './budgets.ts';
+import type { Budget } from './budgets.ts';
+import { isTerminating, podKey, podsToGo } from './pods.ts';
+import type { DrainPod } from './pods.ts';
+import type { DrainSettings } from './settings.ts';
+
+/** Why a drain must leave the pod, as the configuration says, or undefined. */
+export function policyBlock(
+  pod: DrainPod,
+  { emptyDirPods, unmanagedPods }: Pick<DrainSettings, 'emptyDirPods' | 'unmanagedPods'>,
+): DrainBlock | undefined {
+  if (pod.finished || isTerminating(pod)) return undefined;
+  if (emptyDirPods === 'Block' && pod.emptyDir) return block(pod, 'has an emptyDir volume', 'emptyDirPods');
+  if (unmanagedPods === 'Block' && pod.unmanaged)
+    return block(pod, 'has no controller to make it anew', 'unmanagedPods');
+  return undefined;
+}
+
+function block(pod: DrainPod, why: string, setting: string): DrainBlock {
+  const message = `${why}, and BrupopConfig "cluster" says Block in spec.drain.${setting}`;
+  return { pod: podKey(pod), reason: 'BlockedByPolicy', message };
+}
+
+/** What makes a drain of a node with these pods fail for as long as nobody changes something; empty: it may succeed. */
+export function preflight(
+  pods: readonly DrainPod[],
+  budgets: readonly Budget[],
+  settings: DrainSettings,
+): readonly DrainBlock[] {
+  // Nobody has looked whether DaemonSets exist: their pods are taken to stay.
+  return podsToGo(pods, { orphaned: new Set() }).flatMap((pod) => {
+    const found = policyBlock(pod, settings) ?? budgetBlock(pod, budgets);
+    return found === undefined ? [] : [found];
+  });
+}
+
+function budgetBlock(pod: DrainPod, budgets: readonly Budget[]): DrainBlock | undefined {
+  const hopeless = hopelessBudgets(pod, budgets);
+  const [budget] = hopeless;
+  if (budget === undefined) return undefined;
+  const podDisruptionBudgets = hopeless.map(({ metadata }) => metadata.name);
+  if (hopeless.length > 1) {
+    const message = `is covered by more than one disruption budget (${podDisruptionBudgets.join(', ')}), which the eviction API refuses`;
+    return { pod: podKey(pod), reason: 'MultipleDisruptionBudgets', message, podDisruptionBudgets };
+  }
+  const { metadata, failure, expectedPods } = budget;
+  const healthy = `allows no disruption although all ${expectedPods} of its pods are healthy`;
+  const why =
+    failure === undefined ? healthy : `allows nothing, since its pods cannot be counted: ${failure.slice(0, 200)}`;
+  const message = `its disruption budget ${metadata.name} ${why}`;
+  return { pod: podKey(pod), reason: 'DisruptionBudget', message, podDisruptionBudgets };
+}
