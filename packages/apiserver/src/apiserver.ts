@@ -2,8 +2,11 @@ import type { Registry } from 'prom-client';
 
 import { backoff } from '@brupop/shared/backoff';
 import type { Clock } from '@brupop/shared/clock';
-import { SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
+import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import { readBrupopConfig } from '@brupop/shared/brupop-config';
+import { APISERVER, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
 import { messageOf } from '@brupop/shared/errors';
+import { Events } from '@brupop/shared/events';
 import { serveHealth } from '@brupop/shared/health';
 import type { KubeClient } from '@brupop/shared/kube';
 import { corePath, crPath } from '@brupop/shared/kube-paths';
@@ -29,6 +32,7 @@ import { Routes } from './routes.ts';
 import { close, createHttpsServer, listen, secureContext } from './server.ts';
 import { slimShadow } from './shadows/shadow-policy.ts';
 import type { SlimShadow } from './shadows/shadow-policy.ts';
+import { Settings } from './settings.ts';
 import { Shadows } from './shadows/shadows.ts';
 import { StreamHub } from './shadows/stream-hub.ts';
 import { TlsFiles } from './tls-files.ts';
@@ -58,9 +62,10 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
   const keys = new SigningKeys({ fetch: () => fetchKeys(options.client), clock, log });
   const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
   const certificate = await tls.load();
-  const background = [caches.pods.run(signal), caches.shadows.run(signal), loadKeys(keys, options)];
+  const { pods, shadows, configs } = caches;
+  const background = [pods.run(signal), shadows.run(signal), configs.run(signal), loadKeys(keys, options)];
 
-  const watches = { 'agent pods': caches.pods, shadows: caches.shadows };
+  const watches = { 'agent pods': pods, shadows, configuration: configs };
   const count = (open: number): void => metrics.streams.set(open);
   const stale = (): string | undefined => staleness(watches);
   const hub = new StreamHub({ ...caches, namespace: config.namespace, clock, count, stale });
@@ -83,9 +88,10 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
 interface Caches {
   readonly pods: Reflector<AgentPod>;
   readonly shadows: Reflector<SlimShadow>;
+  readonly configs: Reflector<BrupopConfig>;
 }
 
-/** The only two watches of an idle apiserver. */
+/** The only watches of an idle apiserver. */
 function createCaches({ client, config, clock, log }: ApiserverOptions): Caches {
   const { namespace } = config;
   return {
@@ -105,6 +111,14 @@ function createCaches({ client, config, clock, log }: ApiserverOptions): Caches 
       clock,
       log,
       name: SHADOW_PLURAL,
+    }),
+    configs: new Reflector({
+      client,
+      path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
+      slim: readBrupopConfig,
+      clock,
+      log,
+      name: CONFIG_PLURAL,
     }),
   };
 }
@@ -139,11 +153,26 @@ interface Parts {
 
 function createParts({ options, metrics, caches, keys, hub, ready }: Parts): ReturnType<typeof createApp> {
   const { config, client, clock, log, signal } = options;
-  const { namespace, nodeName: ownNode, exclusionWaitMs } = config;
-  const nodes = new Nodes({ client, clock, log, exclusionWaitMs });
+  const { namespace, nodeName: ownNode, podName: instance } = config;
+  const nodes = new Nodes({ client, clock, log });
+  const settings = new Settings(caches.configs, log);
+  const count = (result: string): void => metrics.events.inc({ result });
+  const events = new Events({ client, clock, log, component: APISERVER, instance, count });
   const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
-  const drainer = new Drainer({ client, nodes, namespace, clock, log, metrics });
-  const routes = new Routes({ shadows, cache: caches.shadows, hub, nodes, drainer, namespace, ownNode });
+  const drainer = new Drainer({
+    cache: caches.shadows,
+    client,
+    nodes,
+    shadows,
+    settings,
+    events,
+    namespace,
+    clock,
+    log,
+    metrics,
+    signal,
+  });
+  const routes = new Routes({ shadows, cache: caches.shadows, hub, nodes, drainer, settings, namespace, ownNode });
   const authenticator = createAuthenticator({ options, metrics, caches, keys });
   const rate = new RateLimit({ clock, ...NODE_RATE });
   return createApp({ authenticator, routes, rate, ready, metrics, clock, log, stop: signal });

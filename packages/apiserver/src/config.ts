@@ -8,6 +8,8 @@ export interface Config {
   readonly access: ClusterAccess;
   /** Namespace of the operator: of this pod, the agents and the shadows. */
   readonly namespace: string;
+  /** Name of this pod, for Events. */
+  readonly podName: string;
   /** The node that this replica runs on, and so never drains. */
   readonly nodeName: string;
   /** Address of both listeners. */
@@ -16,16 +18,12 @@ export interface Config {
   readonly healthPort: number;
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;
-  /** How long load balancers get to take a node out; 0 = nodes stay in them. */
-  readonly exclusionWaitMs: number;
   /** Connections from agents at a time; more are refused. */
   readonly maxConnections: number;
   /** The same for each remote address. */
   readonly maxConnectionsPerAddress: number;
 }
 
-/** An agent gives a drain up after 30 minutes, this wait included, and pods need most of that. The chart's schema has the same limit. */
-const MAX_EXCLUSION_WAIT_SECONDS = 900;
 const ports = { min: 0, max: 65_535 };
 
 /** Reads the settings. Throws ConfigError. */
@@ -33,14 +31,13 @@ export function readConfig(env: Env): Config {
   return {
     access: clusterAccess(env),
     namespace: requiredText(env, 'POD_NAMESPACE'),
+    podName: requiredText(env, 'POD_NAME'),
     nodeName: requiredText(env, 'NODE_NAME'),
     host: requiredText(env, 'POD_IP'),
     listenPort: integer(env, 'LISTEN_PORT', { ...ports, fallback: 8443 }),
     healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),
     tlsCertFile: text(env, 'TLS_CERT_FILE', '/etc/brupop-tls/tls.crt'),
     tlsKeyFile: text(env, 'TLS_KEY_FILE', '/etc/brupop-tls/tls.key'),
-    exclusionWaitMs:
-      integer(env, 'EXCLUSION_WAIT_SECONDS', { min: 0, max: MAX_EXCLUSION_WAIT_SECONDS, fallback: 0 }) * 1000,
     maxConnections: integer(env, 'MAX_CONNECTIONS', { min: 10, max: 100_000, fallback: 12_000 }),
     maxConnectionsPerAddress: integer(env, 'MAX_CONNECTIONS_PER_ADDRESS', { min: 4, max: 100_000, fallback: 32 }),
   };

@@ -10,6 +10,9 @@ export class Metrics {
   readonly tokenReviews: Counter<'result'>;
   readonly evictions: Counter<'result'>;
   readonly drainPasses: Counter<'result'>;
+  readonly drainBlocks: Counter<'reason'>;
+  readonly drainDuration: Histogram<'result'>;
+  readonly events: Counter<'result'>;
   readonly certificateExpiry: Gauge;
   readonly certificateErrors: Counter;
 
@@ -46,6 +49,11 @@ export class Metrics {
     this.drainPasses = counter('brupop_apiserver_drain_passes_total', 'Drain passes: done, unfinished or failed.', [
       'result',
     ]);
+    this.drainBlocks = counter('brupop_apiserver_drain_blocks_total', 'Pods that held up a drain, by the reason.', [
+      'reason',
+    ]);
+    this.drainDuration = drainDuration(registry);
+    this.events = counter('brupop_apiserver_events_total', 'Events that were to be written.', ['result']);
     this.certificateExpiry = gauge(
       'brupop_apiserver_certificate_expiry_timestamp_seconds',
       'When the serving certificate in use expires (Unix time).',
@@ -56,6 +64,16 @@ export class Metrics {
       [],
     );
   }
+}
+
+function drainDuration(registry: Registry): Histogram<'result'> {
+  return new Histogram({
+    name: 'brupop_apiserver_drain_duration_seconds',
+    help: 'How long drains took from their first pass to their end, by how they ended.',
+    labelNames: ['result'],
+    buckets: [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600],
+    registers: [registry],
+  });
 }
 
 interface Makers {

@@ -11,6 +11,7 @@ import { httpSink } from './shadows/http-sink.ts';
 import { agentShadow, requireOwn, requireReboot } from './shadows/shadow-policy.ts';
 import type { SlimShadow } from './shadows/shadow-policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
+import type { Settings } from './settings.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
 
 export interface RoutesOptions {
@@ -19,6 +20,7 @@ export interface RoutesOptions {
   readonly hub: StreamHub;
   readonly nodes: Nodes;
   readonly drainer: Drainer;
+  readonly settings: Settings;
   readonly namespace: string;
   /** The node that this replica runs on. */
   readonly ownNode: string;
@@ -57,7 +59,9 @@ export class Routes {
   /** POST load-balancer-exclusion */
   async exclude(call: Call): Promise<void> {
     await this.#requireReboot(call, readSpecReference(call.body));
-    const result: ExclusionResult = { remainingMs: await this.#options.nodes.exclude(call.identity, call.signal) };
+    const { nodes, settings } = this.#options;
+    const { exclusionMs } = settings.current();
+    const result: ExclusionResult = { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
     call.response.json(result);
   }
 
@@ -69,21 +73,26 @@ export class Routes {
     const here = identity.node === ownNode;
     if (here && request.makeRoom !== true)
       throw new Failure('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
-    await this.#requireReboot(call, request);
-    const result: DrainResult = here ? await drainer.makeRoom(identity, signal) : await drainer.pass(identity, signal);
+    const shadow = await this.#requireReboot(call, request);
+    const drain = { identity, shadow, signal };
+    const result: DrainResult = here ? await drainer.makeRoom(drain) : await drainer.pass(drain);
     response.json(result);
   }
 
   /** POST restore: needs no permission of the spec, since giving back what is ours is never wrong. */
   async restore({ identity, signal, response }: Call): Promise<void> {
-    const result: RestoreResult = await this.#options.nodes.restore(identity, signal);
+    const { nodes, cache, drainer, namespace } = this.#options;
+    const result: RestoreResult = await nodes.restore(identity, signal);
+    const shadow = cache.get(shadowName(identity.node), namespace);
+    if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
     response.json(result);
   }
 
   /** The spec is read live: a cache could still hold one that the controller has taken back. */
-  async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<void> {
+  async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<SlimShadow> {
     const shadow = await this.#options.shadows.read(identity.node, signal);
     requireOwn(shadow, identity);
     requireReboot(shadow, reference);
+    return shadow;
   }
 }

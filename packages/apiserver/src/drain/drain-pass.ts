@@ -1,20 +1,45 @@
 import { backoff } from '@brupop/shared/backoff';
 import type { Backoff } from '@brupop/shared/backoff';
 import type { Clock } from '@brupop/shared/clock';
-import type { DrainResult } from '@brupop/shared/operator-api';
+import { hasVolumes } from '@brupop/shared/drain/pods';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { DrainBlock } from '@brupop/shared/drain/blocks';
 
-import { blocks, due, isStuck, turn } from './drain-policy.ts';
-import type { Attempt, DrainPod } from './drain-policy.ts';
 import type { EvictionOutcome } from './eviction.ts';
 import { Slots } from './slots.ts';
+import { blocks, due, goesBefore, isLeaving, isStuck, turn } from './turns.ts';
+import type { Attempt } from './turns.ts';
+
+/** Lets pods with volumes go one at a time. */
+export interface HandoverKeeper {
+  /** Goes as far as it can. Undefined: nothing is waited for; else the pod that is, while it is still there. */
+  pending(
+    pods: readonly DrainPod[],
+    isLeaving: (pod: DrainPod) => boolean,
+  ): Promise<{ readonly pod: DrainPod | undefined } | undefined>;
+  /** Writes down that this pod goes next; false: another one may be on its way. */
+  begin(pod: DrainPod): Promise<boolean>;
+  /** What is waited for beyond the pods that are still there. */
+  blocks(): readonly DrainBlock[];
+}
 
 export interface DrainPassOptions {
   /** What is to go, as the watch knows it now. */
   readonly pods: () => readonly DrainPod[];
   readonly evict: (pod: DrainPod) => Promise<EvictionOutcome>;
+  readonly handovers: HandoverKeeper;
+  /** False: the pass ends, since somebody has made the node schedulable, or does not want the drain any more. */
+  readonly mayGoOn: () => boolean;
   readonly clock: Clock;
   /** Monotonic milliseconds. */
   readonly deadline: number;
+}
+
+/** What a pass has found and done. */
+export interface PassResult {
+  readonly evicted: number;
+  readonly remaining: number;
+  readonly blockedBy: readonly DrainBlock[];
 }
 
 const PARALLEL = 10;
@@ -36,32 +61,37 @@ export class DrainPass {
     this.#options = options;
   }
 
-  /** A pod has changed. */
+  /** Something has changed. */
   wake(): void {
     this.#woken = true;
     this.#interrupt?.();
   }
 
-  /** `done` is left to whoever looks at the API server once more. Throws the reason of `signal`. */
-  async run(signal: AbortSignal): Promise<DrainResult> {
-    const { pods, clock, deadline } = this.#options;
-    while (pods().length > 0 && !isStuck(pods(), this.#attempts) && clock.monotonic() < deadline) {
+  /** Throws the reason of `signal`, and what the handovers throw. */
+  async run(signal: AbortSignal): Promise<PassResult> {
+    const { pods, clock, handovers } = this.#options;
+    while (this.#mayGoOn()) {
       this.#woken = false;
-      const now = due(turn(pods(), this.#attempts), this.#attempts, clock.monotonic());
+      const pending = await handovers.pending(pods(), (pod) => isLeaving(pod, this.#attempts));
+      if (pending === undefined && (pods().length === 0 || isStuck(pods(), this.#attempts))) break;
+      const inTurn = turn(pods(), this.#attempts).filter(
+        (pod) => pending === undefined || goesBefore(pod, pending.pod),
+      );
+      const now = due(inTurn, this.#attempts, clock.monotonic());
       await Promise.all(now.map((pod) => this.#slots.run(() => this.#try(pod))));
-      if (now.length === 0) await this.#pause(signal);
+      if (now.length === 0) await this.#pause(this.#nextDue(inTurn), signal);
       signal.throwIfAborted();
     }
     const left = pods();
-    const blockedBy = blocks(left, this.#attempts);
-    return { done: false, evicted: this.#evicted, remaining: left.length, blockedBy };
+    const blockedBy = [...handovers.blocks(), ...blocks(left, this.#attempts, clock.now())];
+    return { evicted: this.#evicted, remaining: left.length, blockedBy };
   }
 
   async #try(pod: DrainPod): Promise<void> {
-    const { clock, deadline, evict } = this.#options;
-    if (clock.monotonic() >= deadline) return;
+    const { clock, evict } = this.#options;
+    if (!this.#mayGoOn()) return;
     const { uid } = pod.metadata;
-    const outcome = await evict(pod);
+    const outcome = (await this.#mayBegin(pod)) ? await evict(pod) : NOT_YET;
     const count = (this.#attempts.get(uid)?.count ?? 0) + 1;
     if (outcome.kind !== 'blocked') {
       this.#evicted += outcome.kind === 'accepted' ? 1 : 0;
@@ -72,18 +102,28 @@ export class DrainPass {
     this.#attempts.set(uid, { count, block: outcome.block, notBefore: clock.monotonic() + wait });
   }
 
+  #mayGoOn(): boolean {
+    const { clock, deadline, mayGoOn } = this.#options;
+    return clock.monotonic() < deadline && mayGoOn();
+  }
+
+  async #mayBegin(pod: DrainPod): Promise<boolean> {
+    return !hasVolumes(pod) || this.#options.handovers.begin(pod);
+  }
+
   #retryOf(uid: string): Backoff {
     const retry = this.#retries.get(uid) ?? backoff(RETRY);
     this.#retries.set(uid, retry);
     return retry;
   }
 
-  /** Until a pod changes, the next retry is due or time is up. */
-  async #pause(signal: AbortSignal): Promise<void> {
+  /** Until something changes, the next retry is due or time is up. */
+  async #pause(dueAt: number, signal: AbortSignal): Promise<void> {
     if (this.#woken || signal.aborted) return;
     const { clock, deadline } = this.#options;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = clock.after(Math.max(1, Math.min(this.#nextDue(), deadline) - clock.monotonic()), resolve);
+    const now = clock.monotonic();
+    const cancel = clock.after(Math.max(1, Math.min(dueAt, deadline, now + LOOK_AGAIN_MS) - now), resolve);
     this.#interrupt = resolve;
     signal.addEventListener('abort', () => resolve(), { once: true });
     await promise;
@@ -91,11 +131,15 @@ export class DrainPass {
     this.#interrupt = undefined;
   }
 
-  #nextDue(): number {
+  #nextDue(inTurn: readonly DrainPod[]): number {
     const now = this.#options.clock.monotonic();
-    const waiting = turn(this.#options.pods(), this.#attempts).map(
-      (pod) => this.#attempts.get(pod.metadata.uid)?.notBefore ?? now,
-    );
-    return Math.min(now + LOOK_AGAIN_MS, ...waiting);
+    return Math.min(Infinity, ...inTurn.map((pod) => this.#attempts.get(pod.metadata.uid)?.notBefore ?? now));
   }
 }
+
+/** Another replica may have asked for another pod with volumes just now. */
+const NOT_YET: EvictionOutcome = {
+  kind: 'blocked',
+  block: { reason: 'Throttled', message: 'another pod with volumes may be on its way' },
+  retryAfterMs: 1_000,
+};

@@ -2,9 +2,9 @@ import { messageOf } from '@brupop/shared/errors';
 import type { KubeClient } from '@brupop/shared/kube';
 import { KubeError } from '@brupop/shared/kube';
 import { corePath } from '@brupop/shared/kube-paths';
-import type { DrainBlock } from '@brupop/shared/operator-api';
+import type { DrainBlock } from '@brupop/shared/drain/blocks';
 
-import type { DrainPod } from './drain-policy.ts';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 
 /** What came of a request to evict a pod. Only the API server's own yes is `accepted`. */
 export type EvictionOutcome =
@@ -13,7 +13,8 @@ export type EvictionOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'blocked'; readonly block: Omit<DrainBlock, 'pod'>; readonly retryAfterMs: number };
 
-const EVICTION_LIMIT_MS = 10_000;
+/** A request to end a pod takes no longer. */
+export const EVICTION_LIMIT_MS = 10_000;
 const MAX_MESSAGE = 500;
 
 interface StatusBody {
@@ -21,21 +22,33 @@ interface StatusBody {
   readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
 }
 
+/** How a pod is ended. */
+export interface Ending {
+  /** The most that it gets to end, in seconds; undefined: what it asks for. */
+  readonly maxGraceSeconds: number | undefined;
+  /** True: it is deleted, past its disruption budgets. */
+  readonly force: boolean;
+}
+
 /**
- * Asks the API server once to evict exactly this pod, within 10 s. Nothing else cuts the request off: the API server first takes the disruption off
+ * Asks the API server once to evict or delete exactly this pod, within 10 s. Nothing else cuts the request off: the API server first takes the disruption off
  * the budget and then deletes the pod, and one that is cut off in between blocks the budget for two minutes.
  */
-export async function evict(client: KubeClient, pod: DrainPod): Promise<EvictionOutcome> {
+export async function endPod(client: KubeClient, pod: DrainPod, ending: Ending): Promise<EvictionOutcome> {
   const { name, namespace = '', uid } = pod.metadata;
-  const body = {
-    apiVersion: 'policy/v1',
-    kind: 'Eviction',
-    metadata: { name, namespace },
-    deleteOptions: { preconditions: { uid } },
-  };
-  const path = corePath('pods', { namespace, name, subresource: 'eviction' });
+  const { maxGraceSeconds = Infinity, force } = ending;
+  const grace = pod.graceSeconds > maxGraceSeconds ? { gracePeriodSeconds: maxGraceSeconds } : {};
+  const deleteOptions = { preconditions: { uid }, ...grace };
+  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace }, deleteOptions };
+  const request = force
+    ? ({ method: 'DELETE', path: corePath('pods', { namespace, name }), body: deleteOptions } as const)
+    : ({
+        method: 'POST',
+        path: corePath('pods', { namespace, name, subresource: 'eviction' }),
+        body: eviction,
+      } as const);
   try {
-    await client.request({ method: 'POST', path, body, timeoutMs: EVICTION_LIMIT_MS });
+    await client.request({ ...request, timeoutMs: EVICTION_LIMIT_MS });
     return { kind: 'accepted' };
   } catch (error) {
     return outcomeOf(error);

@@ -1,10 +1,10 @@
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/constants';
+import { isTerminating, podKey, slimPod } from '@brupop/shared/drain/pods';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube';
 import { corePath } from '@brupop/shared/kube-paths';
 import type { DrainResult } from '@brupop/shared/operator-api';
 
-import { podKey, slimPod } from './drain-policy.ts';
-import type { DrainPod } from './drain-policy.ts';
 import type { EvictionOutcome } from './eviction.ts';
 
 export interface MakeRoomOptions {
@@ -25,7 +25,7 @@ export async function makeRoom({ client, namespace, node, evict, signal }: MakeR
   const path = corePath('pods', { namespace });
   const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, query, signal });
   const pods = items.map((raw) => slimPod(raw));
-  const leaving = pods.some(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const leaving = pods.some(isTerminating);
   const [first] = pods;
   const outcome = leaving || first === undefined ? undefined : await evict(first);
   const blockedBy =

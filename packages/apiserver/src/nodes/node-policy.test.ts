@@ -2,6 +2,7 @@ import { cordon, exclude, restore } from './node-policy.ts';
 import type { Node } from './node-policy.ts';
 
 const cordoned = 'brupop.bottlerocket.aws/cordoned';
+const again = 'brupop.bottlerocket.aws/cordoned-again';
 const excluded = 'brupop.bottlerocket.aws/excluded-from-load-balancers';
 const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
 const now = Date.UTC(2026, 0, 2, 3, 4, 5);
@@ -15,33 +16,55 @@ const node = (options: { unschedulable?: boolean; labels?: string[]; annotations
     labels: Object.fromEntries((options.labels ?? []).map((key) => [key, ''])),
     ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
   },
-  spec: options.unschedulable === undefined ? {} : { unschedulable: options.unschedulable },
+  unschedulable: options.unschedulable ?? false,
+  volumesAttached: [],
 });
 
+const holds = {
+  'cluster-autoscaler.kubernetes.io/scale-down-disabled': 'true',
+  'karpenter.sh/do-not-disrupt': 'true',
+  'brupop.bottlerocket.aws/held-with':
+    'cluster-autoscaler.kubernetes.io/scale-down-disabled,karpenter.sh/do-not-disrupt',
+};
+
 describe('a cordon', () => {
-  it('is set and signed on a node that has none', () => {
-    expect(cordon(node({}), now).patch).toEqual({
-      metadata: { annotations: { [cordoned]: time } },
-      spec: { unschedulable: true },
+  it('is set and signed on a node that has none, and holds autoscalers off', () => {
+    expect(cordon(node({}), now)).toEqual({
+      patch: { metadata: { annotations: { ...holds, [cordoned]: time } }, spec: { unschedulable: true } },
+      result: 'Cordoned',
     });
   });
 
-  it('is set anew where somebody has taken ours away', () => {
-    expect(cordon(node({ annotations: { [cordoned]: time } }), now).patch).toBeDefined();
+  it('is set once more where somebody has taken ours away', () => {
+    expect(cordon(node({ annotations: { ...holds, [cordoned]: time } }), now)).toEqual({
+      patch: { metadata: { annotations: { [again]: time } }, spec: { unschedulable: true } },
+      result: 'Cordoned',
+    });
+  });
+
+  it('is not set a third time: somebody does not want it', () => {
+    expect(cordon(node({ annotations: { [cordoned]: time, [again]: time } }), now)).toEqual({ result: 'Vetoed' });
   });
 
   it.each([
     ['ours', { [cordoned]: time }],
     ['somebody else’s', {}],
   ])('that is %s already is left', (_whose, annotations) => {
-    expect(cordon(node({ unschedulable: true, annotations }), now).patch).toBeUndefined();
+    const found = node({ unschedulable: true, annotations: { ...holds, ...annotations } });
+    expect(cordon(found, now)).toEqual({ result: 'Cordoned' });
+  });
+
+  it('of somebody else is left unsigned while autoscalers are held off', () => {
+    expect(cordon(node({ unschedulable: true }), now).patch).toEqual({ metadata: { annotations: holds } });
   });
 });
 
 describe('an exclusion from load balancers', () => {
   it('is set and signed, with the whole wait to come', () => {
     const { patch, result } = exclude(node({}), 60_000, now);
-    expect(patch).toEqual({ metadata: { labels: { [label]: 'true' }, annotations: { [excluded]: time } } });
+    expect(patch).toEqual({
+      metadata: { labels: { [label]: 'true' }, annotations: { ...holds, [excluded]: time } },
+    });
     expect(result).toBe(60_000);
   });
 
@@ -69,38 +92,9 @@ describe('an exclusion from load balancers', () => {
   });
 });
 
-describe('a restore', () => {
-  const signatures = { [cordoned]: null, [excluded]: null };
-
-  it('takes back cordon and label that are ours', () => {
-    const found = node({
-      unschedulable: true,
-      labels: [label],
-      annotations: { [cordoned]: time, [excluded]: time, other: 'x' },
-    });
-    expect(restore(found)).toEqual({
-      patch: {
-        metadata: { annotations: signatures, labels: { [label]: null } },
-        spec: { unschedulable: null },
-      },
-      result: { uncordoned: true, included: true },
-    });
-  });
-
-  it('leaves what is somebody else’s', () => {
-    const result = { uncordoned: false, included: false };
-    expect(restore(node({ unschedulable: true, labels: [label] }))).toEqual({ result });
-  });
-
-  it('takes only its signatures away when what they signed is gone', () => {
-    expect(restore(node({ annotations: { [cordoned]: time, [excluded]: time } }))).toEqual({
-      patch: { metadata: { annotations: signatures } },
-      result: { uncordoned: false, included: false },
-    });
-  });
-
-  it('of our label does not uncordon for somebody else', () => {
-    const found = node({ unschedulable: true, labels: [label], annotations: { [excluded]: time } });
-    expect(restore(found).patch).not.toHaveProperty('spec');
-  });
+it('a restore says what it took back', () => {
+  const found = node({ unschedulable: true, labels: [label], annotations: { [cordoned]: time, [excluded]: time } });
+  expect(restore(found).result).toEqual({ uncordoned: true, included: true });
+  const others = node({ unschedulable: true, labels: [label] });
+  expect(restore(others)).toEqual({ result: { uncordoned: false, included: false } });
 });

@@ -1,20 +1,37 @@
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/constants';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  RECORDONED_ANNOTATION,
+} from '@brupop/shared/constants';
 import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
+import { hasOurCordon, hasOurExclusion, holdAnnotations, releasePatch } from '@brupop/shared/node-marks';
+import type { NodePatch } from '@brupop/shared/node-marks';
 import type { RestoreResult } from '@brupop/shared/operator-api';
 
 /** A Node, cut to what is read. */
 export interface Node extends KubernetesObject {
-  readonly spec?: { readonly unschedulable?: boolean };
+  /** Cordoned, by us or by somebody else. */
+  readonly unschedulable: boolean;
+  /** Names of `status.volumesAttached`. */
+  readonly volumesAttached: readonly string[];
 }
 
-/** A JSON merge patch (RFC 7386): null removes. */
-export interface NodePatch {
-  readonly metadata?: {
-    readonly labels?: Readonly<Record<string, string | null>>;
-    readonly annotations?: Readonly<Record<string, string | null>>;
+interface RawNode extends KubernetesObject {
+  readonly spec?: { readonly unschedulable?: boolean };
+  readonly status?: { readonly volumesAttached?: readonly { readonly name: string }[] };
+}
+
+/** Cuts a Node of the API. */
+export function slimNode(raw: unknown): Node {
+  const { metadata, spec, status } = raw as RawNode;
+  const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
+  return {
+    metadata: { name, uid, resourceVersion, labels, annotations },
+    unschedulable: spec?.unschedulable === true,
+    volumesAttached: (status?.volumesAttached ?? []).map((one) => one.name),
   };
-  readonly spec?: { readonly unschedulable: true | null };
 }
 
 /** What to write, or undefined when nothing is to be, and what to answer then. */
@@ -23,15 +40,28 @@ export interface NodeChange<T> {
   readonly result: T;
 }
 
-export function isCordoned(node: Node): boolean {
-  return node.spec?.unschedulable === true;
+/** Whether the node may be drained: somebody who has taken our cordon away twice does not want it. */
+export type Cordon = 'Cordoned' | 'Vetoed';
+
+/**
+ * Cordons a node, signs that and holds autoscalers off it. One that is cordoned already is left to whoever did that. Where our cordon was taken
+ * away it is set again, once.
+ */
+export function cordon(node: Node, now: number): NodeChange<Cordon> {
+  const holds = holdAnnotations(node);
+  if (node.unschedulable) return { ...held(holds), result: 'Cordoned' };
+  const { annotations = {} } = node.metadata;
+  if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'Vetoed' };
+  const signature = hasOurCordon(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
+  const patch = {
+    metadata: { annotations: { ...holds, [signature]: rfc3339(now) } },
+    spec: { unschedulable: true },
+  } as const;
+  return { patch, result: 'Cordoned' };
 }
 
-/** Cordons a node and signs it. One that is cordoned already is left to whoever did that. */
-export function cordon(node: Node, now: number): NodeChange<void> {
-  if (isCordoned(node)) return { result: undefined };
-  const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
-  return { patch: { metadata: { annotations }, spec: { unschedulable: true } }, result: undefined };
+function held(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {
+  return Object.keys(annotations).length === 0 ? {} : { patch: { metadata: { annotations } } };
 }
 
 /**
@@ -41,28 +71,17 @@ export function cordon(node: Node, now: number): NodeChange<void> {
 export function exclude(node: Node, waitMs: number, now: number): NodeChange<number> {
   const { labels = {}, annotations = {} } = node.metadata;
   const labelled = labels[EXCLUSION_LABEL] !== undefined;
-  const signed = annotations[EXCLUDED_ANNOTATION];
-  if (labelled && signed === undefined) return { result: 0 };
-  const since = labelled ? parseTime(signed) : undefined;
+  const signed = hasOurExclusion(node);
+  if (labelled && !signed) return { result: 0 };
+  const since = labelled ? parseTime(annotations[EXCLUDED_ANNOTATION]) : undefined;
   if (since !== undefined) return { result: Math.max(0, waitMs - Math.max(0, now - since)) };
-  const patch = {
-    metadata: { labels: { [EXCLUSION_LABEL]: 'true' }, annotations: { [EXCLUDED_ANNOTATION]: rfc3339(now) } },
-  };
-  return { patch, result: waitMs };
+  const signature = { ...holdAnnotations(node), [EXCLUDED_ANNOTATION]: rfc3339(now) };
+  return { patch: { metadata: { labels: { [EXCLUSION_LABEL]: 'true' }, annotations: signature } }, result: waitMs };
 }
 
 /** Takes back what the annotations say is ours, and the annotations. */
 export function restore(node: Node): NodeChange<RestoreResult> {
-  const { labels = {}, annotations = {} } = node.metadata;
-  const cordonOurs = annotations[CORDONED_ANNOTATION] !== undefined;
-  const labelOurs = annotations[EXCLUDED_ANNOTATION] !== undefined;
-  const uncordoned = cordonOurs && isCordoned(node);
-  const included = labelOurs && labels[EXCLUSION_LABEL] !== undefined;
-  const result = { uncordoned, included };
-  if (!cordonOurs && !labelOurs) return { result };
-  const labelPatch = included ? { labels: { [EXCLUSION_LABEL]: null } } : {};
-  const specPatch = uncordoned ? { spec: { unschedulable: null } } : {};
-  // Removing what is not there changes nothing.
-  const signatures = { [CORDONED_ANNOTATION]: null, [EXCLUDED_ANNOTATION]: null };
-  return { patch: { metadata: { annotations: signatures, ...labelPatch }, ...specPatch }, result };
+  const patch = releasePatch(node);
+  const result = { uncordoned: patch?.spec !== undefined, included: patch?.metadata?.labels !== undefined };
+  return patch === undefined ? { result } : { patch, result };
 }

@@ -9,8 +9,8 @@ import type { RestoreResult } from '@brupop/shared/operator-api';
 
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
-import { cordon, exclude, restore } from './node-policy.ts';
-import type { Node, NodeChange } from './node-policy.ts';
+import { cordon, exclude, restore, slimNode } from './node-policy.ts';
+import type { Cordon, Node, NodeChange } from './node-policy.ts';
 
 export type { Node } from './node-policy.ts';
 
@@ -21,8 +21,6 @@ export interface NodesOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How long load balancers get to take a node out, milliseconds; 0 = nodes stay in them. */
-  readonly exclusionWaitMs: number;
 }
 
 /** Reads Nodes and sets and takes back our marks on them. All throw KubeError, and Failure `NotFound` or `Forbidden` as `read` does. */
@@ -53,14 +51,17 @@ export class Nodes {
     );
   }
 
-  /** Makes the node unschedulable unless it is. */
-  async cordon(identity: Identity, signal: AbortSignal): Promise<void> {
-    await this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
+  /** Makes the node unschedulable unless it is, or finds that somebody does not want that. */
+  async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
+    return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
   }
 
-  /** Takes the node out of load balancers. Returns how long they still need, in milliseconds. */
-  async exclude(identity: Identity, signal: AbortSignal): Promise<number> {
-    const { exclusionWaitMs: waitMs, clock } = this.#options;
+  /**
+   * Takes the node out of load balancers. Returns how long they still need, in milliseconds.
+   * @param waitMs - how long they need in all; 0: the node stays in them
+   */
+  async exclude(identity: Identity, waitMs: number, signal: AbortSignal): Promise<number> {
+    const { clock } = this.#options;
     if (waitMs === 0) return 0;
     return this.#change(identity, 'excluded from load balancers', (node) => exclude(node, waitMs, clock.now()), signal);
   }
@@ -72,7 +73,8 @@ export class Nodes {
 
   async #get(node: string, signal: AbortSignal): Promise<Node> {
     try {
-      return await this.#options.client.request({ method: 'GET', path: corePath('nodes', { name: node }), signal });
+      const path = corePath('nodes', { name: node });
+      return slimNode(await this.#options.client.request({ method: 'GET', path, signal }));
     } catch (error) {
       if (hasStatus(error, 404)) throw new Failure('NotFound', `Node ${node} does not exist`);
       throw error;

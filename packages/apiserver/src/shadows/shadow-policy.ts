@@ -1,28 +1,30 @@
 import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
-import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
+import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/shadow';
 
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
 import { slimMetadata } from '../slim.ts';
 
-/** A shadow as it is kept and sent: without the conditions, which agents do not read. */
+/** A shadow as it is kept. Agents get spec and status; the conditions concern neither them nor us. */
 export interface SlimShadow extends KubernetesObject {
   /** Of the Node that it belongs to. */
   readonly nodeUID?: string;
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;
+  readonly drain?: DrainStatus;
 }
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const { conditions: _, ...reported } = status ?? {};
+  const { conditions: _, drain, ...reported } = status ?? {};
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
+    ...(drain == null ? {} : { drain }),
   };
 }
 

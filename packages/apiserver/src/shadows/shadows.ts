@@ -7,7 +7,7 @@ import { crPath } from '@brupop/shared/kube-paths';
 import type { Logger } from '@brupop/shared/log';
 import type { StatusReport } from '@brupop/shared/operator-api';
 import type { Reflector } from '@brupop/shared/reflector';
-import type { AgentStatus, BottlerocketShadow } from '@brupop/shared/shadow';
+import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/shadow';
 
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
@@ -16,6 +16,8 @@ import { isOwnedBy, requireOwn, slimShadow } from './shadow-policy.ts';
 import type { SlimShadow } from './shadow-policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
+/** Of the drain, so that an agent's report leaves it as it is. */
+const DRAIN_MANAGER = 'brupop-apiserver-drain';
 const ENSURE_ATTEMPTS = 5;
 const WRITE_ATTEMPTS = 8;
 const WRITE_RETRY = { baseMs: 20, capMs: 500 };
@@ -29,6 +31,13 @@ export interface ShadowsOptions {
   readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+interface StatusWrite {
+  readonly node: string;
+  readonly uid: string;
+  readonly manager: string;
+  readonly status: object;
 }
 
 /** Reads and writes shadows in the Kubernetes API. */
@@ -75,18 +84,38 @@ export class Shadows {
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
     const { node } = identity;
+    const write = { node, uid: report.shadowUID, manager: FIELD_MANAGER, status: ownFields(report.status) };
+    return this.#write(write, signal, (shadow) => requireOwn(shadow, identity));
+  }
+
+  /**
+   * Writes how far a drain is. Throws as `writeStatus` does.
+   * @param of - `generation`: of the spec that the drain is for; a newer one makes it fail with `SpecChanged`
+   */
+  async writeDrain(
+    { node, uid, generation }: { readonly node: string; readonly uid: string; readonly generation?: number },
+    drain: DrainStatus,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const write = { node, uid, manager: DRAIN_MANAGER, status: { drain } };
+    await this.#write(write, signal, (shadow) => requireGeneration(shadow, generation));
+  }
+
+  async #write(write: StatusWrite, signal: AbortSignal, check: (shadow: SlimShadow) => void): Promise<SlimShadow> {
+    const { node, uid } = write;
     const { clock } = this.#options;
     const retry = backoff(WRITE_RETRY);
     let known = this.#options.cache.get(shadowName(node), this.#options.namespace);
+    if (known !== undefined && (known.metadata.uid !== uid || !passes(known, check))) known = undefined;
     for (let attempt = 1; ; attempt += 1) {
-      const shadow = known?.metadata.uid === report.shadowUID ? known : await this.read(node, signal);
+      const shadow = known ?? (await this.read(node, signal));
       const { metadata } = shadow;
       known = undefined;
-      requireOwn(shadow, identity);
-      if (metadata.uid !== report.shadowUID)
-        throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${report.shadowUID}`);
+      check(shadow);
+      if (metadata.uid !== uid)
+        throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${uid}`);
       try {
-        return slimShadow(await this.#applyStatus(node, metadata.resourceVersion, report.status, signal));
+        return slimShadow(await this.#applyStatus(write, metadata.resourceVersion, signal));
       } catch (error) {
         if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw statusFailure(node, error);
       }
@@ -98,10 +127,10 @@ export class Shadows {
    * The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). So a shadow from
    * the cache will do at first: when it is not the newest, the write conflicts.
    */
-  #applyStatus(node: string, resourceVersion: string, status: AgentStatus, signal: AbortSignal): Promise<unknown> {
+  #applyStatus({ node, status, manager }: StatusWrite, resourceVersion: string, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
-    const body = { apiVersion, kind: SHADOW_KIND, metadata, status: ownFields(status) };
-    const options = { fieldManager: FIELD_MANAGER, force: true, signal };
+    const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
+    const options = { fieldManager: manager, force: true, signal };
     return this.#options.client.apply(this.#path(node, 'status'), body, options);
   }
 
@@ -159,6 +188,21 @@ export class Shadows {
     const place = { version: SHADOW_VERSION, namespace: this.#options.namespace, name: shadowName(node) };
     return crPath(SHADOW_PLURAL, { ...place, ...(subresource === undefined ? {} : { subresource }) });
   }
+}
+
+function passes(shadow: SlimShadow, check: (shadow: SlimShadow) => void): boolean {
+  try {
+    check(shadow);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function requireGeneration({ metadata }: SlimShadow, generation: number | undefined): void {
+  if (generation === undefined || generation === metadata.generation) return;
+  const found = `generation ${metadata.generation ?? 0}`;
+  throw new Failure('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
 }
 
 /** An explicit null also clears a failure time that an older operator wrote, whose field we do not own. */

@@ -1,0 +1,46 @@
+import { parseTime } from '@brupop/shared/clock';
+import { isTerminating } from '@brupop/shared/drain/pods';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import { FORCE_LIMIT_MS } from '@brupop/shared/drain/settings';
+import type { DrainSettings } from '@brupop/shared/drain/settings';
+import type { DrainStatus } from '@brupop/shared/shadow';
+
+/** Evict: as budgets let it. Force: delete what is left. Over: nothing more is tried. */
+export type Stage = 'Evict' | 'Force' | 'Over';
+
+/** After the time limit of a drain that is forced, beyond the longest time that a pod gets to end; FORCE_LIMIT_MS in all. */
+const FORCE_MS = 10 * 60_000;
+/** A pod that is still there so long after it was to be gone stays: whatever holds it, its processes end with the reboot. */
+const ABANDON_MS = 60_000;
+
+type Limits = Pick<DrainSettings, 'timeoutMs' | 'onTimeout' | 'maxGracePeriodSeconds'>;
+
+/** How long a drain may take in all, milliseconds. */
+function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodSeconds }: Limits, pods: readonly DrainPod[]): number {
+  if (onTimeout === 'Abort') return timeoutMs;
+  const longest = pods.reduce((most, { graceSeconds }) => Math.max(most, graceSeconds), 0);
+  const graceMs = Math.min(longest, maxGracePeriodSeconds ?? Infinity) * 1000;
+  return timeoutMs + Math.min(FORCE_MS + graceMs, FORCE_LIMIT_MS);
+}
+
+/** How much of the whole limit is left, milliseconds; not below 0. */
+export function limitRemainingMs(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): number {
+  return Math.max(0, wholeLimitMs(settings, pods) - elapsedMs(drain, now));
+}
+
+/** What a drain that has begun may still do. */
+export function stageOf(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): Stage {
+  if (elapsedMs(drain, now) < settings.timeoutMs) return 'Evict';
+  return limitRemainingMs(drain, settings, pods, now) > 0 ? 'Force' : 'Over';
+}
+
+/** A start that lies ahead was written by a clock that differs. */
+function elapsedMs({ startTime, resumeTime = startTime }: DrainStatus, now: number): number {
+  return Math.max(0, now - (parseTime(resumeTime) ?? now));
+}
+
+/** True for a pod that does not go although it was told to long ago. */
+export function isAbandoned(pod: DrainPod, now: number): boolean {
+  const goneBy = parseTime(pod.metadata.deletionTimestamp);
+  return isTerminating(pod) && goneBy !== undefined && goneBy + ABANDON_MS < now;
+}

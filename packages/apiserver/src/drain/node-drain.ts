@@ -1,0 +1,153 @@
+import type { Clock } from '@brupop/shared/clock';
+import { parseTime } from '@brupop/shared/clock';
+import { daemonSetsInQuestion, podsToGo } from '@brupop/shared/drain/pods';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import { policyBlock } from '@brupop/shared/drain/preflight';
+import type { DrainSettings } from '@brupop/shared/drain/settings';
+import type { DrainFailure } from '@brupop/shared/operator-api';
+import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/shadow';
+
+import { VETOED, timedOut } from './drain-failures.ts';
+import { DrainPass } from './drain-pass.ts';
+import type { DrainView } from './drain-view.ts';
+import type { EvictionOutcome } from './eviction.ts';
+import { Handovers, NO_HANDOVERS } from './handovers.ts';
+import { isAbandoned, stageOf } from './limits.ts';
+import type { Stage } from './limits.ts';
+import type { PassOutcome } from './progress.ts';
+import type { Cordon } from '../nodes/node-policy.ts';
+
+/** What a pass does to the cluster. */
+export interface NodeDrainHands {
+  readonly cordon: () => Promise<Cordon>;
+  readonly end: (pod: DrainPod, force: boolean) => Promise<EvictionOutcome>;
+  /** True when the DaemonSet (`namespace/name`) exists. */
+  readonly daemonSetExists: (key: string) => Promise<boolean>;
+  readonly saveHandover: (handover: Handover | undefined) => Promise<void>;
+  /** Past every cache: the pods on the node, and whether it is cordoned. */
+  readonly lookAgain: () => Promise<{ readonly pods: readonly DrainPod[]; readonly cordoned: boolean }>;
+}
+
+export interface NodeDrainOptions {
+  readonly view: DrainView;
+  readonly hands: NodeDrainHands;
+  readonly settings: DrainSettings;
+  /** As it was before this pass. */
+  readonly drain: DrainStatus;
+  /** UID of the pod that asks. */
+  readonly caller: string;
+  /** False: the spec has changed, and nothing more is to be done for this one. */
+  readonly isCurrent: () => boolean;
+  readonly clock: Clock;
+  /** When the pass must be over, monotonic milliseconds. */
+  readonly deadline: number;
+  readonly signal: AbortSignal;
+}
+
+export interface NodeDrainOutcome extends PassOutcome {
+  readonly failure?: DrainFailure;
+  /** True when pods were deleted past their budgets. */
+  readonly forced: boolean;
+}
+
+/** One pass over one node, its view being there. */
+export class NodeDrain {
+  readonly #options: NodeDrainOptions;
+  readonly #daemonSets = new Map<string, boolean>();
+  #pass: DrainPass | undefined;
+
+  constructor(options: NodeDrainOptions) {
+    this.#options = options;
+  }
+
+  /** Something has changed in the view. */
+  wake(): void {
+    this.#pass?.wake();
+  }
+
+  /** Throws KubeError, Failure, and the reason of the signal. */
+  async run(): Promise<NodeDrainOutcome> {
+    const { view, settings, drain, clock, hands } = this.#options;
+    await this.#lookUpDaemonSets(view.pods());
+    const stage = stageOf(drain, settings, this.#toGo(view.pods()), clock.now());
+    const force = stage !== 'Evict' && settings.onTimeout === 'Force';
+    const pods = this.#waitedFor(view.pods(), force);
+    const held = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
+    const waits = { evicted: 0, remaining: pods.length, handover: drain.handover, result: undefined, forced: false };
+    if (stage === 'Over' && pods.length > 0)
+      return { ...waits, ...ended('TimedOut', timedOut(settings)), blockedBy: drain.blockedBy ?? [] };
+    // Nobody is evicted, and the node is not cordoned, for a drain that cannot succeed.
+    if (held.length > 0) return { ...waits, blockedBy: held };
+    if ((await hands.cordon()) === 'Vetoed') return { ...waits, ...ended('Vetoed', VETOED), blockedBy: [] };
+    return this.#empty(stage, force);
+  }
+
+  async #empty(stage: Stage, force: boolean): Promise<NodeDrainOutcome> {
+    const { view, hands, settings, drain, clock, deadline, signal, isCurrent } = this.#options;
+    const save = hands.saveHandover;
+    const isCordoned = cordonWatch(view);
+    const keeper = new Handovers({ view, settings, clock, known: drain.handover, save, signal });
+    this.#pass = new DrainPass({
+      pods: () => this.#waitedFor(view.pods(), force),
+      evict: (pod) => hands.end(pod, force),
+      handovers: stage === 'Evict' ? keeper : NO_HANDOVERS,
+      mayGoOn: () => isCurrent() && isCordoned(),
+      clock,
+      deadline,
+    });
+    const result = await this.#pass.run(signal);
+    const handover = stage === 'Evict' ? keeper.current : undefined;
+    const outcome = { ...result, handover, result: undefined, forced: force && result.evicted > 0 };
+    if (result.remaining > 0 || handover !== undefined) return outcome;
+    return { ...outcome, ...(await this.#confirm(force)) };
+  }
+
+  /** Asks once more, past every cache, before the host is rebooted. */
+  async #confirm(force: boolean): Promise<Pick<NodeDrainOutcome, 'remaining' | 'result'>> {
+    const { pods, cordoned } = await this.#options.hands.lookAgain();
+    await this.#lookUpDaemonSets(pods);
+    const remaining = this.#waitedFor(pods, force).length;
+    const done = remaining === 0 && cordoned;
+    return { remaining, result: done ? endOf(force) : undefined };
+  }
+
+  #toGo(pods: readonly DrainPod[]): readonly DrainPod[] {
+    const orphaned = new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
+    const { caller, drain } = this.#options;
+    const since = parseTime(drain.startTime);
+    return podsToGo(pods, { orphaned, caller, ...(since !== undefined && { since }) });
+  }
+
+  #waitedFor(pods: readonly DrainPod[], force: boolean): readonly DrainPod[] {
+    const now = this.#options.clock.now();
+    return this.#toGo(pods).filter((pod) => !(force && isAbandoned(pod, now)));
+  }
+
+  /** Any answer but "yes" or "no" ends the pass. */
+  async #lookUpDaemonSets(pods: readonly DrainPod[]): Promise<void> {
+    for (const key of daemonSetsInQuestion(pods)) {
+      if (!this.#daemonSets.has(key)) this.#daemonSets.set(key, await this.#options.hands.daemonSetExists(key));
+    }
+  }
+}
+
+function ended<R extends DrainResultName>(
+  result: R,
+  failure: DrainFailure,
+): { readonly result: R; readonly failure: DrainFailure; readonly handover: undefined } {
+  return { result, failure, handover: undefined };
+}
+
+function endOf(force: boolean): 'Forced' | 'Drained' {
+  return force ? 'Forced' : 'Drained';
+}
+
+/** True until the cordon, once it was seen, is gone: the watch shows it a moment after it was set. */
+function cordonWatch(view: DrainView): () => boolean {
+  let seen = false;
+  return () => {
+    const cordoned = view.node()?.unschedulable === true;
+    seen ||= cordoned;
+    return !seen || cordoned;
+  };
+}

@@ -1,0 +1,39 @@
+import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import { CONFIG_NAME } from '@brupop/shared/constants';
+import { readDrainSettings } from '@brupop/shared/drain/settings';
+import type { DrainSettings } from '@brupop/shared/drain/settings';
+import type { Logger } from '@brupop/shared/log';
+import type { Reflector } from '@brupop/shared/reflector';
+
+import { Failure } from './failure.ts';
+
+/** The settings of the BrupopConfig as the watch knows it. */
+export class Settings {
+  readonly #configs: Pick<Reflector<BrupopConfig>, 'get'>;
+  readonly #log: Logger;
+  #good: DrainSettings | undefined;
+  #complained: string | undefined;
+
+  constructor(configs: Pick<Reflector<BrupopConfig>, 'get'>, log: Logger) {
+    this.#configs = configs;
+    this.#log = log;
+  }
+
+  /**
+   * What holds now. A configuration that cannot be followed leaves the last good one in force for the nodes under way (the controller begins
+   * nothing new). Throws Failure `Unavailable` when this replica has seen none that was good.
+   */
+  current(): DrainSettings {
+    const { settings, problem } = readDrainSettings(this.#configs.get(CONFIG_NAME)?.spec);
+    this.#complain(problem);
+    if (problem === undefined) this.#good = settings;
+    if (this.#good !== undefined) return this.#good;
+    throw new Failure('Unavailable', `BrupopConfig "${CONFIG_NAME}" cannot be followed: ${problem ?? ''}`);
+  }
+
+  #complain(problem: string | undefined): void {
+    if (problem !== undefined && problem !== this.#complained)
+      this.#log.error('the BrupopConfig cannot be followed', { problem });
+    this.#complained = problem;
+  }
+}
