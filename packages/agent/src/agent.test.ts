@@ -120,13 +120,22 @@ it('repeats drain passes until the node is empty, and activates only then', asyn
   expect(w.host.rebootAsked).toBe(true);
 });
 
-it('gives a drain up at its time limit, names what blocks it, and gives the Node back', async () => {
+it.each([
+  [
+    'passes say that it has failed',
+    10,
+    { failure: { code: 'DrainTimedOut', message: 'pods were there after 30 min' } },
+  ],
+  ['passes go on past the limit that they have told', 5000, { limitRemainingMs: 3 * MINUTE }],
+] as const)('gives a drain up when %s, names what blocks it, and gives the Node back', async (_when, length, more) => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
   const blocked = { pod: 'a/b', reason: 'DisruptionBudget', message: 'needs 1' } as const;
-  w.api.drains = Array.from({ length: 5000 }, () => ({ done: false, evicted: 0, remaining: 1, blockedBy: [blocked] }));
-  await w.spec(REBOOT, 35 * MINUTE);
+  const held = { done: false, evicted: 0, remaining: 1, blockedBy: [blocked] };
+  const told = Array.from({ length }, (_, pass) => ('failure' in more || pass === 0 ? { ...held, ...more } : held));
+  w.api.drains = told;
+  await w.spec(REBOOT, 10 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ operation: 'Drain', errorCode: 'DrainTimedOut' });
   expect(w.status?.lastOperation?.message).toContain('a/b');
   expect(w.api.calls.at(-1)).toBe('restore');

@@ -115,7 +115,7 @@ export class Agent {
       const result = await act(action, seen, this.#options, signal);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#complaint = '';
-      this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() });
+      this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof TooLate) {

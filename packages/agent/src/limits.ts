@@ -41,6 +41,10 @@ export const LIMITS = {
   clockAhead: 5 * MINUTE,
   /** A drain that our apiserver has refused for so long says so in the shadow. */
   troubleTold: 10 * SECOND,
+  /** After so long it has failed: only passes that are run know how much time the configuration gives it. */
+  drainTrouble: 30 * MINUTE,
+  /** A drain that goes on for so long after its limit, as the apiserver told it, has failed. */
+  drainOverLimit: 2 * MINUTE,
   /** An update status that is unusable for so long is no passing trouble. */
   broken: 30 * SECOND,
   /** A host that nothing is expected of is looked at so often. */
@@ -57,10 +61,13 @@ export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   deactivate: MINUTE,
 };
 
-/** How long each step may take in milliseconds, counted from `lastOperation.startTime`, and how it fails then. */
+/**
+ * How long each step may take in milliseconds, counted from `lastOperation.startTime`, and how it fails then. A drain ends earlier, by the
+ * configuration's limit of at most a day, and 70 min more where it is forced; before it load balancers get up to an hour.
+ */
 export const STEP_LIMITS: Readonly<Record<Operation, { readonly ms: number; readonly code: ErrorCode }>> = {
   Stage: { ms: 45 * MINUTE, code: 'StepTimedOut' },
-  Drain: { ms: 30 * MINUTE, code: 'DrainTimedOut' },
+  Drain: { ms: 28 * 60 * MINUTE, code: 'DrainTimedOut' },
   Activate: { ms: 10 * MINUTE, code: 'StepTimedOut' },
   Reboot: { ms: 15 * MINUTE, code: 'RebootTimedOut' },
   Restore: { ms: 15 * MINUTE, code: 'StepTimedOut' },

@@ -31,6 +31,8 @@ export interface Attempt {
   /** When a drain pass last found the node empty. */
   readonly drainedAt?: number;
   readonly drain?: DrainResult;
+  /** When the drain must be over, as the latest pass said. */
+  readonly drainEndsAt?: number;
   readonly drainNotBefore: number;
   /** How often each error was met, and the one that stands. */
   readonly counts: Readonly<Partial<Record<ErrorCode, number>>>;
@@ -155,8 +157,11 @@ export class Memory implements MemoryView {
     if (host.kind === 'silent') this.host.fail(nowMs);
   }
 
-  /** Takes note of an action that worked. */
-  succeeded(action: Action, result: unknown, seen: Observation): void {
+  /**
+   * Takes note of an action that worked.
+   * @param beganMs - when it was decided
+   */
+  succeeded(action: Action, result: unknown, seen: Observation, beganMs = seen.nowMs): void {
     switch (action.do) {
       case 'command':
         this.host.succeed();
@@ -169,10 +174,10 @@ export class Memory implements MemoryView {
         return;
       case 'report':
         this.#rebootWritten(action.status.lastOperation, seen.shadow?.status?.lastOperation);
-        this.#callSucceeded(action, result, seen.nowMs);
+        this.#callSucceeded(action, result, seen.nowMs, beganMs);
         return;
       default:
-        this.#callSucceeded(action, result, seen.nowMs);
+        this.#callSucceeded(action, result, seen.nowMs, beganMs);
     }
   }
 
@@ -201,7 +206,7 @@ export class Memory implements MemoryView {
     this.checkDueMs = this.#nextCheck(nowMs);
   }
 
-  #callSucceeded(action: Action, result: unknown, nowMs: number): void {
+  #callSucceeded(action: Action, result: unknown, nowMs: number, beganMs: number): void {
     for (const retry of [this.api, this.#otherReplica, this.#specs]) retry.succeed();
     this.refused = undefined;
     if (action.do === 'restore') this.attempt = { ...this.attempt, restored: true };
@@ -209,16 +214,19 @@ export class Memory implements MemoryView {
       const { remainingMs } = result as ExclusionResult;
       this.attempt = { ...this.attempt, restored: false, trouble: undefined, excludedUntil: nowMs + remainingMs };
     }
-    if (action.do === 'drain') this.#drained(result as DrainResult, nowMs);
+    if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, beganMs);
   }
 
-  #drained(drain: DrainResult, nowMs: number): void {
+  #drained(drain: DrainResult, nowMs: number, beganMs: number): void {
     this.sameNodeRefusals = 0;
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
-    const drainNotBefore = drain.done ? 0 : this.#drains.fail(nowMs);
-    this.attempt = { ...this.attempt, restored: false, trouble: undefined, drain, drainNotBefore, ...done };
+    // A pass that has waited long itself is followed by the next one at once.
+    const drainNotBefore = drain.done ? 0 : this.#drains.fail(beganMs);
+    const { limitRemainingMs: leftMs } = drain;
+    const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + leftMs };
+    this.attempt = { ...this.attempt, restored: false, trouble: undefined, drain, drainNotBefore, ...done, ...limit };
   }
 
   #callFailed(action: Action, error: ApiError, { nowMs, shadow }: Observation): void {

@@ -45,9 +45,6 @@ const held = {
     { pod: 'shop/web-1', reason: 'DisruptionBudget', message: 'the budget web needs 3 healthy pods and has 3' },
   ],
 } as const;
-const heldMessage =
-  '1 pod is still on the node; held up by shop/web-1 (DisruptionBudget: the budget web needs 3 healthy pods and has 3)';
-
 const cases: Cases = {
   'reboot: the drain is written down before anything is disturbed': [
     { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
@@ -58,25 +55,53 @@ const cases: Cases = {
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + 1 } },
     'wait',
   ],
+  'reboot: a long wait for them is said': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + MINUTE } },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: and said once': [
+    { ...reboot, last: { ...step('Drain'), message: 'said' }, attempt: { excludedUntil: NOW + MINUTE } },
+    'wait',
+  ],
   'reboot: then the node is drained': [{ ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW } }, 'drain'],
   'reboot: passes are paced': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
     'wait',
   ],
-  'reboot: what a drain waits for is said': [
+  'reboot: what a drain waits for is in the status of the drain': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
-    'report StagedAndPerformedUpdate, Drain Processing',
-  ],
-  'reboot: and said once': [
-    {
-      ...reboot,
-      last: { ...step('Drain'), message: heldMessage },
-      attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 },
-    },
     'wait',
   ],
-  'reboot: a drain has a time limit': [
-    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }) },
+  'reboot: a drain that the apiserver has given up has failed': [
+    {
+      ...reboot,
+      last: step('Drain'),
+      attempt: { excludedUntil: NOW, drain: { ...held, failure: { code: 'DrainVetoed', message: 'no' } } },
+    },
+    'report ErrorReset, Drain Failed DrainVetoed',
+  ],
+  'reboot: a drain may take as long as the apiserver says': [
+    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drainEndsAt: NOW + 1 } },
+    'drain',
+  ],
+  'reboot: passes of an apiserver that tells no limit go on for half an hour': [
+    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drain: held } },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: and no longer': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainEndsAt: NOW - 2 * MINUTE - 1 } },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: a drain without a pass has a time limit': [
+    {
+      ...reboot,
+      last: step('Drain'),
+      attempt: { excludedUntil: NOW, trouble: { message: '403', sinceMs: NOW - 31 * MINUTE } },
+    },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: a drain ends after a day at the latest, load balancers included': [
+    { ...reboot, last: step('Drain', { agoMs: 29 * 60 * MINUTE }) },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
   'reboot: the activation is written down before it is done': [

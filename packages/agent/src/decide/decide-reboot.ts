@@ -8,7 +8,6 @@ import { cleanUp } from './decide-stage.ts';
 import { TROUBLE, describeDrain, describeTrouble } from './drain-progress.ts';
 import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host-status.ts';
 import { LIMITS, STEP_LIMITS } from '../limits.ts';
-import type { Attempt } from '../memory.ts';
 import { obstacle } from './obstacles.ts';
 
 /** So many replicas in a row that run on the node itself may be all that there are. */
@@ -24,7 +23,7 @@ export function reboot(c: Context, version: string): Action {
     (step === undefined ? undefined : obstacle(c, step)) ??
     withoutImage(c, version, step) ??
     beginDrain(c, version, step) ??
-    emptyNode(c, step) ??
+    emptyNode(c, version, step) ??
     activateAndReboot(c, version, step)
   );
 }
@@ -71,32 +70,41 @@ function beginDrain(c: Context, version: string, step: LastOperation | undefined
     : undefined;
 }
 
-function emptyNode(c: Context, step: LastOperation | undefined): Action | undefined {
+function emptyNode(c: Context, version: string, step: LastOperation | undefined): Action | undefined {
   const { seen, memory } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = memory.attempt;
-  const explanation = step && explainDrain(c, step);
-  if (explanation !== undefined) return explanation;
+  const first = givenUp(c, version) ?? (step && explainTrouble(c, step));
+  if (first !== undefined) return first;
   if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers take the node out first' };
-  if (excludedUntil > seen.nowMs) return wait(seen, 'load balancers are taking the node out', excludedUntil);
+  if (excludedUntil > seen.nowMs) return waitForLoadBalancers(c, step, excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
   const makeRoom = memory.sameNodeRefusals >= TRIES_BEFORE_ROOM;
   return { do: 'drain', makeRoom, reason: 'nothing that a drain removes may run on the node' };
 }
 
-/** Whoever looks at the shadow is to see what the drain waits for. */
-function explainDrain(c: Context, step: LastOperation): Action | undefined {
-  const { drain, trouble } = c.memory.attempt;
-  if (step.operation !== 'Drain') return undefined;
-  if (trouble !== undefined) return explainTrouble(c, step, trouble);
-  if (drain === undefined || drain.done) return undefined;
-  const message = describeDrain(drain);
-  if (step.message === message) return undefined;
-  return report(c, { lastOperation: { ...step, message } }, 'what the drain waits for');
+/** Who waits long says so, once. */
+function waitForLoadBalancers(c: Context, step: LastOperation | undefined, untilMs: number): Action {
+  const { seen } = c;
+  const said = wait(seen, 'load balancers are taking the node out', untilMs);
+  const longMs = untilMs - seen.nowMs;
+  if (step?.operation !== 'Drain' || step.message !== undefined || longMs < LIMITS.troubleTold) return said;
+  const message = `load balancers get until ${rfc3339(seen.wallMs + longMs)} to take the node out`;
+  return report(c, { lastOperation: { ...step, message } }, said.reason);
 }
 
-/** Said when it lasts, and once: the next error may have other words. */
-function explainTrouble(c: Context, step: LastOperation, trouble: NonNullable<Attempt['trouble']>): Action | undefined {
+/** The apiserver, which knows the configuration, has ended the drain. */
+function givenUp(c: Context, version: string): Action | undefined {
+  const { drain } = c.memory.attempt;
+  if (drain?.failure === undefined) return undefined;
+  const { code, message } = drain.failure;
+  return failStep(c, version, code, `${message}; ${describeDrain(drain)}`);
+}
+
+/** What a drain waits for is in the shadow's `status.drain`; why there is none is said here, when it lasts, and once: the next error may have other words. */
+function explainTrouble(c: Context, step: LastOperation): Action | undefined {
+  const { trouble } = c.memory.attempt;
+  if (step.operation !== 'Drain' || trouble === undefined) return undefined;
   const lasts = c.seen.nowMs - trouble.sinceMs >= LIMITS.troubleTold;
   if (!lasts || step.message?.startsWith(TROUBLE) === true) return undefined;
   return report(c, { lastOperation: { ...step, message: describeTrouble(trouble) } }, 'why the node is not drained');

@@ -77,7 +77,7 @@ const cases: Cases = {
     'restore',
   ],
   'time limits hold although the host does not answer': [
-    { ...rebootSpec, host: refused, last: step('Drain', { agoMs: 31 * MINUTE }) },
+    { ...rebootSpec, host: refused, last: step('Drain', { agoMs: 29 * 60 * MINUTE }) },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
   'also when the clock was set back': [

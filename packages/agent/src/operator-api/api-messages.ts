@@ -1,5 +1,6 @@
-import { API_ERROR_CODES } from '@brupop/shared/operator-api';
-import type { DrainBlock, DrainResult, ExclusionResult, StreamMessage } from '@brupop/shared/operator-api';
+import { API_ERROR_CODES, DRAIN_FAILURES } from '@brupop/shared/operator-api';
+import type { DrainBlock } from '@brupop/shared/drain/blocks';
+import type { DrainFailure, DrainResult, ExclusionResult, StreamMessage } from '@brupop/shared/operator-api';
 
 import type { ApiTrouble } from './api-error.ts';
 import { ApiError } from './api-error.ts';
@@ -40,15 +41,26 @@ export function readExclusion(value: unknown): ExclusionResult {
 
 /** Reads the answer of drain. Throws ApiError `Unintelligible`: what is not clearly done is not done. */
 export function readDrain(value: unknown): DrainResult {
-  const { done, evicted, remaining, blockedBy } = fields(value, 'answer');
+  const { done, evicted, remaining, blockedBy, failure, limitRemainingMs } = fields(value, 'answer');
   const result: DrainResult = {
     done: flag(done, 'done'),
     evicted: count(evicted, 'evicted'),
     remaining: count(remaining, 'remaining'),
     blockedBy: readBlocks(blockedBy),
+    ...(failure === undefined ? {} : { failure: readFailure(failure) }),
+    ...(limitRemainingMs === undefined ? {} : { limitRemainingMs: count(limitRemainingMs, 'limitRemainingMs') }),
   };
   if (result.done && result.remaining > 0) throw unintelligible('remaining', '0 of a drain that is done', remaining);
+  if (result.done && result.failure !== undefined)
+    throw unintelligible('failure', 'none of a drain that is done', failure);
   return result;
+}
+
+/** A code of another release is a failure all the same. */
+function readFailure(value: unknown): DrainFailure {
+  const { code, message } = fields(value, 'failure');
+  const known = DRAIN_FAILURES.find((one) => one === code) ?? 'DrainTimedOut';
+  return { code: known, message: shorten(typeof message === 'string' ? message : '', 500) };
 }
 
 function readBlocks(value: unknown): DrainBlock[] {
