@@ -3,15 +3,17 @@ import fc from 'fast-check';
 import type { BrupopConfig } from '@brupop/shared/brupop-config';
 import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/constants';
 import { SHADOW_STATES } from '@brupop/shared/shadow';
-import { carriesOurs, isManaged, readNode } from './cluster/node-view.ts';
+import { eventOf } from '@brupop/shared/events';
+import { carriesOurs } from '@brupop/shared/node-marks';
+import { isManaged, readNode } from './cluster/node-view.ts';
 import { isReadable, readShadow } from './cluster/shadow-view.ts';
 import type { Member, Snapshot } from './cluster/snapshot.ts';
 import { nodesAtOnce, readFleetSettings } from './decide/fleet-settings.ts';
 import type { Plan } from './decide/plan.ts';
 import { plan } from './decide/plan.ts';
-import { NOW } from './test-objects.ts';
+import { NOW, podsOf } from './test-objects.ts';
 import { statusOf } from './write/config-status.ts';
-import { eventOf } from './write/events.ts';
+import { occurrenceAt } from './write/events.ts';
 import { conditionOf } from './write/publish.ts';
 import { occurrenceOf, patchOf } from './write/write-specs.ts';
 
@@ -131,7 +133,9 @@ function memberOf(one: Pair, index: number): Member[] {
 function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 };
   const given = wanted === undefined ? undefined : ({ metadata, spec: wanted } as BrupopConfig);
-  return { members: pairs.flatMap(memberOf), config: given, silences: [], ownNode: 'node-0', monitoringMs: 0 };
+  const members = pairs.flatMap(memberOf);
+  const pods = new Map(members.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])));
+  return { members, config: given, pods, budgets: [], silences: [], ownNode: 'node-0', monitoringMs: 0 };
 }
 
 /** All that a plan makes the controller send, as it is sent. */
@@ -139,11 +143,13 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
   const events = made.specs.flatMap((write) => occurrenceOf(write) ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
-    ...events.map((one) => eventOf(one, 'pod', '2027-01-15T08:00:00Z')),
+    ...events.map((one) => eventOf(occurrenceAt(one), BY, '2027-01-15T08:00:00Z')),
     ...made.verdicts.map((news) => conditionOf(news, NOW)),
     ...(snapshot.config === undefined ? [] : [statusOf(snapshot.config, made, undefined, NOW)]),
   ];
 }
+
+const BY = { component: 'brupop-controller', instance: 'pod' };
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 

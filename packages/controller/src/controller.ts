@@ -4,14 +4,16 @@ import type { Logger } from '@brupop/shared/log';
 import { Loop } from '@brupop/shared/loop';
 import type { Cluster } from './cluster/cluster.ts';
 import { ConfigStatus } from './write/config-status.ts';
-import { Events } from './write/events.ts';
-import type { Metrics } from './metrics.ts';
+import { CONTROLLER } from '@brupop/shared/constants';
+import { Events } from '@brupop/shared/events';
+import type { Metrics, WriteResult } from './metrics.ts';
 import type { Plan } from './decide/plan.ts';
 import { plan } from './decide/plan.ts';
 import { Publisher } from './write/publish.ts';
 import { Restorer } from './write/restore.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { stalled } from './liveness.ts';
+import { TaintWriter } from './write/taints.ts';
 import { SpecWriter, specKey } from './write/write-specs.ts';
 import { Writes } from './write/writes.ts';
 
@@ -38,20 +40,25 @@ export class Controller {
   readonly #restorer: Restorer;
   readonly #publisher: Publisher;
   readonly #configStatus: ConfigStatus;
+  readonly #taints: TaintWriter;
   #loop: Loop | undefined;
   #stale = '';
+  /** Some node waits for a disruption budget, or something like it. */
+  #drainBlocked = false;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
     const { cluster, podName } = options;
     const writes = new Writes(options);
-    const events = new Events({ ...options, instance: podName });
+    const count = (result: WriteResult): void => options.metrics.wrote('event', result);
+    const events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
     const common = { ...options, writes, events, assumptions: cluster.assumptions };
     this.#writes = writes;
     this.#specs = new SpecWriter(common);
     this.#restorer = new Restorer(common);
     this.#publisher = new Publisher(common);
     this.#configStatus = new ConfigStatus(common);
+    this.#taints = new TaintWriter(common);
   }
 
   /** Why this process is to be started anew, or undefined. */
@@ -68,7 +75,10 @@ export class Controller {
     const step = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
     const loop = new Loop({ clock, log, step, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
     this.#loop = loop;
-    const unsubscribe = cluster.onChange(() => loop.wake());
+    const unsubscribe = cluster.onChange(
+      () => loop.wake(),
+      () => this.#drainBlocked,
+    );
     metrics.leads(true);
     try {
       await loop.run(signal);
@@ -85,11 +95,14 @@ export class Controller {
     const next = this.#plan(snapshot);
     const unwritten = await this.#specs.write(next.specs, signal);
     await this.#restorer.run(next.cleanUps, signal);
+    await this.#options.cluster.lookups.look(next.lookUps, signal);
+    const moreTaints = await this.#taints.write(next.taints, signal);
     const holding = next.verdicts.filter(({ shadow }) => !unwritten.has(shadow.metadata.uid));
     const more = await this.#publisher.publish(holding, signal);
     const configIn = await this.#configStatus.publish(snapshot.config, next, signal);
     const planIn = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - this.#options.clock.now());
-    return soonest([more ? 0 : undefined, configIn, planIn, this.#writes.nextTryMs()]);
+    const lookedUp = next.lookUps.length > 0;
+    return soonest([more || moreTaints || lookedUp ? 0 : undefined, configIn, planIn, this.#writes.nextTryMs()]);
   }
 
   #plan(snapshot: Snapshot): Plan {
@@ -97,6 +110,7 @@ export class Controller {
     const startedAt = clock.monotonic();
     const next = plan(snapshot, clock.now());
     metrics.planned(snapshot, next, (clock.monotonic() - startedAt) / 1000);
+    this.#drainBlocked = next.verdicts.some(({ verdict }) => verdict.reason === 'DrainBlocked');
     this.#noteStale(next.stale.join(', '));
     return next;
   }

@@ -49,6 +49,8 @@ const config = fc.constantFrom<unknown>(
   { concurrency: { maxUpdating: '60%' } },
   { concurrency: { maxUpdating: 'all' } },
   { paused: true },
+  { paused: true, pauseMode: 'Interrupt' },
+  { drain: { timeoutSeconds: 60, taintWaitingNodes: true } },
   { paused: 'no' },
 );
 const agent = fc.record({
@@ -123,7 +125,7 @@ class Fleet {
     const members = this.#cached.members.map((member) =>
       member.shadow === undefined ? member : { ...member, shadow: this.#assumptions.view(member.shadow, this.now) },
     );
-    const snapshot = aSnapshot(members, this.#cached.config);
+    const snapshot = aSnapshot(members, this.#cached.config, this.now);
     const made = plan(snapshot, this.now);
     let starts = 0;
     for (const { shadow, spec, outcome } of made.specs) {

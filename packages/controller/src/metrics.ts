@@ -4,7 +4,14 @@ import { isManaged } from './cluster/node-view.ts';
 import type { Plan } from './decide/plan.ts';
 import type { Member, Silence, Snapshot } from './cluster/snapshot.ts';
 
-export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'shadow_delete' | 'event';
+export type WriteKind =
+  | 'spec'
+  | 'condition'
+  | 'config_status'
+  | 'node_restore'
+  | 'node_taint'
+  | 'shadow_delete'
+  | 'event';
 export type WriteResult = 'ok' | 'conflict' | 'error' | 'dropped';
 
 /** The controller's metrics. Those of the fleet are empty on a replica that does not lead. */

@@ -1,10 +1,13 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
 import { rfc3339 } from '@brupop/shared/clock';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/constants';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
 import type { NodeView } from './cluster/node-view.ts';
 import type { ShadowView } from './cluster/shadow-view.ts';
-import type { Member, Snapshot } from './cluster/snapshot.ts';
+import type { Member, PodsOfNode, Snapshot } from './cluster/snapshot.ts';
+import type { Drainable } from './decide/drainable.ts';
+import type { Rules } from './decide/rules.ts';
 
 export const NOW = 1_800_000_000_000;
 export const MINUTE = 60_000;
@@ -25,6 +28,7 @@ export interface NodeParts {
   readonly labels?: Readonly<Record<string, string>>;
   readonly deletionTimestamp?: string;
   readonly unschedulable?: boolean;
+  readonly hasWaitingTaint?: boolean;
   readonly ready?: boolean;
   readonly readySince?: string;
   readonly bootID?: string;
@@ -39,6 +43,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     unschedulable,
+    hasWaitingTaint: parts.hasWaitingTaint ?? false,
     ready,
     readySince,
     bootID,
@@ -120,8 +125,22 @@ export function aMember(name: string, node: NodeParts = {}, shadow: ShadowParts 
   return { name, node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }), missingSince: NOW };
 }
 
-export function aSnapshot(members: readonly Member[], spec?: unknown): Snapshot {
+/** What was just seen on a node: by default nothing, so that it can be drained. */
+export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[] = [], seenAt = NOW): PodsOfNode {
+  return { nodeUID: uid, pods, seenAt, problem: undefined, retryAt: 0 };
+}
+
+/** Nothing speaks against a drain. */
+export const DRAINABLE: Drainable = { blocks: [], fresh: true, recheckAt: NOW, problem: undefined };
+/** Of an update without special wishes. */
+export const RULES: Rules = { monitoringMs: 0, drainMs: 30 * MINUTE, interrupt: false };
+
+/** `now`: when the pods were seen. */
+export function aSnapshot(members: readonly Member[], spec?: unknown, now = NOW): Snapshot {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
   const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
-  return { members, config, silences: [], ownNode: 'own', monitoringMs: 0 };
+  const pods = new Map(
+    members.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
+  );
+  return { members, config, pods, budgets: [], silences: [], ownNode: 'own', monitoringMs: 0 };
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import { readBrupopConfig } from '@brupop/shared/brupop-config';
 import type { Clock } from '@brupop/shared/clock';
 import {
   CONFIG_NAME,
@@ -9,15 +10,18 @@ import {
   SHADOW_VERSION,
   shadowName,
 } from '@brupop/shared/constants';
+import { slimBudget } from '@brupop/shared/drain/budgets';
+import type { Budget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube';
-import { corePath, crPath } from '@brupop/shared/kube-paths';
+import { corePath, crPath, groupPath } from '@brupop/shared/kube-paths';
 import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { Logger } from '@brupop/shared/log';
 import type { ReflectorEvent } from '@brupop/shared/reflector';
 import { Reflector } from '@brupop/shared/reflector';
 import { Assumptions } from '../write/assumptions.ts';
 import type { NodeView } from './node-view.ts';
-import { carriesOurs, isManaged, readNode } from './node-view.ts';
+import { bearsOurs, isManaged, readNode } from './node-view.ts';
+import { PodLookups } from './pod-lookups.ts';
 import type { ShadowView } from './shadow-view.ts';
 import { isReadable, readShadow } from './shadow-view.ts';
 import type { Member, Silence, Snapshot } from './snapshot.ts';
@@ -36,6 +40,7 @@ interface Page {
   readonly items: readonly unknown[];
 }
 
+const BUDGETS = 'poddisruptionbudgets';
 const PAGE_SIZE = '500';
 const LIST_LIMIT_MS = 60_000;
 const SHADOW_PREFIX = shadowName('');
@@ -43,10 +48,12 @@ const SHADOW_PREFIX = shadowName('');
 /** The watch caches, and the snapshot made from them. */
 export class Cluster {
   readonly assumptions = new Assumptions();
+  readonly lookups: PodLookups;
   readonly #options: ClusterOptions;
   readonly #nodes: Reflector<NodeView>;
   readonly #shadows: Reflector<ShadowView>;
   readonly #configs: Reflector<BrupopConfig>;
+  readonly #budgets: Reflector<Budget>;
   /** By node name: when the Node or the shadow of a pair went, the other one staying. */
   readonly #missingSince = new Map<string, number>();
   readonly #startedAt: number;
@@ -60,20 +67,27 @@ export class Cluster {
     this.#shadows = new Reflector({ ...common, name: SHADOW_PLURAL, path: this.#shadowsPath, slim: readShadow });
     const configs = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
     this.#configs = new Reflector({ ...common, name: CONFIG_PLURAL, path: configs, slim: readBrupopConfig });
+    const budgets = groupPath('policy/v1', BUDGETS);
+    this.#budgets = new Reflector({ ...common, name: BUDGETS, path: budgets, slim: slimBudget });
+    this.lookups = new PodLookups(common);
     this.#nodes.subscribe((event) => this.#notePair(event, event.object.metadata.name));
     this.#shadows.subscribe((event) => this.#notePair(event, nodeOf(event.object)));
     this.#shadows.subscribe(({ type, object }) => {
       if (type === 'Deleted') this.assumptions.drop(object.metadata.uid);
+      if (object.spec.state === 'RebootedIntoUpdate') this.lookups.forget(nodeOf(object));
+    });
+    this.#nodes.subscribe(({ type, object }) => {
+      if (type === 'Deleted') this.lookups.forget(object.metadata.name);
     });
   }
 
   /** Keeps the caches until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#nodes.run(signal), this.#shadows.run(signal), this.#configs.run(signal)]);
+    await Promise.all(this.#reflectors.map((reflector) => reflector.run(signal)));
   }
 
   get synced(): boolean {
-    return this.#nodes.synced && this.#shadows.synced && this.#configs.synced;
+    return this.#reflectors.every((reflector) => reflector.synced);
   }
 
   /** How long the API server has not been heard, by resource. */
@@ -82,20 +96,20 @@ export class Cluster {
       { resource: 'nodes', ms: this.#nodes.silentForMs() },
       { resource: SHADOW_PLURAL, ms: this.#shadows.silentForMs() },
       { resource: CONFIG_PLURAL, ms: this.#configs.silentForMs() },
+      { resource: BUDGETS, ms: this.#budgets.silentForMs() },
     ];
   }
 
   /** Resolves when all caches are filled; rejects with the signal's reason. */
   async waitSynced(signal: AbortSignal): Promise<void> {
-    await Promise.all([
-      this.#nodes.waitSynced(signal),
-      this.#shadows.waitSynced(signal),
-      this.#configs.waitSynced(signal),
-    ]);
+    await Promise.all(this.#reflectors.map((reflector) => reflector.waitSynced(signal)));
   }
 
-  /** Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this controller writes into a status. The returned function ends that. */
-  onChange(listener: () => void): () => void {
+  /**
+   * Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this controller writes into a status, and for
+   * changes of disruption budgets only while `budgetsMatter`. The returned function ends that.
+   */
+  onChange(listener: () => void, budgetsMatter: () => boolean): () => void {
     const ends = [
       this.#nodes.subscribe((event) => {
         if (differs(event) && this.#concernsUs(event)) listener();
@@ -105,6 +119,9 @@ export class Cluster {
       }),
       this.#configs.subscribe(({ type, object, old }) => {
         if (type !== 'Modified' || object.metadata.generation !== old?.metadata.generation) listener();
+      }),
+      this.#budgets.subscribe((event) => {
+        if (budgetsMatter() && differs(event)) listener();
       }),
     ];
     return () => {
@@ -135,7 +152,13 @@ export class Cluster {
     const { nodeName, monitoringMs } = this.#options;
     const config = this.#configs.get(CONFIG_NAME);
     const members = this.#members().map((member) => withRefusal(member, refusalOf));
-    return { members, config, silences: this.silences(), ownNode: nodeName, monitoringMs };
+    const { known: pods } = this.lookups;
+    const budgets = this.#budgets.list();
+    return { members, config, pods, budgets, silences: this.silences(), ownNode: nodeName, monitoringMs };
+  }
+
+  get #reflectors(): readonly Pick<Reflector<KubernetesObject>, 'run' | 'synced' | 'waitSynced'>[] {
+    return [this.#nodes, this.#shadows, this.#configs, this.#budgets];
   }
 
   get #shadowsPath(): string {
@@ -145,7 +168,7 @@ export class Cluster {
   #members(): Member[] {
     const members = this.#nodes.list().flatMap((node) => {
       const shadow = this.#shadowOf(node.metadata.name);
-      return shadow !== undefined || isManaged(node) || carriesOurs(node) ? [this.#member(node, shadow)] : [];
+      return shadow !== undefined || isManaged(node) || bearsOurs(node) ? [this.#member(node, shadow)] : [];
     });
     const orphans = this.#shadows
       .list()
@@ -172,7 +195,7 @@ export class Cluster {
 
   #concernsUs({ object, old }: ReflectorEvent<NodeView>): boolean {
     return [object, ...(old === undefined ? [] : [old])].some(
-      (node) => isManaged(node) || carriesOurs(node) || this.#shadowOf(node.metadata.name) !== undefined,
+      (node) => isManaged(node) || bearsOurs(node) || this.#shadowOf(node.metadata.name) !== undefined,
     );
   }
 }
@@ -193,10 +216,4 @@ function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEve
 /** A resourceVersion changes with every heartbeat, and the Progressing condition is this controller's own. */
 function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
   return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
-}
-
-function readBrupopConfig(raw: unknown): BrupopConfig {
-  const { metadata, spec, status } = raw as BrupopConfig;
-  const { name, uid, resourceVersion, generation = 0 } = metadata;
-  return { metadata: { name, uid, resourceVersion, generation }, spec, ...(status !== undefined && { status }) };
 }

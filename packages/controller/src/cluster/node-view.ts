@@ -1,16 +1,13 @@
-import {
-  CORDONED_ANNOTATION,
-  EXCLUDED_ANNOTATION,
-  EXCLUSION_LABEL,
-  MANAGED_LABEL,
-  MANAGED_LABEL_VALUE,
-} from '@brupop/shared/constants';
-import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
+import { EXCLUSION_LABEL, HOLDS, MANAGED_LABEL, MANAGED_LABEL_VALUE, WAITING_TAINT } from '@brupop/shared/constants';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kubernetes-types';
+import { SIGNATURES, carriesOurs } from '@brupop/shared/node-marks';
 
 /** A Node cut to what decisions need. */
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned, by us or by somebody else. */
   readonly unschedulable: boolean;
+  /** It has the taint of nodes that wait for their update. */
+  readonly hasWaitingTaint: boolean;
   /** The Ready condition is True. */
   readonly ready: boolean;
   /** When Ready last changed (RFC 3339). */
@@ -20,7 +17,7 @@ export interface NodeView extends KubernetesObject {
 }
 
 interface RawNode extends KubernetesObject {
-  readonly spec?: { readonly unschedulable?: boolean };
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly { readonly key: string }[] };
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
     readonly nodeInfo?: { readonly bootID?: string };
@@ -28,27 +25,28 @@ interface RawNode extends KubernetesObject {
 }
 
 const LABELS = [MANAGED_LABEL, EXCLUSION_LABEL];
-const ANNOTATIONS = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+const ANNOTATIONS = [...SIGNATURES, ...HOLDS];
 
 /** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {
-  const { metadata, spec, status } = raw as RawNode;
-  const { name, uid, resourceVersion, deletionTimestamp } = metadata;
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  const { metadata, spec = {}, status = {} } = raw as RawNode;
+  const { unschedulable = false, taints = [] } = spec;
+  const ready = status.conditions?.find(({ type }) => type === 'Ready');
   return {
-    metadata: {
-      name,
-      uid,
-      resourceVersion,
-      labels: pick(metadata.labels, LABELS),
-      annotations: pick(metadata.annotations, ANNOTATIONS),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
-    unschedulable: spec?.unschedulable === true,
+    metadata: readMetadata(metadata),
+    unschedulable,
+    hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
     ready: ready?.status === 'True',
     readySince: ready?.lastTransitionTime,
-    bootID: status?.nodeInfo?.bootID ?? '',
+    bootID: status.nodeInfo?.bootID ?? '',
   };
+}
+
+function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
+  const labels = pick(rest.labels, LABELS);
+  const annotations = pick(rest.annotations, ANNOTATIONS);
+  const metadata = { name, uid, resourceVersion, labels, annotations };
+  return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
 
 /** The entries of `from` whose keys are in `keys`. */
@@ -59,22 +57,12 @@ export function pick(
   return Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => keys.includes(key)));
 }
 
+/** True when something that this operator has put on the node is still there. */
+export function bearsOurs(node: NodeView): boolean {
+  return carriesOurs(node) || node.hasWaitingTaint;
+}
+
 /** True when people have put the node under the operator's management. */
 export function isManaged(node: NodeView): boolean {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
-}
-
-/** True when the cordon on the node was set by this operator. */
-export function hasOurCordon(node: NodeView): boolean {
-  return node.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined;
-}
-
-/** True when the load balancer exclusion label on the node was set by this operator. */
-export function hasOurExclusion(node: NodeView): boolean {
-  return node.metadata.annotations?.[EXCLUDED_ANNOTATION] !== undefined;
-}
-
-/** True when something of this operator is on the node that must be taken back. */
-export function carriesOurs(node: NodeView): boolean {
-  return hasOurCordon(node) || hasOurExclusion(node);
 }

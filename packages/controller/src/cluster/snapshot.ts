@@ -1,4 +1,6 @@
 import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import type { Budget } from '@brupop/shared/drain/budgets';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { ShadowView } from './shadow-view.ts';
 import type { NodeView } from './node-view.ts';
 
@@ -20,11 +22,26 @@ export interface Silence {
   readonly ms: number;
 }
 
+/** The pods on a node, as a list of them showed. */
+export interface PodsOfNode {
+  readonly nodeUID: string;
+  readonly pods: readonly DrainPod[];
+  /** Epoch milliseconds; undefined: they were never seen. */
+  readonly seenAt: number | undefined;
+  /** Why the latest try to see them failed. */
+  readonly problem: string | undefined;
+  /** No other try before, epoch milliseconds. */
+  readonly retryAt: number;
+}
+
 /** All that a plan is made from, as it was at one moment. */
 export interface Snapshot {
   /** Every node that is managed, has a shadow or carries something of ours; by name. */
   readonly members: readonly Member[];
   readonly config: BrupopConfig | undefined;
+  /** What was looked up of the nodes whose turn it was; by node name. */
+  readonly pods: ReadonlyMap<string, PodsOfNode>;
+  readonly budgets: readonly Budget[];
   /** Of everything else here. */
   readonly silences: readonly Silence[];
   /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */

@@ -1,12 +1,33 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
+import type { Operation } from '@brupop/shared/shadow';
 import { advance } from './advance.ts';
 import type { SpecChange } from './advance.ts';
-import { MINUTE, NEW, NOW, OLD, aNode, aShadow, ago, underWay } from '../test-objects.ts';
+import type { Drainable } from './drainable.ts';
+import type { Rules } from './rules.ts';
+import { DRAINABLE, MINUTE, NEW, NOW, OLD, RULES, aNode, aShadow, ago, failure, underWay } from '../test-objects.ts';
 import type { NodeParts, ShadowParts } from '../test-objects.ts';
 
-const next = (shadow: ShadowParts, node: NodeParts = {}, monitoringMs = 0): SpecChange | undefined =>
-  advance({ shadow: aShadow(shadow), node: aNode(node), monitoringMs, now: NOW });
+const next = (
+  shadow: ShadowParts,
+  node: NodeParts = {},
+  more: Partial<Rules & Drainable> = {},
+): SpecChange | undefined =>
+  advance({
+    shadow: aShadow(shadow),
+    node: aNode(node),
+    rules: { ...RULES, ...more },
+    drain: { ...DRAINABLE, ...more },
+    now: NOW,
+  });
 
+const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
+const draining = (operation: Operation): ShadowParts => ({
+  spec: underWay('RebootedIntoUpdate'),
+  status: {
+    current_state: 'StagedAndPerformedUpdate',
+    lastOperation: { ...failure('DrainTimedOut'), operation, state: 'Processing' },
+  },
+});
 const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
 
 const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
@@ -16,6 +37,32 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'RebootedIntoUpdate',
     'Advanced',
   ],
+  'a staged node whose pods were not just seen stays': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { fresh: false }),
+    undefined,
+  ],
+  'a staged node that cannot be drained makes place for others': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { blocks: HELD, recheckAt: NOW + 1 }),
+    'Idle',
+    'Postponed',
+  ],
+  'a pause that interrupts undoes a node that stages': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }, {}, { interrupt: true }),
+    'Idle',
+    'Interrupted',
+  ],
+  'and one that is drained': [next({ ...draining('Drain') }, {}, { interrupt: true }), 'Idle', 'Interrupted'],
+  'and one that is activated': [next(draining('Activate'), {}, { interrupt: true }), 'Idle', 'Interrupted'],
+  'but not one that may have been asked to reboot': [next(draining('Reboot'), {}, { interrupt: true }), undefined],
+  'nor one that has booted': [
+    next(
+      { ...draining('Drain'), status: { current_state: 'StagedAndPerformedUpdate', current_version: NEW } },
+      {},
+      { interrupt: true },
+    ),
+    undefined,
+  ],
+  'nor one under observation': [next(monitored, {}, { interrupt: true, monitoringMs: 2 * MINUTE }), undefined],
   'a node that is still staging stays': [
     next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }),
     undefined,
@@ -46,13 +93,17 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     next({ ...monitored, status: { current_version: OLD } }),
     undefined,
   ],
-  'a node is observed for the monitoring time': [next(monitored, {}, 2 * MINUTE), undefined],
+  'a node is observed for the monitoring time': [next(monitored, {}, { monitoringMs: 2 * MINUTE }), undefined],
   'a node that was Ready only lately is observed longer': [
-    next({ ...monitored, spec: underWay('MonitoringUpdate', 5 * MINUTE) }, { readySince: ago(MINUTE) }, 2 * MINUTE),
+    next(
+      { ...monitored, spec: underWay('MonitoringUpdate', 5 * MINUTE) },
+      { readySince: ago(MINUTE) },
+      { monitoringMs: 2 * MINUTE },
+    ),
     undefined,
   ],
   'a node that was healthy for the monitoring time has succeeded': [
-    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, 2 * MINUTE),
+    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, { monitoringMs: 2 * MINUTE }),
     'Idle',
     'Succeeded',
   ],
@@ -80,7 +131,11 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'Cancelled',
   ],
   'the observation of another version ends no sooner than its deadline': [
-    next({ spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } }, {}, MINUTE),
+    next(
+      { spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } },
+      {},
+      { monitoringMs: MINUTE },
+    ),
     undefined,
   ],
   'a node that is not Ready past the deadline may still recover': [

@@ -3,8 +3,11 @@ import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 import type { NodeView } from '../cluster/node-view.ts';
-import { hasOurCordon } from '../cluster/node-view.ts';
+import { hasOurCordon } from '@brupop/shared/node-marks';
 import { answers, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
+import type { Drainable } from './drainable.ts';
+import { isDrainable, isHopeless } from './drainable.ts';
+import type { Rules } from './rules.ts';
 import { isMisdated, isOverdue, stateSince } from './steps.ts';
 import { sameVersion } from '../cluster/version.ts';
 
@@ -20,6 +23,10 @@ export type Outcome =
   | 'Failed'
   /** Past its deadline without a report of a failure: staging, which has disrupted nothing yet, or a monitoring that cannot succeed. */
   | 'Cancelled'
+  /** Staged, but a drain cannot succeed now: another node goes first. */
+  | 'Postponed'
+  /** A person has interrupted updates. */
+  | 'Interrupted'
   /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
   | 'Repaired'
   /** The node is no longer managed. */
@@ -33,7 +40,8 @@ export interface SpecChange {
 export interface AdvanceInput {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  readonly monitoringMs: number;
+  readonly rules: Rules;
+  readonly drain: Drainable;
   readonly now: number;
 }
 
@@ -47,9 +55,24 @@ export function startSpec(version: string, now: number): ShadowSpec {
   return { state: 'StagedAndPerformedUpdate', version, state_transition_timestamp: rfc3339(now) };
 }
 
-/** The next spec of a node under way, or undefined when it stays as it is. Pause and windows do not matter: what has begun is finished. */
+/** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
 export function advance(input: AdvanceInput): SpecChange | undefined {
-  return repair(input) ?? answer(input) ?? cancel(input);
+  return repair(input) ?? interrupt(input) ?? answer(input) ?? cancel(input);
+}
+
+/** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
+function interrupt({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
+  return { spec: idleSpec(now), outcome: 'Interrupted' };
+}
+
+function mayHaveRebooted({ spec, status }: ShadowView): boolean {
+  if (spec.state === 'StagedAndPerformedUpdate') return false;
+  if (spec.state !== 'RebootedIntoUpdate') return true;
+  const { operation } = status?.lastOperation ?? {};
+  return (
+    operation === 'Reboot' || operation === 'Restore' || sameVersion(status?.current_version ?? '', spec.version ?? '')
+  );
 }
 
 function repair({ shadow, now }: AdvanceInput): SpecChange | undefined {
@@ -77,7 +100,10 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 };
 
 function reached(input: AdvanceInput): SpecChange | undefined {
-  const { shadow, now } = input;
+  const { shadow, now, drain } = input;
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !isDrainable(drain)) {
+    return isHopeless(drain, now) ? { spec: idleSpec(now), outcome: 'Postponed' } : undefined;
+  }
   const next = NEXT[shadow.spec.state];
   if (next !== undefined) {
     return { spec: { ...shadow.spec, state: next, state_transition_timestamp: rfc3339(now) }, outcome: 'Advanced' };
@@ -90,20 +116,27 @@ function reached(input: AdvanceInput): SpecChange | undefined {
  * Before the drain nothing was disrupted, so a silent attempt is called off. After it the host may still come back as asked. A node under
  * observation may still recover, but not from what only another attempt or Idle heals.
  */
-function cancel({ shadow, node, monitoringMs, now }: AdvanceInput): SpecChange | undefined {
+function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefined {
   const { state } = shadow.spec;
   const hopeless =
     state === 'MonitoringUpdate' && unwell(shadow, node) === undefined && astray(shadow, node) !== undefined;
   if (state !== 'StagedAndPerformedUpdate' && !hopeless) return undefined;
-  return isOverdue(shadow, monitoringMs, now) ? { spec: idleSpec(now), outcome: 'Cancelled' } : undefined;
+  return isOverdue(shadow, rules, now) ? { spec: idleSpec(now), outcome: 'Cancelled' } : undefined;
+}
+
+/** True when only the pods on the node are still to be looked up before it goes on. */
+export function needsPods({ shadow, drain }: AdvanceInput): boolean {
+  const { state } = shadow.spec;
+  const staged = state === 'StagedAndPerformedUpdate' && answers(shadow) && shadow.status?.current_state === state;
+  return staged && !isDrainable(drain);
 }
 
 /** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
 export function monitoredUntil(input: AdvanceInput): number | undefined {
-  const { shadow, node, monitoringMs, now } = input;
+  const { shadow, node, rules, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
   const since = stateSince(shadow.spec, now) ?? now;
-  return Math.max(since, parseTime(node.readySince) ?? since) + monitoringMs;
+  return Math.max(since, parseTime(node.readySince) ?? since) + rules.monitoringMs;
 }
 
 /** Why a node that has booted its new version is not healthy, or undefined. */

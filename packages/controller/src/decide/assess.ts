@@ -1,6 +1,6 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
-import type { SpecChange } from './advance.ts';
-import { advance, idleSpec, monitoredUntil } from './advance.ts';
+import type { AdvanceInput, SpecChange } from './advance.ts';
+import { advance, idleSpec, monitoredUntil, needsPods } from './advance.ts';
 import type { CleanUp } from './clean-up.ts';
 import { cleanUpOf } from './clean-up.ts';
 import type { Candidate } from './gates/index.ts';
@@ -10,6 +10,8 @@ import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { failures } from './failures.ts';
 import { placeUntil } from './place.ts';
+import type { Drainable } from './drainable.ts';
+import type { Rules } from './rules.ts';
 import { deadlineOf, isOverdue, silentAt } from './steps.ts';
 import type { Verdict } from './verdict.ts';
 import { overdue, silent, upToDate, updating } from './verdict.ts';
@@ -27,6 +29,8 @@ export interface Assessment {
   readonly change?: SpecChange;
   readonly verdict?: Verdict;
   readonly standing?: Standing;
+  /** The pods on its node are to be looked up. */
+  readonly lookUp?: boolean;
   /** It may begin an update if the gates let it. */
   readonly candidate?: Candidate;
   readonly cleanUp?: CleanUp;
@@ -36,15 +40,21 @@ export interface Assessment {
 
 type Findings = Omit<Assessment, 'member' | 'managed' | 'holdsSlot' | 'cleanUp'>;
 
+export interface AssessInput {
+  readonly rules: Rules;
+  readonly drainOf: (node: NodeView) => Drainable;
+  readonly now: number;
+}
+
 /** Looks at one member. */
-export function assess(member: Member, monitoringMs: number, now: number): Assessment {
+export function assess(member: Member, { rules, drainOf, now }: AssessInput): Assessment {
   const { node, shadow } = member;
   const managed = node !== undefined && isManaged(node);
   const cleanUp = cleanUpOf(member, now);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const until = placeUntil(member, monitoringMs, now);
+  const until = placeUntil(member, rules, now);
   const ours = isPair ? { node, shadow, refusal: member.refusal } : undefined;
-  const circumstances = { managed, monitoringMs, now };
+  const circumstances = { managed, rules, drainOf, now };
   const findings: Findings = ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, circumstances);
   return {
     ...findings,
@@ -62,10 +72,8 @@ interface Own {
   readonly refusal: string | undefined;
 }
 
-interface Circumstances {
+interface Circumstances extends AssessInput {
   readonly managed: boolean;
-  readonly monitoringMs: number;
-  readonly now: number;
 }
 
 function assessOwn(own: Own, circumstances: Circumstances): Findings {
@@ -75,23 +83,30 @@ function assessOwn(own: Own, circumstances: Circumstances): Findings {
   return isSettled(shadow) ? assessSettled(own) : assessUnsettled(own, circumstances);
 }
 
-function assessUnmanaged({ node, shadow }: Own, { monitoringMs, now }: Circumstances): Findings {
+function assessUnmanaged({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
   const atRest = shadow.spec.state === 'Idle';
   const released = { spec: idleSpec(now), outcome: 'Released' } as const;
-  const change = atRest ? advance({ shadow, node, monitoringMs, now }) : released;
+  const change = atRest ? advance({ shadow, node, rules, drain: drainOf(node), now }) : released;
   return { ...(change !== undefined && { change }), times: [] };
 }
 
-function assessUnderWay({ node, shadow }: Own, { monitoringMs, now }: Circumstances): Findings {
-  const input = { shadow, node, monitoringMs, now };
+function assessUnderWay({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
+  const input = { shadow, node, rules, drain: drainOf(node), now };
   const change = advance(input);
-  const stuck = isOverdue(shadow, monitoringMs, now) && (change === undefined || change.outcome === 'Cancelled');
+  const stuck = isStuck(input, change);
+  const lookUp = change === undefined && needsPods(input);
+  const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
   return {
     ...(change !== undefined && { change }),
-    verdict: stuck ? overdue(shadow, node, change?.outcome) : updating(shadow.spec.version ?? ''),
+    verdict: stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn,
     standing: stuck ? 'failed' : 'updating',
-    times: [deadlineOf(shadow.spec, monitoringMs, now), monitoredUntil(input)],
+    ...(lookUp && { lookUp }),
+    times: [deadlineOf(shadow.spec, rules, now), monitoredUntil(input)],
   };
+}
+
+function isStuck({ shadow, rules, now }: AdvanceInput, change: SpecChange | undefined): boolean {
+  return isOverdue(shadow, rules, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
 function assessSettled({ node, shadow, refusal }: Own): Findings {
@@ -105,8 +120,8 @@ function assessSettled({ node, shadow, refusal }: Own): Findings {
 }
 
 /** Between the end of an attempt and the agent's confirmation the condition stays as it is. */
-function assessUnsettled({ node, shadow }: Own, { monitoringMs, now }: Circumstances): Findings {
-  const change = advance({ shadow, node, monitoringMs, now });
+function assessUnsettled({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
+  const change = advance({ shadow, node, rules, drain: drainOf(node), now });
   const at = silentAt(shadow, now);
   const standing = shadow.progressing?.reason === 'Updating' ? 'updating' : 'waiting';
   return {

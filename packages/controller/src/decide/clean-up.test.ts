@@ -72,10 +72,9 @@ const cases: Record<string, [Member, string | undefined, number?]> = {
     'DropMarks',
     NOW,
   ],
-  'it goes while the node is under way too': [
+  'it stays while the node is under way: a drain takes note of that': [
     aMember('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
-    'DropMarks',
-    NOW,
+    undefined,
   ],
   'so does a signature of a load balancer label that somebody has taken back': [
     aMember('a', { ...excluded(MINUTE), labels: {} }),

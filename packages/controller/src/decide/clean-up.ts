@@ -1,5 +1,6 @@
 import type { NodeView } from '../cluster/node-view.ts';
-import { carriesOurs, isManaged } from '../cluster/node-view.ts';
+import { carriesOurs } from '@brupop/shared/node-marks';
+import { isManaged } from '../cluster/node-view.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { looseMarks, markedAt, rebootUntil } from './marks.ts';
@@ -33,8 +34,9 @@ export function cleanUpOf(member: Member, now: number): CleanUp | undefined {
   const { node, shadow, missingSince } = member;
   if (node === undefined) return { member, kind: 'DeleteShadow', dueAt: missingSince + GARBAGE_COLLECTION_MS };
   if (shadow !== undefined && !isOwnedBy(shadow, node)) return { member, kind: 'DeleteShadow', dueAt: now };
-  if (looseMarks(node).length > 0) return { member, kind: 'DropMarks', dueAt: now };
+  // A drain takes note of a cordon that was taken away.
   if (shadow !== undefined && shadow.spec.state !== 'Idle') return undefined;
+  if (looseMarks(node).length > 0) return { member, kind: 'DropMarks', dueAt: now };
   // Nothing is given back to the scheduler while its host may still go down.
   const safeAt = rebootUntil(member, now) ?? 0;
   if (!isManaged(node)) return { member, kind: 'Release', dueAt: Math.max(now, safeAt) };

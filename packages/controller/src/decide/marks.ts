@@ -1,11 +1,17 @@
 import { parseTime } from '@brupop/shared/clock';
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/constants';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  HELD_ANNOTATION,
+  RECORDONED_ANNOTATION,
+} from '@brupop/shared/constants';
+import { SIGNATURES, carriesOurs, ourHolds } from '@brupop/shared/node-marks';
 import type { NodeView } from '../cluster/node-view.ts';
-import { carriesOurs } from '../cluster/node-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { CLOCK_TOLERANCE_MS, restingSince } from './steps.ts';
 
-const MARKS = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
 /**
  * How long a host that was asked to reboot may still go down: the agent's limit for that step. Services of the host may delay a reboot
  * for 5 minutes (InhibitDelayMaxSec of logind in Bottlerocket).
@@ -14,7 +20,7 @@ export const REBOOT_LIMIT_MS = 15 * 60_000;
 
 /** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
 export function markedAt({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
-  const times = MARKS.map((name) => parseTime(annotations[name])).filter(
+  const times = TIMES.map((name) => parseTime(annotations[name])).filter(
     (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
   );
   return times.length === 0 ? undefined : Math.max(...times);
@@ -24,12 +30,15 @@ export function markedAt({ metadata: { annotations = {} } }: NodeView, now: numb
  * Annotations that sign what is not there any more. We set a signature and what it signs in one write, so somebody else has taken that
  * back, and what they put there later is theirs.
  */
-export function looseMarks({ metadata: { labels = {}, annotations = {} }, unschedulable }: NodeView): string[] {
+export function looseMarks(node: NodeView): string[] {
+  const { labels = {}, annotations = {} } = node.metadata;
   const there: Readonly<Record<string, boolean>> = {
-    [CORDONED_ANNOTATION]: unschedulable,
+    [CORDONED_ANNOTATION]: node.unschedulable,
+    [RECORDONED_ANNOTATION]: node.unschedulable,
     [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
+    [HELD_ANNOTATION]: ourHolds(node).length > 0,
   };
-  return MARKS.filter((name) => annotations[name] !== undefined && there[name] !== true);
+  return SIGNATURES.filter((name) => annotations[name] !== undefined && there[name] !== true);
 }
 
 /**

@@ -1,25 +1,26 @@
 import type { NodeView } from '../cluster/node-view.ts';
-import { carriesOurs } from '../cluster/node-view.ts';
+import { carriesOurs } from '@brupop/shared/node-marks';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { markedAt, rebootUntil } from './marks.ts';
-import { STEP_LIMITS_MS, deadlineOf, restingSince, silentAt } from './steps.ts';
+import type { Rules } from './rules.ts';
+import { deadlineOf, limitMs, restingSince, silentAt } from './steps.ts';
 
 /**
  * Until when the node takes one of the places that `maxUpdating` limits, epoch milliseconds; undefined or past: it takes none. From the
  * start of its update until its agent has confirmed that it is over and nothing of ours is on the Node, but never past a deadline, so that
  * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update.
  */
-export function placeUntil(member: Member, monitoringMs: number, now: number): number | undefined {
+export function placeUntil(member: Member, rules: Rules, now: number): number | undefined {
   const { node } = member;
   if (node === undefined) return undefined;
   const shadow = member.shadow !== undefined && isOwnedBy(member.shadow, node) ? member.shadow : undefined;
-  if (shadow !== undefined && isUnderWay(shadow)) return deadlineOf(shadow.spec, monitoringMs, now);
+  if (shadow !== undefined && isUnderWay(shadow)) return deadlineOf(shadow.spec, rules, now);
   const ends = [
     shadow === undefined || isSettled(shadow) ? undefined : silentAt(shadow, now),
     carriesOurs(node)
-      ? markedSince(node, shadow, member.missingSince, now) + STEP_LIMITS_MS.RebootedIntoUpdate
+      ? markedSince(node, shadow, member.missingSince, now) + limitMs('RebootedIntoUpdate', rules)
       : undefined,
     rebootUntil({ ...member, shadow }, now),
   ].filter((end): end is number => end !== undefined);

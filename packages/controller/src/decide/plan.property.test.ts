@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { rfc3339 } from '@brupop/shared/clock';
 import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
+import { aBudget, aPod } from '@brupop/shared/drain/test-pods';
 import type { ShadowState } from '@brupop/shared/shadow';
 import { readFleetSettings, nodesAtOnce } from './fleet-settings.ts';
 import { plan } from './plan.ts';
@@ -19,18 +20,20 @@ type Happening =
   | { readonly kind: 'lose'; readonly node: number }
   | { readonly kind: 'ensure'; readonly node: number }
   | { readonly kind: 'config'; readonly spec: unknown }
+  | { readonly kind: 'hold'; readonly nodes: readonly number[] }
   | { readonly kind: 'time'; readonly minutes: number };
 
 interface World {
   members: readonly Member[];
   config: unknown;
   now: number;
+  held: ReadonlySet<string>;
 }
 
 const NODES = 6;
 const node = fc.nat(NODES - 1);
 const spec = fc.oneof(
-  fc.record({ paused: fc.boolean() }),
+  fc.record({ paused: fc.boolean(), pauseMode: fc.constantFrom('Finish', 'Interrupt') }),
   fc.record({ concurrency: fc.record({ maxUpdating: fc.constantFrom(1, 2, 4, '20%', '50%', '0%', 'many', -1) }) }),
   fc.constant(undefined),
 );
@@ -55,24 +58,38 @@ const happening = (maxMinutes: number): fc.Arbitrary<Happening> =>
       }),
     },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('config' as const), spec }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('hold' as const), nodes: fc.array(node) }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('time' as const), minutes: fc.nat(maxMinutes) }) },
   );
 const story = (maxMinutes: number): fc.Arbitrary<Happening[]> =>
   fc.array(happening(maxMinutes), { minLength: 10, maxLength: 120 });
 
 function newWorld(): World {
-  return { members: Array.from({ length: NODES }, (_, i) => aMember(`node-${i}`)), config: undefined, now: NOW };
+  return {
+    members: Array.from({ length: NODES }, (_, i) => aMember(`node-${i}`)),
+    config: undefined,
+    now: NOW,
+    held: new Set(),
+  };
 }
 
-const snapshotOf = ({ members, config }: World): Snapshot => aSnapshot(members, config);
+/** Nodes that are held carry a pod whose budget allows nothing. */
+function snapshotOf({ members, config, held, now }: World): Snapshot {
+  const snapshot = aSnapshot(members, config, now);
+  const pods = new Map(
+    [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, pods: [aPod('web')] } : known]),
+  );
+  return { ...snapshot, pods, budgets: [aBudget('web')] };
+}
 
 function happen(world: World, event: Happening): void {
   if (event.kind === 'config') world.config = event.spec;
+  else if (event.kind === 'hold') world.held = new Set(event.nodes.map((i) => `node-${i}`));
   else if (event.kind === 'time') world.now += event.minutes * MINUTE;
   else world.members = world.members.map((member, i) => (i === event.node ? change(member, event, world.now) : member));
 }
 
-function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'time' }>, now: number): Member {
+function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'hold' | 'time' }>, now: number): Member {
   const { node, shadow } = member;
   if (event.kind === 'lose') return { ...member, shadow: undefined, missingSince: now };
   if (event.kind === 'ensure') return { ...member, shadow: shadow ?? ensured(member, now) };
@@ -210,6 +227,26 @@ test('whatever is started was healthy, and nobody else had cordoned it', () => {
   expect.hasAssertions();
 });
 
+test('nothing is started or asked to reboot that cannot be drained', () => {
+  const goesOn: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'];
+  never(40, ({ before, made }) =>
+    made.specs.some(({ spec, outcome, node }) => {
+      const disturbs = outcome === 'Started' || outcome === 'Advanced';
+      return disturbs && goesOn.includes(spec.state) && before.held.has(node.metadata.name);
+    }),
+  );
+  expect.hasAssertions();
+});
+
+test('a pause that interrupts leaves nothing under way that was not asked to reboot', () => {
+  never(40, ({ before, after }) => {
+    const { paused, pauseMode } = readFleetSettings(aSnapshot([], before.config).config);
+    const goesOn = after.members.some(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
+    return paused && pauseMode === 'Interrupt' && goesOn;
+  });
+  expect.hasAssertions();
+});
+
 const GOES_ON: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'];
 
 function hasReported({ shadow }: Member): boolean {
@@ -255,6 +292,7 @@ test('after any past, well-behaved agents and a valid configuration bring every 
         carryOut(world, plan(snapshotOf(world), world.now));
       }
       world.config = undefined;
+      world.held = new Set();
       for (let turn = 0; turn < 400; turn += 1) {
         for (let i = 0; i < NODES; i += 1) {
           happen(world, { kind: 'ensure', node: i });

@@ -12,7 +12,9 @@ export const REASONS = [
   'Backoff',
   'NotRetried',
   'SpecRefused',
+  'DrainBlocked',
   'WaitingForCapacity',
+  'PodsUnknown',
   'AgentNotResponding',
   'DeadlineExceeded',
 ] as const;
@@ -24,4 +26,6 @@ export interface Wait {
   readonly message: string;
   /** When it may be otherwise without anything else changing, epoch milliseconds. */
   readonly retryAt?: number;
+  /** The pods on the node are to be looked up. */
+  readonly lookUp?: boolean;
 }

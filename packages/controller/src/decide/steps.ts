@@ -2,18 +2,19 @@ import type { ShadowView } from '../cluster/shadow-view.ts';
 import { parseTime } from '@brupop/shared/clock';
 import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 import { isUnderWay } from '../cluster/shadow-view.ts';
+import type { Rules } from './rules.ts';
 
 const MINUTE_MS = 60_000;
 
 /**
  * How long a node may take for what its spec calls for, until it counts as stuck. The agent has shorter limits of its own and reports
  * which one was hit; these hold when no report comes. StagedAndPerformedUpdate: 45 min
- * there. RebootedIntoUpdate: 30 min drain, 10 min activation, 15 min reboot there.
+ * there. RebootedIntoUpdate: 10 min activation and 15 min reboot there; the drain comes on top, as the configuration says.
  */
 export const STEP_LIMITS_MS: Readonly<Record<ShadowState, number>> = {
   Idle: 5 * MINUTE_MS,
   StagedAndPerformedUpdate: 50 * MINUTE_MS,
-  RebootedIntoUpdate: 60 * MINUTE_MS,
+  RebootedIntoUpdate: 30 * MINUTE_MS,
   MonitoringUpdate: 30 * MINUTE_MS,
   ErrorReset: 5 * MINUTE_MS,
 };
@@ -28,14 +29,19 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
 }
 
 /** When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. */
-export function deadlineOf(spec: ShadowSpec, monitoringMs: number, now: number): number {
-  const since = stateSince(spec, now) ?? now;
-  return since + STEP_LIMITS_MS[spec.state] + (spec.state === 'MonitoringUpdate' ? monitoringMs : 0);
+export function deadlineOf(spec: ShadowSpec, rules: Rules, now: number): number {
+  return (stateSince(spec, now) ?? now) + limitMs(spec.state, rules);
+}
+
+/** How long a node may take for a state, milliseconds. */
+export function limitMs(state: ShadowState, { monitoringMs, drainMs }: Rules): number {
+  if (state === 'MonitoringUpdate') return STEP_LIMITS_MS[state] + monitoringMs;
+  return STEP_LIMITS_MS[state] + (state === 'RebootedIntoUpdate' ? drainMs : 0);
 }
 
 /** True when the spec calls for a step of an update whose deadline has passed. */
-export function isOverdue(shadow: ShadowView, monitoringMs: number, now: number): boolean {
-  return isUnderWay(shadow) && now >= deadlineOf(shadow.spec, monitoringMs, now);
+export function isOverdue(shadow: ShadowView, rules: Rules, now: number): boolean {
+  return isUnderWay(shadow) && now >= deadlineOf(shadow.spec, rules, now);
 }
 
 /** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */

@@ -3,7 +3,8 @@ import type { Outcome } from './advance.ts';
 import { monitoringProblem } from './advance.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Reason } from './reasons.ts';
-import { STEP_LIMITS_MS } from './steps.ts';
+import type { Rules } from './rules.ts';
+import { limitMs } from './steps.ts';
 
 /** What the Progressing condition of a shadow says. */
 export interface Verdict {
@@ -19,8 +20,14 @@ export function upToDate(version: string): Verdict {
   return verdict('False', 'UpToDate', `Runs ${version}, the version that the host is offered`);
 }
 
-/** The message stays the same for the whole update, so that an update costs few writes. */
-export function updating(version: string): Verdict {
+/**
+ * The message stays the same for the whole update, so that an update costs few writes.
+ * @param podsProblem - why the pods on a node that has staged the version cannot be seen
+ */
+export function updating(version: string, podsProblem?: string): Verdict {
+  if (podsProblem !== undefined) {
+    return verdict('True', 'Updating', `${version} is staged; it is not known what would be drained: ${podsProblem}`);
+  }
   return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
 }
 
@@ -30,9 +37,12 @@ export function waiting({ reason, message }: { readonly reason: Reason; readonly
 }
 
 /** The step under way has run past its deadline. */
-export function overdue(shadow: ShadowView, node: NodeView, outcome: Outcome | undefined): Verdict {
+export function overdue(
+  { shadow, node, rules }: { readonly shadow: ShadowView; readonly node: NodeView; readonly rules: Rules },
+  outcome: Outcome | undefined,
+): Verdict {
   const { state, version } = shadow.spec;
-  const minutes = STEP_LIMITS_MS[state] / MINUTE_MS;
+  const minutes = Math.round(limitMs(state, rules) / MINUTE_MS);
   if (state === 'MonitoringUpdate') {
     const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
     return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);

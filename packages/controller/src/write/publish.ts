@@ -6,7 +6,8 @@ import { crPath } from '@brupop/shared/kube-paths';
 import type { Condition } from '@brupop/shared/kubernetes-types';
 import type { Assumptions } from './assumptions.ts';
 import { saysTheSame } from './assumptions.ts';
-import type { Events } from './events.ts';
+import type { Events } from '@brupop/shared/events';
+import { occurrenceAt } from './events.ts';
 import type { Metrics } from '../metrics.ts';
 import type { NodeVerdict } from '../decide/plan.ts';
 import { PROGRESSING } from '../cluster/shadow-view.ts';
@@ -67,7 +68,7 @@ export class Publisher {
     if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason) return;
     this.#options.metrics.deadlineExceeded(shadow.spec.state);
     const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
-    this.#options.events.record({ reason, shadow, node, message, key });
+    this.#options.events.record(occurrenceAt({ reason, shadow, node, message, key }));
   }
 }
 

@@ -1,12 +1,4 @@
-import {
-  AGENT,
-  COMPONENT_LABEL,
-  CORDONED_ANNOTATION,
-  EXCLUDED_ANNOTATION,
-  EXCLUSION_LABEL,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-} from '@brupop/shared/constants';
+import { AGENT, COMPONENT_LABEL, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/constants';
 import { messageOf } from '@brupop/shared/errors';
 import type { KubeClient } from '@brupop/shared/kube';
 import { hasStatus } from '@brupop/shared/kube-error';
@@ -14,9 +6,11 @@ import { corePath, crPath } from '@brupop/shared/kube-paths';
 import type { Logger } from '@brupop/shared/log';
 import type { CleanUp } from '../decide/clean-up.ts';
 import { looseMarks } from '../decide/marks.ts';
-import type { Events } from './events.ts';
+import type { Events } from '@brupop/shared/events';
+import { occurrenceAt } from './events.ts';
 import type { NodeView } from '../cluster/node-view.ts';
-import { carriesOurs, hasOurCordon, hasOurExclusion, readNode } from '../cluster/node-view.ts';
+import { carriesOurs, releasePatch } from '@brupop/shared/node-marks';
+import { readNode } from '../cluster/node-view.ts';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import { isOwnedBy } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
@@ -76,7 +70,7 @@ export class Restorer {
       this.#options.log.info('node restored', { node: name });
       const message = 'Took back the cordon or load balancer exclusion that an update had left on the Node';
       const event = { reason: 'Restored', node, shadow, message, key: node.metadata.resourceVersion } as const;
-      this.#options.events.record(event);
+      this.#options.events.record(occurrenceAt(event));
     });
   }
 
@@ -139,18 +133,11 @@ export class Restorer {
   }
 }
 
-/** Takes back only what the annotations say is ours, and only from the Node as it was seen. */
+/** Takes back what is ours, only from the Node as it was seen. */
 export function restorePatch(node: NodeView): object {
   const { uid, resourceVersion } = node.metadata;
-  return {
-    metadata: {
-      uid,
-      resourceVersion,
-      annotations: { [CORDONED_ANNOTATION]: null, [EXCLUDED_ANNOTATION]: null },
-      ...(hasOurExclusion(node) && { labels: { [EXCLUSION_LABEL]: null } }),
-    },
-    ...(hasOurCordon(node) && { spec: { unschedulable: null } }),
-  };
+  const { metadata, ...rest } = releasePatch(node) ?? {};
+  return { metadata: { uid, resourceVersion, ...metadata }, ...rest };
 }
 
 /** Takes off the signatures of what is not there any more, only from the Node as it was seen. */

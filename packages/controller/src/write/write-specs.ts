@@ -5,7 +5,9 @@ import type { Logger } from '@brupop/shared/log';
 import type { Outcome } from '../decide/advance.ts';
 import { unanswered } from '../decide/failures.ts';
 import type { Assumptions } from './assumptions.ts';
-import type { EventReason, Events, Occurrence } from './events.ts';
+import type { Events } from '@brupop/shared/events';
+import type { EventReason, NodeOccurrence } from './events.ts';
+import { occurrenceAt } from './events.ts';
 import type { SpecWrite } from '../decide/plan.ts';
 import { readShadow } from '../cluster/shadow-view.ts';
 import type { Writes } from './writes.ts';
@@ -53,7 +55,7 @@ export class SpecWriter {
     const { outcome, spec, node } = write;
     log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
     const occurrence = occurrenceOf(write);
-    if (occurrence !== undefined) events.record(occurrence);
+    if (occurrence !== undefined) events.record(occurrenceAt(occurrence));
   }
 }
 
@@ -85,7 +87,7 @@ function annotationsOf({ shadow, outcome }: SpecWrite): Readonly<Record<string, 
 }
 
 /** The Event that a write deserves, or undefined. */
-export function occurrenceOf(write: SpecWrite): Occurrence | undefined {
+export function occurrenceOf(write: SpecWrite): NodeOccurrence | undefined {
   const { shadow, node, outcome } = write;
   const telling = TELLING[outcome];
   if (telling === undefined) return undefined;
@@ -97,6 +99,14 @@ const TELLING: Partial<Record<Outcome, { reason: EventReason; message: (write: S
   Started: {
     reason: 'UpdateStarted',
     message: ({ shadow, spec }) => `Updates from ${shadow.status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+  },
+  Postponed: {
+    reason: 'UpdatePostponed',
+    message: () => 'The update is staged, but the node cannot be drained now: others go first',
+  },
+  Interrupted: {
+    reason: 'UpdateInterrupted',
+    message: () => 'BrupopConfig "cluster" interrupts updates: this one is undone, and begins again after the pause',
   },
   Succeeded: {
     reason: 'UpdateSucceeded',

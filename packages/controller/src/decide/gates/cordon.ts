@@ -1,4 +1,4 @@
-import { carriesOurs } from '../../cluster/node-view.ts';
+import { carriesOurs } from '@brupop/shared/node-marks';
 import type { Gate } from './gate.ts';
 
 /** Whoever cordons a node keeps hands off it, and so do we. */

@@ -1,5 +1,6 @@
 import type { ShadowView } from '../../cluster/shadow-view.ts';
 import type { ShadowStatus } from '@brupop/shared/shadow';
+import type { Drainable } from '../drainable.ts';
 import type { FleetSettings } from '../fleet-settings.ts';
 import type { NodeView } from '../../cluster/node-view.ts';
 import type { Wait } from '../reasons.ts';
@@ -20,6 +21,7 @@ export interface GateInput {
   readonly stale: readonly string[];
   /** How many nodes may still begin an update now. */
   readonly free: number;
+  readonly drain: Drainable;
   readonly now: number;
 }
 

@@ -1,7 +1,8 @@
 import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
 import { readFleetSettings } from '../fleet-settings.ts';
 import type { Wait } from '../reasons.ts';
-import { MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../test-objects.ts';
+import type { Drainable } from '../drainable.ts';
+import { DRAINABLE, MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../test-objects.ts';
 import type { NodeParts, ShadowParts } from '../../test-objects.ts';
 import { whyNot } from './index.ts';
 
@@ -12,15 +13,27 @@ interface Case {
   readonly free?: number;
   readonly refusal?: string;
   readonly stale?: readonly string[];
+  readonly drain?: Partial<Drainable>;
 }
 
-function hold({ node, shadow: parts, config, free = 1, refusal, stale = [] }: Case): Wait | undefined {
+function hold({
+  node,
+  shadow: parts,
+  config,
+  free = 1,
+  refusal,
+  stale = [],
+  drain: found = {},
+}: Case): Wait | undefined {
   const shadow = aShadow(parts);
   const { status } = shadow;
   if (status === undefined) throw new Error('a candidate has a status');
   const fleet = readFleetSettings(aSnapshot([], config).config);
-  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, stale, free, now: NOW });
+  const drain = { ...DRAINABLE, ...found };
+  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, stale, free, drain, now: NOW });
 }
+
+const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
 
 /** A node whose attempts failed, the latest a minute ago. */
 const failed = (count: number, operation?: ReturnType<typeof failure>, more: ShadowParts = {}): ShadowParts => ({
@@ -72,6 +85,11 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
   'without a free place a node waits': [{ free: 0 }, 'WaitingForCapacity'],
   'a lowered limit leaves less than no place': [{ free: -2 }, 'WaitingForCapacity'],
+  'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
+  'it says so whether there is a place or not': [{ drain: { blocks: HELD, recheckAt: NOW }, free: 0 }, 'DrainBlocked'],
+  'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodsUnknown'],
+  'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodsUnknown'],
+  'nobody looks for pods without a free place': [{ drain: { fresh: false }, free: 0 }, 'WaitingForCapacity'],
   'a node whose spec is refused waits': [{ refusal: 'denied' }, 'SpecRefused'],
 
   'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],

@@ -2,6 +2,7 @@ import type { Wait } from '../reasons.ts';
 import { backoff } from './backoff.ts';
 import { capacity } from './capacity.ts';
 import { notCordonedByOthers, restored } from './cordon.ts';
+import { notHopeless, podsSeen } from './drainable.ts';
 import { freshView } from './fresh-view.ts';
 import type { Gate, GateInput } from './gate.ts';
 import { nodeReady } from './node-ready.ts';
@@ -23,7 +24,9 @@ export const GATES: readonly Gate[] = [
   restored,
   backoff,
   writable,
+  notHopeless,
   capacity,
+  podsSeen,
 ];
 
 /** Why the node does not begin its update now, or undefined: it does. */
