@@ -83,7 +83,7 @@ async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace
   );
   const cluster = await startControlPlane();
   started.push(async () => await cluster.stop());
-  screen.say('To look at it meanwhile, in another terminal:');
+  screen.say(`To look at it in another terminal${keep ? '' : ', until the demonstration ends'}:`);
   screen.say(`  KUBECONFIG='${cluster.kubeconfigPath}' '${cluster.assets.kubectl}' get nodes,brs -A`);
   const fleet = await Fleet.start({
     cluster,

@@ -52,11 +52,18 @@ function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: str
 
 function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
   if (spec.state === 'MonitoringUpdate') return 'checking';
-  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'starting';
+  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'begins';
 }
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {
-  const progressing = shadow?.status?.conditions?.find(({ type }) => type === 'Progressing');
+  // The condition is of the time before the update until the controller gets to it.
+  if (shadow?.spec.state !== 'Idle') return drainWaitsFor(shadow?.status);
+  const progressing = shadow.status?.conditions?.find(({ type }) => type === 'Progressing');
   if (progressing === undefined || SILENT_REASONS.has(progressing.reason)) return '';
   return progressing.message;
+}
+
+function drainWaitsFor(status: ShadowStatus | undefined): string {
+  const { result, blockedBy: [first] = [] } = status?.drain ?? {};
+  return result !== undefined || first === undefined ? '' : `${first.pod}: ${first.message}`;
 }

@@ -14,6 +14,7 @@ describe('a fleet that meets random faults', () => {
     const said: string[] = [];
     await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
       const report = await runCampaign(scene, { seed: SEED, faults: FAULTS, say: (line) => said.push(line) });
+      process.stdout.write(`${[...said, ...report.lines()].join('\n')}\n`);
       expect({ violations: report.violations, said }).toEqual({ violations: [], said });
       expect(report.faults).toBe(FAULTS);
     });

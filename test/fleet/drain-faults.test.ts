@@ -3,15 +3,15 @@ import { jest } from '@jest/globals';
 import { CORDONED_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { allowEvictions, forbidEvictions } from '../support/faults/evictions.ts';
+import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
-import { allowUnavailable } from '../support/fleet/workloads.ts';
 
 jest.setTimeout(360_000);
 
-const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
+const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
 
 describe('a drain', () => {
   it('is undone when the managed label is removed while it is held up', async () => {
@@ -25,7 +25,7 @@ describe('a drain', () => {
         expect(spec?.unschedulable).toBeUndefined();
         expect(metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
       });
-      await allowUnavailable(scene, 1);
+      await releaseDrains(scene);
       const others = [...fleet.nodes.keys()].filter((other) => other !== name);
       await eventually(() => others.forEach((other) => fleet.assertRuns(other, NEW)), { limitMs: 60_000 });
       expect(fleet.node(name).host.version).toBe(OLD);
@@ -41,9 +41,9 @@ describe('a drain', () => {
       async ({ fleet, cluster }) => {
         const name = await untilSomeNodeIsAt(fleet, 'Drain');
         await eventually(() => {
-          expect(fleet.shadow(name)?.status?.lastOperation?.message).toMatch(
-            /held up by .*\(Forbidden: .*nobody may evict/u,
-          );
+          const [block] = fleet.shadow(name)?.status?.drain?.blockedBy ?? [];
+          expect(block?.reason).toBe('Forbidden');
+          expect(block?.message).toContain('nobody may evict');
         });
         const reboots = [...fleet.nodes.values()].map(({ host }) => host.reboots);
         expect(reboots).toEqual([0, 0, 0]);

@@ -3,11 +3,11 @@ import { jest } from '@jest/globals';
 import { eventually } from '../support/eventually.ts';
 import { comeThrough, onEach } from '../support/faults/at-every-step.ts';
 import type { Cases } from '../support/faults/at-every-step.ts';
+import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
-import { allowUnavailable } from '../support/fleet/workloads.ts';
 
 jest.setTimeout(900_000);
 
@@ -22,13 +22,13 @@ describe('a rollout in which something dies', () => {
   });
 
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
-    const strict = async (scene: Scene): Promise<void> => await allowUnavailable(scene, 0);
+    const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
     await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsHeldUp(fleet);
       const { faults } = fleet.node(name).host;
       await faults.set({ api: { answer: 'hang' } });
-      await allowUnavailable(scene, 1);
+      await releaseDrains(scene);
       await eventually(async () => {
         const pod = fleet.observer.pods
           .list()
@@ -60,8 +60,7 @@ describe('a rollout in which something dies', () => {
   });
 
   it('takes the exclusion from load balancers back, after having waited for it', async () => {
-    const values = { 'apiserver.exclusionWaitSeconds': 1 };
-    await withFleet({ nodes: fleetNodes(2), values }, async ({ fleet }) => {
+    await withFleet({ nodes: fleetNodes(2), config: { loadBalancer: { exclusionSeconds: 1 } } }, async ({ fleet }) => {
       const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
       const excluded = new Set<string>();
       fleet.observer.nodes.subscribe(({ object: { metadata } }) => {

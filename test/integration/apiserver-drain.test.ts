@@ -6,14 +6,14 @@ import { createAgent } from '../support/apiserver/cluster.ts';
 import type { Agent } from '../support/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../support/apiserver/pods.ts';
 import { wantReboot, wantState } from '../support/apiserver/shadow.ts';
-import { useApiserver } from '../support/apiserver/suite.ts';
+import { useConfiguredApiserver } from '../support/apiserver/suite.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
 import { eventually } from '../support/eventually.ts';
 
 jest.setTimeout(60_000);
 
 describe('a drain pass', () => {
-  const suite = useApiserver({ exclusionWaitMs: 60_000 });
+  const suite = useConfiguredApiserver({ loadBalancer: { exclusionSeconds: 60 } });
   let agent: Agent;
   let reference: SpecReference;
   let apps: string;
@@ -56,7 +56,7 @@ describe('a drain pass', () => {
     const finished = await pod();
     const path = `/api/v1/namespaces/${apps}/pods/${finished}/status`;
     await suite.cluster.api.patch(path, { status: { phase: 'Succeeded' } });
-    expect(await drain()).toEqual({ done: true, evicted: 3, remaining: 0, blockedBy: [] });
+    expect(await drain()).toMatchObject({ done: true, evicted: 3, remaining: 0, blockedBy: [] });
     expect(await podNames(suite.cluster, apps)).toEqual([]);
     const { spec } = await suite.cluster.api.get<{ spec: { unschedulable?: boolean } }>(`/api/v1/nodes/${agent.node}`);
     expect(spec.unschedulable).toBe(true);
@@ -64,7 +64,7 @@ describe('a drain pass', () => {
 
   it('is done at once when nothing is left, however often it is repeated', async () => {
     const nothing = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
-    expect([await drain(), await drain()]).toEqual([nothing, nothing]);
+    expect([await drain(), await drain()]).toMatchObject([nothing, nothing]);
   });
 
   it('leaves pods of a DaemonSet and of the kubelet, as well as pods of other nodes', async () => {
@@ -73,7 +73,7 @@ describe('a drain pass', () => {
     const mirror = await pod({ annotations: { 'kubernetes.io/config.mirror': 'x' }, ready: false });
     const elsewhere = await createPod(suite.cluster, { namespace: apps, node: other.node });
     await pod();
-    expect(await drain()).toEqual({ done: true, evicted: 1, remaining: 0, blockedBy: [] });
+    expect(await drain()).toMatchObject({ done: true, evicted: 1, remaining: 0, blockedBy: [] });
     const names = await podNames(suite.cluster, apps);
     expect(names).toEqual(expect.arrayContaining([elsewhere, mirror]));
     // The DaemonSet's own controller may remove its pod, since it does not want it there; we must not.
@@ -115,7 +115,7 @@ describe('a drain pass', () => {
     try {
       const result = await eventually(async () => {
         const { blockedBy, ...rest } = await drain();
-        expect(rest).toEqual({ done: false, evicted: 0, remaining: 1 });
+        expect(rest).toMatchObject({ done: false, evicted: 0, remaining: 1 });
         return blockedBy;
       });
       expect(result).toMatchObject([{ pod: `${apps}/${held}`, reason: 'Forbidden' }]);
@@ -168,10 +168,7 @@ describe('a drain pass', () => {
   });
 
   it('is refused on the node that the replica runs on, on a connection that ends', async () => {
-    const own = await suite.start({
-      nodeName: agent.node,
-      exclusionWaitMs: 60_000,
-    });
+    const own = await suite.start({ nodeName: agent.node });
     const { status, code, headers } = await own.client.act(agent, 'drain', reference);
     expect([status, code, headers['connection']]).toEqual([421, 'ReplicaOnSameNode', 'close']);
     expect((await own.client.act(agent, 'load-balancer-exclusion', reference)).status).toBe(200);

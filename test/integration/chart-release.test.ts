@@ -85,13 +85,14 @@ describe('a release of the chart', () => {
   it('gives the controller this', async () => {
     const anybody = await rightsOf('anybody');
     expect((await rightsOf(CONTROLLER)).filter((right) => !anybody.includes(right))).toEqual([
-      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch patch delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
-      'brupopconfigs.brupop.bottlerocket.aws [] [] [get list watch]',
+      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
       'leases.coordination.k8s.io [] [] [create]',
       'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
       'nodes [] [] [get list watch patch]',
+      'poddisruptionbudgets.policy [] [] [list watch]',
       'pods [] [] [list]',
     ]);
     expect(await rightsOf(CONTROLLER, 'default')).toContain('events [] [] [create]');
@@ -103,11 +104,17 @@ describe('a release of the chart', () => {
     expect((await rightsOf(APISERVER)).filter((right) => !anybody.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch create delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'daemonsets.apps [] [] [get]',
-      'nodes [] [] [get patch]',
-      'pods [] [] [get list watch]',
+      'events [] [] [create]',
+      'nodes [] [] [get list watch patch]',
+      'persistentvolumeclaims [] [] [get]',
+      'persistentvolumes [] [] [get]',
+      'poddisruptionbudgets.policy [] [] [list]',
+      'pods [] [] [get list watch delete]',
       'pods/eviction [] [] [create]',
       'tokenreviews.authentication.k8s.io [] [] [create]',
+      'volumeattachments.storage.k8s.io [] [] [list watch]',
     ]);
   });
 });

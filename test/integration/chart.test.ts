@@ -66,8 +66,6 @@ describe('the chart', () => {
     ['no agents at a time', 'agent.maxUnavailable=0'],
     ['a percentage over 100', 'agent.maxUnavailable=101%'],
     ['a program argument in place of an option', 'controller.nodeFlags={/app/agent.mjs}'],
-    ['a negative wait', 'apiserver.exclusionWaitSeconds=-1'],
-    ['a wait that leaves no time for the drain', 'apiserver.exclusionWaitSeconds=901'],
     ['a single API server, which cannot drain its own node', 'apiserver.replicas=1'],
     ['a digest that is none', 'image.digest=latest'],
     ['an empty repository', 'image.repository='],
@@ -258,7 +256,6 @@ describe('the apiserver', () => {
       LISTEN_PORT: '8443',
       TLS_CERT_FILE: '/etc/brupop-tls/tls.crt',
       TLS_KEY_FILE: '/etc/brupop-tls/tls.key',
-      EXCLUSION_WAIT_SECONDS: '0',
       MAX_CONNECTIONS: '12000',
       MAX_CONNECTIONS_PER_ADDRESS: '32',
     });

@@ -5,11 +5,14 @@ import { parse } from 'yaml';
 
 import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/write/config-status.ts';
+import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-events.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/write/events.ts';
+import { BLOCK_REASONS } from '../../packages/shared/src/drain/blocks.ts';
 import { DEFAULTS, nodesAtOnce, readFleetSettings } from '../../packages/controller/src/decide/fleet-settings.ts';
 import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { REASONS } from '../../packages/controller/src/decide/reasons.ts';
 import type { BrupopConfig } from '../../packages/shared/src/brupop-config.ts';
+import { SECONDS } from '../../packages/shared/src/drain/settings.ts';
 import { ERROR_CODES } from '../../packages/shared/src/errors.ts';
 import { createRegistry } from '../../packages/shared/src/metrics.ts';
 import { chartDir, readCrd } from './crds.ts';
@@ -63,7 +66,8 @@ describe('the runbook', () => {
   it.each([
     ['reason of a node', ['reason', 'what it means'], REASONS],
     ['reason of the configuration', ['reason', 'condition'], CONFIG_REASONS],
-    ['Event', ['event'], EVENT_REASONS],
+    ['Event', ['event'], [...EVENT_REASONS, ...DRAIN_EVENTS]],
+    ['reason of a drain', ['why'], BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, head, reasons) => {
     const explained = named('docs/runbook.md', ...head);
     expect(explained.toSorted()).toEqual([...new Set<string>(reasons)].toSorted());
@@ -103,7 +107,8 @@ describe('the metrics', () => {
 
   it('that the queries name all exist', () => {
     const asked = tables('docs/metrics.md', 'question').flatMap(({ rows }) => rows.map(([, query]) => codeOf(query)));
-    const names = new Set(asked.flatMap((query) => query.match(/brupop_\w+/gu) ?? []));
+    const named = asked.flatMap((query) => query.match(/brupop_\w+/gu) ?? []);
+    const names = new Set(named.map((name) => name.replace(/_bucket$/u, '')));
     const unknown = [...names].filter(
       (name) => controller.getSingleMetric(name) === undefined && apiserver.getSingleMetric(name) === undefined,
     );
@@ -132,11 +137,20 @@ describe('the BrupopConfig', () => {
 
   it('has the documented defaults', () => {
     const defaults = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
-    const { paused, pauseReason = 'none', maxUpdating } = DEFAULTS;
+    const { paused, pauseMode, pauseReason = 'none', maxUpdating, drain } = DEFAULTS;
+    const { onTimeout, emptyDirPods, unmanagedPods, maxGracePeriodSeconds = 'none', taintWaitingNodes } = drain;
+    const words = { onTimeout, emptyDirPods, unmanagedPods, taintWaitingNodes };
+    const given = {
+      paused,
+      pauseMode,
+      'concurrency.maxUpdating': nodesAtOnce(maxUpdating, 0),
+      ...Object.fromEntries(Object.entries(words).map(([name, value]) => [`drain.${name}`, value])),
+      ...Object.fromEntries(Object.entries(SECONDS).map(([name, { fallback }]) => [name, fallback])),
+    };
     expect(defaults).toEqual({
-      'spec.paused': `\`${paused}\``,
+      ...Object.fromEntries(Object.entries(given).map(([name, value]) => [`spec.${name}`, `\`${value}\``])),
       'spec.pauseReason': pauseReason,
-      'spec.concurrency.maxUpdating': `\`${nodesAtOnce(maxUpdating, 0)}\``,
+      'spec.drain.maxGracePeriodSeconds': maxGracePeriodSeconds,
     });
   });
 

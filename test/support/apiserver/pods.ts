@@ -14,6 +14,9 @@ export interface PodOptions {
   readonly terminates?: string;
   /** Claims that it mounts. */
   readonly claim?: string;
+  readonly emptyDir?: boolean;
+  readonly graceSeconds?: number;
+  readonly priorityClass?: string;
   readonly finalizers?: readonly string[];
   /** Default true: wait until KWOK has made it ready. */
   readonly ready?: boolean;
@@ -21,13 +24,16 @@ export interface PodOptions {
 
 /** Creates a pod that KWOK runs, waits until it is ready and returns its name. */
 export async function createPod(cluster: Connection, options: PodOptions): Promise<string> {
-  const { namespace, node, labels, ownerReferences, claim, finalizers, terminates } = options;
+  const { namespace, node, labels, ownerReferences, claim, finalizers, terminates, graceSeconds } = options;
   const name = options.name ?? uniqueName('pod');
   const annotations = {
     ...options.annotations,
     ...(terminates === undefined ? {} : { [terminationDelayAnnotation]: terminates }),
   };
-  const volumes = claim === undefined ? [] : [{ name: 'data', persistentVolumeClaim: { claimName: claim } }];
+  const volumes = [
+    ...(claim === undefined ? [] : [{ name: 'data', persistentVolumeClaim: { claimName: claim } }]),
+    ...(options.emptyDir === true ? [{ name: 'cache', emptyDir: {} }] : []),
+  ];
   await cluster.api.create(`/api/v1/namespaces/${namespace}/pods`, {
     metadata: { name, labels, annotations, ownerReferences, finalizers },
     spec: {
@@ -35,6 +41,8 @@ export async function createPod(cluster: Connection, options: PodOptions): Promi
       automountServiceAccountToken: false,
       containers: [{ name: 'main', image: 'main' }],
       volumes,
+      terminationGracePeriodSeconds: graceSeconds,
+      priorityClassName: options.priorityClass,
       tolerations: [{ operator: 'Exists' }],
     },
   });

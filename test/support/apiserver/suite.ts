@@ -1,5 +1,10 @@
 import type { Connection } from '../control-plane/connection.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/brupop-config.ts';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/constants.ts';
 import { connectSharedControlPlane } from '../control-plane/shared.ts';
+import { startControlPlane } from '../control-plane/start.ts';
+import type { Components } from '../control-plane/start.ts';
+import { installCrds } from '../crds.ts';
 import { installNamespace } from './cluster.ts';
 import type { Installation } from './cluster.ts';
 import { startProxy } from './proxy.ts';
@@ -32,6 +37,41 @@ export function useApiserver(settings: ApiserverSettings = {}): Suite {
   return suite;
 }
 
+/** As `useApiserver`, on a control plane of its own that has this BrupopConfig: there is only one in a cluster. */
+export function useConfiguredApiserver(
+  spec: BrupopConfigSpec,
+): Suite & { configure: typeof configure; components: () => Components } {
+  let components: Components | undefined;
+  const suite = useInstallation(async () => {
+    const own = await startControlPlane();
+    components = own.components;
+    await installCrds(own);
+    await configure(own, spec);
+    return { cluster: own, end: async () => await own.stop() };
+  });
+  beforeAll(async () => {
+    suite.apiserver = await startApiserver(suite.cluster, suite.installation);
+  });
+  afterAll(async () => await suite.apiserver.stop());
+  const running = (): Components => {
+    if (components === undefined) throw new Error('the control plane has not been started yet');
+    return components;
+  };
+  return Object.assign(suite, { configure, components: running });
+}
+
+/** Replaces the BrupopConfig. An apiserver that is started after this follows it from its first call on. */
+async function configure(cluster: Connection, spec: BrupopConfigSpec): Promise<void> {
+  const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+  await cluster.api.delete(`${path}/${CONFIG_NAME}`);
+  await cluster.api.create(path, {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec,
+  });
+}
+
 /** As `useApiserver`, with a fresh apiserver for each test. */
 export function useFreshApiservers(): Suite {
   const suite = useInstallation();
@@ -42,8 +82,16 @@ export function useFreshApiservers(): Suite {
   return suite;
 }
 
-function useInstallation(): Changing {
+type Connect = () => Promise<{ readonly cluster: Connection; readonly end: () => Promise<void> }>;
+
+const connectShared: Connect = () => {
+  const cluster = connectSharedControlPlane();
+  return Promise.resolve({ cluster, end: async () => await cluster.close() });
+};
+
+function useInstallation(connect = connectShared): Changing {
   const ends: (() => Promise<void>)[] = [];
+  let disconnect: (() => Promise<void>) | undefined;
   const start = async (cluster: Connection, settings?: ApiserverSettings): Promise<RunningApiserver> => {
     const apiserver = await startApiserver(cluster, suite.installation, settings);
     ends.push(apiserver.stop);
@@ -60,10 +108,12 @@ function useInstallation(): Changing {
     for (const end of ends.splice(0).toReversed()) await end();
   });
   beforeAll(async () => {
-    suite.cluster = connectSharedControlPlane();
+    const { cluster, end } = await connect();
+    suite.cluster = cluster;
+    disconnect = end;
     suite.installation = await installNamespace(suite.cluster);
     suite.namespace = suite.installation.namespace;
   });
-  afterAll(async () => await suite.cluster.close());
+  afterAll(async () => await disconnect?.());
   return suite;
 }

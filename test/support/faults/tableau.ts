@@ -1,5 +1,6 @@
 import type { LastOperation } from '../../../packages/shared/src/shadow.ts';
 import { eventually } from '../eventually.ts';
+import { holdDrains, releaseDrains } from '../fleet/held-drains.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { askAgain } from './recovery.ts';
 
@@ -12,7 +13,6 @@ export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
 ]);
 
 const NODES = [...HELD.keys()];
-const ANCHOR = 'anchor';
 
 /** Nodes at every step of their update at the same time. */
 export interface Tableau {
@@ -29,7 +29,7 @@ export interface Tableau {
 export async function arrangeTableau(scene: Scene): Promise<Tableau> {
   const { fleet } = scene;
   const released = Promise.withResolvers<void>();
-  await holdDrain(scene);
+  await holdDrains(scene, ['node-2']);
   await fleet.node('node-1').host.faults.set({ prepare: { until: released.promise } });
   await fleet.node('node-3').host.faults.set({ activate: { until: released.promise } });
   await fleet.node('node-4').host.faults.set({ reboot: { neverReturns: true, times: 1 } });
@@ -46,7 +46,7 @@ export async function arrangeTableau(scene: Scene): Promise<Tableau> {
     released.resolve();
     await fleet.node('node-4').host.faults.set({ reboot: undefined });
     await fleet.node('node-4').host.powerOn();
-    await releaseDrain(scene);
+    await releaseDrains(scene);
     fleet.publishAgain();
   };
   return { version, release };
@@ -59,25 +59,4 @@ function assertHeld({ fleet }: Scene, version: string): void {
     const isDown = operation !== 'Reboot' || fleet.node(name).isDown;
     if (!isThere || !isDown) throw new Error(`${name} is not at ${operation} yet: ${fleet.describe(name)}`);
   }
-}
-
-async function releaseDrain({ cluster, namespace }: Scene): Promise<void> {
-  await eventually(async () => {
-    await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/${ANCHOR}`);
-  });
-}
-
-/** A pod on node-2 that no eviction may remove. */
-async function holdDrain({ cluster, namespace }: Scene): Promise<void> {
-  const labels = { app: ANCHOR };
-  const containers = [{ name: 'main', image: 'workload' }];
-  await eventually(async () => {
-    const spec = { containers, nodeName: 'node-2' };
-    await cluster.api.delete(`/api/v1/namespaces/${namespace}/pods/${ANCHOR}`);
-    await cluster.api.create(`/api/v1/namespaces/${namespace}/pods`, { metadata: { name: ANCHOR, labels }, spec });
-  });
-  await cluster.api.create(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets`, {
-    metadata: { name: ANCHOR },
-    spec: { minAvailable: 1, selector: { matchLabels: labels } },
-  });
 }

@@ -11,13 +11,15 @@ import { systemClock } from '../../../packages/shared/src/clock.ts';
 import {
   CONTROLLER,
   CORDONED_ANNOTATION,
-  EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
+  HOLDS,
   MANAGED_LABEL,
   RETRY_ANNOTATION,
+  WAITING_TAINT,
 } from '../../../packages/shared/src/constants.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/kubernetes-types.ts';
+import { SIGNATURES } from '../../../packages/shared/src/node-marks.ts';
 import { Reflector } from '../../../packages/shared/src/reflector.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
 import { eventually } from '../eventually.ts';
@@ -101,11 +103,11 @@ export class Observer {
   /** What an update must not leave behind on the nodes: cordons, labels and annotations of ours, and unfinished shadows. */
   leftovers(): string[] {
     const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
-      const found = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION].filter(
-        (key) => metadata.annotations?.[key] !== undefined,
-      );
-      if (metadata.labels?.[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
+      const { labels = {}, annotations = {} } = metadata;
+      const found: string[] = [...SIGNATURES, ...HOLDS].filter((key) => annotations[key] !== undefined);
+      if (labels[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
       if (spec?.unschedulable === true) found.push('cordon');
+      if (spec?.taints?.some(({ key }) => key === WAITING_TAINT) === true) found.push(WAITING_TAINT);
       return found.map((what) => `node ${metadata.name} still has ${what}`);
     });
     const ofShadows = this.shadows

@@ -37,13 +37,13 @@ export class Operator {
     this.certificate = makeServingCertificate({ commonName: this.serverName, dnsNames: [this.serverName] });
   }
 
-  /** Makes the namespace and the Secret with the API server's certificate, then `helm install`. */
+  /** Makes the namespace and the Secret with the API server's certificate, then `helm install`, over definitions that are there already. */
   async install(values: Values): Promise<void> {
     const { api } = this.#cluster;
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
     await api.create('/api/v1/namespaces', { metadata: { name: this.namespace, labels } });
     await this.createCertificate();
-    await this.#helm('install', values);
+    await this.#helm('install', values, ['--take-ownership', '--force-conflicts']);
   }
 
   async upgrade(values: Values): Promise<void> {
@@ -57,12 +57,12 @@ export class Operator {
     await this.#cluster.api.create(`/api/v1/namespaces/${this.namespace}/secrets`, body);
   }
 
-  async #helm(verb: 'install' | 'upgrade', values: Values): Promise<void> {
+  async #helm(verb: 'install' | 'upgrade', values: Values, more: readonly string[] = []): Promise<void> {
     const { assets, env } = this.#cluster;
     const set = Object.entries({ ...ONE_ADDRESS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     const unchecked = Number(values[CHECK_INTERVAL] ?? SHORTEST_INTERVAL) < SHORTEST_INTERVAL;
     const flags = unchecked ? ['--skip-schema-validation'] : [];
-    const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...flags, ...set];
+    const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...flags, ...more, ...set];
     await promisify(execFile)(assets.helm, args, { env, timeout: HELM_LIMIT_MS });
   }
 }

@@ -1,8 +1,10 @@
 import type { V1PodList } from '@kubernetes/client-node';
 
+import type { BrupopConfigSpec } from '../../../packages/shared/src/brupop-config.ts';
 import { createNamespace } from '../control-plane/namespaces.ts';
 import { startControlPlane } from '../control-plane/start.ts';
 import type { ControlPlane } from '../control-plane/start.ts';
+import { installCrds } from '../crds.ts';
 import { eventually } from '../eventually.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetOptions } from './fleet.ts';
@@ -21,6 +23,8 @@ export interface Scene {
 
 export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
   readonly values?: Values;
+  /** The BrupopConfig, which is there before the operator. */
+  readonly config?: BrupopConfigSpec;
   /** What happens before the operator is installed. */
   readonly before?: (scene: Scene) => Promise<void>;
 }
@@ -50,12 +54,16 @@ export async function withFleet(options: SceneOptions, body: (scene: Scene) => P
 
 async function play(
   scene: Scene,
-  { nodes, values = {}, before }: SceneOptions,
+  { nodes, values = {}, config, before }: SceneOptions,
   body: (scene: Scene) => Promise<void>,
 ): Promise<void> {
   const { cluster, fleet, namespace } = scene;
   await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
   await before?.(scene);
+  if (config !== undefined) {
+    await installCrds(cluster);
+    await fleet.configure(config);
+  }
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
   await body(scene);
   await eventually(
