@@ -165,7 +165,14 @@ export class Observer {
     const now = shortfall(budget);
     if (isWell(budget)) this.#begun.add(budget.metadata.uid);
     const isNews = now > 0 && (old === undefined || shortfall(old) <= 0) && this.#begun.has(budget.metadata.uid);
-    if (isNews && !this.hostsFail) this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods`);
+    if (!isNews || this.hostsFail) return;
+    this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods: ${this.#pods(budget)}`);
+  }
+
+  /** The pods of a budget's namespace, with where they are and how. */
+  #pods({ metadata: { namespace } }: KubernetesObject): string {
+    const inNamespace = this.pods.list().filter(({ metadata }) => metadata.namespace === namespace);
+    return inNamespace.map((pod) => `${pod.metadata.name}@${pod.spec?.nodeName} ${conditionOf(pod)}`).join(', ');
   }
 
   /** Counts from when all replicas were ready for the first time. */
@@ -214,6 +221,12 @@ function mustBeDrained({ metadata = {}, status }: V1Pod): boolean {
   const ofDaemonSet = owners.some(({ kind, controller }) => controller === true && kind === 'DaemonSet');
   const mirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
   return !ofDaemonSet && !mirror && !['Succeeded', 'Failed'].includes(status?.phase ?? '');
+}
+
+function conditionOf({ metadata, status }: V1Pod): string {
+  if (metadata?.deletionTimestamp !== undefined) return 'is leaving';
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return ready?.status === 'True' ? 'is ready' : `is not ready since ${String(ready?.lastTransitionTime)}`;
 }
 
 function isWell(budget: V1PodDisruptionBudget): boolean {
