@@ -19,6 +19,7 @@ import {
 } from '../../../packages/shared/src/constants.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/kubernetes-types.ts';
+import { selects } from '../../../packages/shared/src/label-selector.ts';
 import { SIGNATURES } from '../../../packages/shared/src/node-marks.ts';
 import { Reflector } from '../../../packages/shared/src/reflector.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
@@ -162,11 +163,22 @@ export class Observer {
     this.checks += 1;
     // Tests kill our own pods, which no budget prevents.
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
-    const now = shortfall(budget);
+    const now = shortfall(budget) - this.#markedNotReady(budget);
     if (isWell(budget)) this.#begun.add(budget.metadata.uid);
     const isNews = now > 0 && (old === undefined || shortfall(old) <= 0) && this.#begun.has(budget.metadata.uid);
     if (!isNews || this.hostsFail) return;
     this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods: ${this.#pods(budget)}`);
+  }
+
+  /**
+   * Pods that were ready and are not, but stay: the controller manager is late to see a host that was down for a second only, and then marks the
+   * pods of a node that is up again. Nobody has evicted them.
+   */
+  #markedNotReady({ metadata: { namespace }, spec }: Observed<V1PodDisruptionBudget>): number {
+    const ofBudget = this.pods
+      .list()
+      .filter(({ metadata }) => metadata.namespace === namespace && selects(spec?.selector, metadata.labels ?? {}));
+    return ofBudget.filter((pod) => conditionOf(pod).startsWith('is not ready')).length;
   }
 
   /** The pods of a budget's namespace, with where they are and how. */
@@ -226,7 +238,8 @@ function mustBeDrained({ metadata = {}, status }: V1Pod): boolean {
 function conditionOf({ metadata, status }: V1Pod): string {
   if (metadata?.deletionTimestamp !== undefined) return 'is leaving';
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  return ready?.status === 'True' ? 'is ready' : `is not ready since ${String(ready?.lastTransitionTime)}`;
+  if (ready === undefined) return 'was never ready';
+  return ready.status === 'True' ? 'is ready' : `is not ready since ${String(ready.lastTransitionTime)}`;
 }
 
 function isWell(budget: V1PodDisruptionBudget): boolean {
