@@ -7,8 +7,11 @@ jest.setTimeout(1_800_000);
 
 /** The long ones are `make soak`. */
 const FAULTS = 12;
-/** Without a shadow that is deleted while its host is away: such a node is left alone for 7 minutes, since its host may have been asked to reboot. */
-const SEED = 20_261_125;
+/**
+ * Its faults are gone within seconds. Others take minutes by design: a shadow that is deleted while its host is away, an eviction that is cut off
+ * inside kube-apiserver.
+ */
+const SEED = 20_261_123;
 
 describe('a fleet that meets random faults', () => {
   it('is updated after each round of them, with nothing left behind and nothing violated', async () => {
