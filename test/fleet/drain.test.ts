@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 
-import { WAITING_TAINT } from '../../packages/shared/src/constants.ts';
+import { EXCLUSION_LABEL, WAITING_TAINT } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { createBudget, createPod } from '../support/apiserver/pods.ts';
 import { createDatabase } from '../support/fleet/databases.ts';
@@ -30,11 +30,15 @@ const reasonOf = ({ fleet }: Scene, name: string): string | undefined =>
 
 describe('a rollout over nodes that are not all easy to drain', () => {
   it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
-    const config = { drain: { taintWaitingNodes: true } };
+    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusionSeconds: 1 } };
     // To arrange it three nodes are cordoned; later the one that somebody has cordoned counts as away.
     await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (scene) => {
       const { fleet, cluster, namespace } = scene;
       fleet.maxUnavailable = 2;
+      const excluded = new Set<string>();
+      fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
+        if (metadata.labels?.[EXCLUSION_LABEL] !== undefined) excluded.add(metadata.name);
+      });
       const tainted = (): string[] =>
         fleet.observer.nodes
           .list()
@@ -60,6 +64,7 @@ describe('a rollout over nodes that are not all easy to drain', () => {
       await cluster.api.patch(`/api/v1/nodes/${CORDONED}`, { spec: { unschedulable: null } });
       await fleet.untilAllRun(NEW);
       await eventually(() => expect(tainted()).toEqual([]));
+      expect([...excluded].toSorted()).toEqual(['node-1', 'node-2', 'node-3', 'node-4']);
     });
   });
 });
