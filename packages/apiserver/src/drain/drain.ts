@@ -211,8 +211,10 @@ export class Drainer {
       lookAgain: async () => {
         const query = { fieldSelector: `spec.nodeName=${identity.node}` };
         const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
-        const { items } = await client.request<{ items: unknown[] }>(request);
-        const { unschedulable } = await nodes.read(identity, signal);
+        const [{ items }, { unschedulable }] = await Promise.all([
+          client.request<{ items: unknown[] }>(request),
+          nodes.read(identity, signal),
+        ]);
         return { pods: items.map((raw) => slimPod(raw)), cordoned: unschedulable };
       },
     };

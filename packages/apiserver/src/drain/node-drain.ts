@@ -125,9 +125,10 @@ export class NodeDrain {
 
   /** Any answer but "yes" or "no" ends the pass. */
   async #lookUpDaemonSets(pods: readonly DrainPod[]): Promise<void> {
-    for (const key of daemonSetsInQuestion(pods)) {
-      if (!this.#daemonSets.has(key)) this.#daemonSets.set(key, await this.#options.hands.daemonSetExists(key));
-    }
+    const unknown = [...daemonSetsInQuestion(pods)].filter((key) => !this.#daemonSets.has(key));
+    await Promise.all(
+      unknown.map(async (key) => this.#daemonSets.set(key, await this.#options.hands.daemonSetExists(key))),
+    );
   }
 }
 
