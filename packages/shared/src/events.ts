@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from './clock.ts';
 import { rfc3339 } from './clock.ts';
+import { GROUP, SHADOW_KIND, SHADOW_VERSION } from './constants.ts';
 import { messageOf } from './errors.ts';
 import type { KubeClient } from './kube.ts';
 import { hasStatus } from './kube-error.ts';
 import { corePath } from './kube-paths.ts';
+import type { KubernetesObject } from './kubernetes-types.ts';
 import type { Logger } from './log.ts';
 
 /** An object as an Event names it. */
@@ -15,6 +17,11 @@ export interface Reference {
   readonly uid: string;
   /** Absent for what is cluster-scoped. */
   readonly namespace?: string;
+}
+
+/** How an Event names a shadow. */
+export function shadowReference({ metadata: { name, namespace = '', uid } }: KubernetesObject): Reference {
+  return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
 }
 
 /** Something that happened to an object. */

@@ -49,23 +49,21 @@ export function overdue(seen: Observation, memory: MemoryView, step: LastOperati
   return found === undefined ? undefined : `${found}; ${detail(memory)}`;
 }
 
-function lateStep({ wallMs }: Observation, { operation, startTime }: LastOperation): string | undefined {
-  const { ms } = STEP_LIMITS[operation];
-  const elapsed = wallMs - (parseTime(startTime) ?? wallMs);
-  return elapsed <= ms ? undefined : `${operation} took longer than ${ms / 60_000} min`;
+function lateStep(seen: Observation, step: LastOperation, ms = STEP_LIMITS[step.operation].ms): string | undefined {
+  const elapsed = seen.wallMs - (parseTime(step.startTime) ?? seen.wallMs);
+  return elapsed <= ms ? undefined : `${step.operation} took longer than ${ms / 60_000} min`;
 }
 
 /** Passes end a drain by themselves at its limit. This is for those that do not, and for a drain without passes. */
 function lateDrain(seen: Observation, { attempt }: MemoryView, step: LastOperation): string | undefined {
   const { drain, drainEndsAt, trouble } = attempt;
-  const { nowMs, wallMs } = seen;
+  const { nowMs } = seen;
   if (drainEndsAt !== undefined && nowMs > drainEndsAt + LIMITS.drainOverLimit) return 'Drain went on past its limit';
   const troubledMs = nowMs - (trouble?.sinceMs ?? nowMs);
   if (troubledMs > LIMITS.drainTrouble) return `Drain had no pass for ${LIMITS.drainTrouble / 60_000} min`;
   // An apiserver of an earlier release tells no limit.
-  const untoldMs =
-    drain === undefined || drainEndsAt !== undefined ? 0 : wallMs - (parseTime(step.startTime) ?? wallMs);
-  return untoldMs > LIMITS.drainTrouble ? `Drain took longer than ${LIMITS.drainTrouble / 60_000} min` : undefined;
+  const untold = drain !== undefined && drainEndsAt === undefined;
+  return untold ? lateStep(seen, step, LIMITS.drainTrouble) : undefined;
 }
 
 function detail({ attempt: { drain, error, trouble } }: MemoryView): string {

@@ -1,5 +1,5 @@
-import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '@brupop/shared/constants';
-import type { Occurrence, Reference } from '@brupop/shared/events';
+import { shadowReference } from '@brupop/shared/events';
+import type { Occurrence } from '@brupop/shared/events';
 import type { DrainBlockStatus } from '@brupop/shared/shadow';
 
 import type { SlimShadow } from '../shadows/shadow-policy.ts';
@@ -7,17 +7,13 @@ import type { SlimShadow } from '../shadows/shadow-policy.ts';
 /** `docs/runbook.md` explains each. */
 export const EVENT_REASONS = ['DrainBlocked', 'DrainForced'] as const;
 
-function referenceTo({ metadata: { name, namespace = '', uid } }: SlimShadow): Reference {
-  return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
-}
-
 /** A pod that holds a drain up, once for each reason and update. */
 export function blockedOccurrence(shadow: SlimShadow, node: string, block: DrainBlockStatus): Occurrence {
   const { pod, reason, message } = block;
   return {
     reason: 'DrainBlocked',
     warning: true,
-    about: referenceTo(shadow),
+    about: shadowReference(shadow),
     message: `Pod ${pod} holds up the drain of ${node}: ${reason}: ${message}`,
     key: `${shadow.metadata.generation ?? 0}/${pod}/${reason}`,
   };
@@ -27,5 +23,5 @@ export function blockedOccurrence(shadow: SlimShadow, node: string, block: Drain
 export function forcedOccurrence(shadow: SlimShadow, node: string): Occurrence {
   const message = `The time for draining ${node} is over: what is left is deleted past its disruption budgets, as BrupopConfig "cluster" says in spec.drain.onTimeout`;
   const key = String(shadow.metadata.generation ?? 0);
-  return { reason: 'DrainForced', warning: true, about: referenceTo(shadow), message, key };
+  return { reason: 'DrainForced', warning: true, about: shadowReference(shadow), message, key };
 }

@@ -1,5 +1,5 @@
-import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '@brupop/shared/constants';
-import type { Occurrence, Reference } from '@brupop/shared/events';
+import { shadowReference } from '@brupop/shared/events';
+import type { Occurrence } from '@brupop/shared/events';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 
@@ -34,12 +34,8 @@ export function occurrenceAt({ reason, node, shadow, message, key }: NodeOccurre
     reason,
     warning: WARNINGS.has(reason),
     about: { apiVersion: 'v1', kind: 'Node', name, uid },
-    related: shadow === undefined ? undefined : referenceTo(shadow),
+    related: shadow === undefined ? undefined : shadowReference(shadow),
     message,
     key,
   };
-}
-
-function referenceTo({ metadata: { name, namespace = '', uid } }: ShadowView): Reference {
-  return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
 }

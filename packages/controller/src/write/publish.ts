@@ -12,7 +12,7 @@ import type { Metrics } from '../metrics.ts';
 import type { NodeVerdict } from '../decide/plan.ts';
 import { PROGRESSING } from '../cluster/shadow-view.ts';
 import type { Writes } from './writes.ts';
-import { forEachOf } from './writes.ts';
+import { forFirstOf } from './writes.ts';
 
 export interface PublisherOptions {
   readonly client: KubeClient;
@@ -40,11 +40,10 @@ export class Publisher {
     const due = verdicts.filter(
       ({ shadow, verdict }) => !saysTheSame(shadow.progressing, verdict) && writes.mayTry(keyOf(shadow.metadata.uid)),
     );
-    await forEachOf(due.slice(0, MAX_PER_TURN), async (news) => {
+    return forFirstOf(due, MAX_PER_TURN, async (news) => {
       const key = keyOf(news.shadow.metadata.uid);
       await writes.attempt('condition', key, signal, () => this.#apply(news, signal));
     });
-    return due.length > MAX_PER_TURN;
   }
 
   async #apply(news: NodeVerdict, signal: AbortSignal): Promise<void> {

@@ -5,7 +5,7 @@ import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import type { Logger } from '@brupop/shared/log';
 import type { TaintChange } from '../decide/taint.ts';
 import type { Writes } from './writes.ts';
-import { forEachOf } from './writes.ts';
+import { forFirstOf } from './writes.ts';
 
 export interface TaintWriterOptions {
   readonly client: KubeClient;
@@ -37,13 +37,12 @@ export class TaintWriter {
   async write(changes: readonly TaintChange[], signal: AbortSignal): Promise<boolean> {
     const { writes } = this.#options;
     const due = changes.filter(({ node }) => writes.mayTry(keyOf(node)));
-    await forEachOf(due.slice(0, MAX_PER_TURN), async ({ node, wanted }) => {
+    return forFirstOf(due, MAX_PER_TURN, async ({ node, wanted }) => {
       const key = keyOf(node);
       await writes.attempt('node_taint', key, signal, () => this.#send(node.metadata, wanted, signal));
       // Until the watch has shown the result the plan asks for the same again.
       if (writes.mayTry(key)) writes.rest(key);
     });
-    return due.length > MAX_PER_TURN;
   }
 
   async #send({ name, uid }: KubernetesObject['metadata'], wanted: boolean, signal: AbortSignal): Promise<void> {

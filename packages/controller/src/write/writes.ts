@@ -144,3 +144,13 @@ export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promi
   const failed = results.find((result) => result.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
 }
+
+/** As `forEachOf`, for the first `most` of them. Answers whether there are more. */
+export async function forFirstOf<T>(
+  items: readonly T[],
+  most: number,
+  work: (item: T) => Promise<void>,
+): Promise<boolean> {
+  await forEachOf(items.slice(0, most), work);
+  return items.length > most;
+}
