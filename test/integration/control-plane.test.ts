@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import type { V1Deployment, V1Node, V1Pod, V1PodList, V1TokenReview } from '@kubernetes/client-node';
+import type { V1Deployment, V1Lease, V1Node, V1Pod, V1PodList, V1TokenReview } from '@kubernetes/client-node';
 
 import { ApiError } from '../support/control-plane/api.ts';
 import { isAlive } from '../support/control-plane/lock.ts';
 import { createNamespace } from '../support/control-plane/namespaces.ts';
 import { eventually } from '../support/eventually.ts';
+import { renewNodeLeases } from '../support/control-plane/node-leases.ts';
 import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../support/control-plane/nodes.ts';
 import { connectSharedControlPlane } from '../support/control-plane/shared.ts';
 import { startControlPlane } from '../support/control-plane/start.ts';
@@ -179,6 +180,22 @@ describe('the shared control plane', () => {
     expect(resident.status?.containerStatuses?.[0]?.restartCount).toBe(1);
     await eventually(async () => expect(await taints()).toBe(0));
     await eventually(async () => expect(await podReady('resident')).toBe('True'));
+  });
+
+  test('a node has a lease, and one that takes its place at once has it from then on', async () => {
+    const name = `${namespace}-leased`;
+    const owners = async (): Promise<unknown> => {
+      await renewNodeLeases(cluster.api);
+      const path = `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${name}`;
+      const { metadata, spec } = await cluster.api.get<V1Lease>(path);
+      expect(Date.now() - Date.parse(String(spec?.renewTime))).toBeLessThan(10_000);
+      return metadata?.ownerReferences?.map(({ uid }) => uid);
+    };
+    const first = await createNode(cluster, { name });
+    await eventually(async () => expect(await owners()).toEqual([first.metadata?.uid]));
+    await cluster.api.delete(`/api/v1/nodes/${name}`);
+    const second = await createNode(cluster, { name });
+    await eventually(async () => expect(await owners()).toEqual([second.metadata?.uid]));
   });
 
   test('the audit log tells who did what', () => {

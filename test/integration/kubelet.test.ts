@@ -280,6 +280,21 @@ describe('the stand-in kubelet', () => {
     expect(pids).not.toContain((await new Program(after).about()).pid);
   });
 
+  test('a pod that was marked as not ready, as after missed heartbeats, is ready again at once', async () => {
+    await create(podOf('marked', here.node));
+    const before = await untilReady('marked');
+    const conditions = [{ type: 'Ready', status: 'False', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+    const marked = await cluster.api.request<V1Pod>(
+      'PATCH',
+      `${path('pods', 'marked')}/status`,
+      { status: { conditions } },
+      'application/strategic-merge-patch+json',
+    );
+    expect(isReady(marked)).toBe(false);
+    const after = await untilReady('marked');
+    expect(after.status?.conditions).toEqual(before.status?.conditions);
+  });
+
   test('pods that are deleted or bound while the node is down are finished or started once it is up', async () => {
     await create(podOf('leaving', here.node));
     await untilReady('leaving');

@@ -8,8 +8,6 @@ export interface ControlPlaneOptions {
   auditLevel?: AuditLevel;
   /** How long a node may miss its heartbeats before it counts as Unknown, in seconds; default 40. */
   nodeMonitorGracePeriod?: number;
-  /** How long a node's lease is valid, in seconds; default 40. KWOK renews it every quarter of that time. */
-  nodeLeaseDuration?: number;
   /** Further flags of kube-apiserver, such as `--v=6`. */
   apiserverFlags?: readonly string[];
   /** Further flags of kube-controller-manager. */
@@ -89,13 +87,14 @@ export function schedulerArguments(kubeconfig: string): string[] {
   return [`--kubeconfig=${kubeconfig}`, '--secure-port=0', '--leader-elect=false'];
 }
 
-export function kwokArguments(kubeconfig: string, nodeSelector: string, options: ControlPlaneOptions): string[] {
+/** It leaves the nodes' leases alone: `node-leases.ts` tells why. */
+export function kwokArguments(kubeconfig: string, nodeSelector: string): string[] {
   return [
     `--kubeconfig=${kubeconfig}`,
     '--config=kwok.yaml',
     `--manage-nodes-with-annotation-selector=${nodeSelector}`,
     '--cidr=10.128.0.0/10',
-    `--node-lease-duration-seconds=${options.nodeLeaseDuration ?? 40}`,
+    '--node-lease-duration-seconds=0',
   ];
 }
 

@@ -1,7 +1,7 @@
 /**
  * What KWOK does to the nodes and pods that have no kubelet of their own.
  *
- * Nodes: only one whose Ready condition is missing or Unknown is made Ready, and KWOK renews the node leases by itself. A Ready
+ * Nodes: only one whose Ready condition is missing or Unknown is made Ready; `node-leases.ts` renews their leases. A Ready
  * condition that says False stays as it is, so a test that wrote it decides when the node comes back.
  * Pods: our own workloads (they have the component label) belong to the stand-in kubelet and are left alone. Others get ready, complete
  * (when a Job owns them) and go as soon as they are asked to, or after the time in their termination-delay annotation.

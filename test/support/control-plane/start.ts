@@ -22,6 +22,7 @@ import type { Connection } from './connection.ts';
 import { users, writeIdentities, writeKubeconfig } from './identities.ts';
 import type { Identities, User } from './identities.ts';
 import { obtainPrograms } from './obtain.ts';
+import { NodeLeases } from './node-leases.ts';
 import { freePorts } from './ports.ts';
 import { ComponentExited, ComponentProcess } from './process.ts';
 import type { Component } from './process.ts';
@@ -40,9 +41,9 @@ export interface ControlPlane extends Connection {
 const attempts = 5;
 
 /**
- * Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports, and resolves when the API server is
- * ready and the default namespace has its service account (so the controller manager works). Throws when a program ends or is not ready
- * in time, with the end of its log; nothing is left running then.
+ * Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports, renews the leases of the nodes, and
+ * resolves when the API server is ready and the default namespace has its service account (so the controller manager works). Throws when a
+ * program ends or is not ready in time, with the end of its log; nothing is left running then.
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const assets = await obtainPrograms();
@@ -84,7 +85,9 @@ async function startIn(
   const make = maker(dir, watchdog, assets);
   const parts = makeParts(make, { dir, ports, identities, options, api: connection.api });
   await startParts(parts, connection.api);
-  return { ...connection, components: parts, stop: stopper(parts, connection, watchdog) };
+  const leases = new NodeLeases(connection.api.as(identities.tokens['stand-in-kubelet']));
+  leases.start();
+  return { ...connection, components: parts, stop: stopper(parts, connection, leases, watchdog) };
 }
 
 type Parts = Record<keyof Components, ComponentProcess>;
@@ -125,7 +128,7 @@ function makeParts(make: Make, { dir, ports, identities, options, api }: Plan): 
       controllerManagerArguments(kubeconfig('kube-controller-manager'), identities, options),
     ),
     scheduler: make('kube-scheduler', schedulerArguments(kubeconfig('kube-scheduler'))),
-    kwok: make('kwok', kwokArguments(kubeconfig('kwok'), `${kwokNodeAnnotation}=fake`, options)),
+    kwok: make('kwok', kwokArguments(kubeconfig('kwok'), `${kwokNodeAnnotation}=fake`)),
   };
 }
 
@@ -166,10 +169,12 @@ async function defaultServiceAccount(parts: Parts, api: Api): Promise<void> {
 }
 
 /** Ends the clients first, then the API server, then its store; the watchdog removes the folder. */
-function stopper(parts: Parts, connection: Connection, watchdog: Watchdog): () => Promise<void> {
+function stopper(parts: Parts, connection: Connection, leases: NodeLeases, watchdog: Watchdog): () => Promise<void> {
   let stopped: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
-    await connection.close();
+    const renewed = leases.stop();
+    await connection.close(); // a renewal that is under way ends as well
+    await renewed;
     await Promise.all([parts.kwok.stop(), parts.scheduler.stop(), parts.controllerManager.stop()]);
     await parts.apiserver.stop();
     await parts.etcd.stop();

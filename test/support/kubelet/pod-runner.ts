@@ -92,7 +92,16 @@ export class PodRunner {
       this.#refuse(new CannotHonour(`${podName(pod)}: its containers were changed in place`));
     this.#pod = pod;
     if (this.#isDeleted()) this.#terminate();
-    else this.#sandbox.podChanged(pod);
+    else {
+      this.#setRight(pod);
+      this.#sandbox.podChanged(pod);
+    }
+  }
+
+  /** The controller manager marks the pods of a node that missed its heartbeats; a kubelet that is at work takes that back. */
+  #setRight({ status }: Pod): void {
+    const shown = readyOf(status?.conditions ?? []);
+    if (shown !== undefined && shown !== readyOf(this.#conditions)) this.#writer.repeat();
   }
 
   /** The pod object is gone: nothing is left to report to. */
@@ -232,4 +241,8 @@ export class PodRunner {
     this.#conditions = status.conditions;
     this.#writer.set(status);
   }
+}
+
+function readyOf(conditions: readonly PodCondition[]): string | undefined {
+  return conditions.find(({ type }) => type === 'Ready')?.status;
 }

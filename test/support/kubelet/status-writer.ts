@@ -22,6 +22,7 @@ export class StatusWriter {
   readonly #options: StatusWriterOptions;
   #wanted: string | undefined;
   #written: string | undefined;
+  #again = false;
   #busy = false;
   #writing: Promise<void> | undefined;
 
@@ -32,9 +33,13 @@ export class StatusWriter {
   /** The status to write; a later one replaces one that is not yet on its way. */
   set(status: object): void {
     this.#wanted = JSON.stringify(status);
-    if (this.#busy) return;
-    this.#busy = true;
-    this.#writing = this.#write();
+    this.#begin();
+  }
+
+  /** Somebody else has written over it: writes the latest once more. */
+  repeat(): void {
+    this.#again = true;
+    this.#begin();
   }
 
   /** Resolves when the latest status is written, or cannot be any more. */
@@ -42,9 +47,16 @@ export class StatusWriter {
     await this.#writing;
   }
 
+  #begin(): void {
+    if (this.#busy) return;
+    this.#busy = true;
+    this.#writing = this.#write();
+  }
+
   async #write(): Promise<void> {
-    while (this.#wanted !== this.#written && !this.#options.signal.aborted) {
+    while ((this.#again || this.#wanted !== this.#written) && !this.#options.signal.aborted) {
       await setImmediate(); // what changes at one moment is one write
+      this.#again = false;
       const status = this.#wanted;
       await this.#patch(status ?? '');
       this.#written = status;
