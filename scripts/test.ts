@@ -66,8 +66,8 @@ async function runProject(project: string, jestArguments: readonly string[]): Pr
     ...jestArguments,
     '--cacheDirectory=node_modules/.cache/jest',
     '--passWithNoTests',
-    // The suites of the control plane mostly wait for each other's programs.
-    '--maxWorkers=2',
+    // The suites of the control plane mostly wait for each other's programs; those of the matrix for time limits, too.
+    `--maxWorkers=${project === 'matrix' ? 4 : 2}`,
     '--json',
     `--outputFile=${outputFile}`,
     '--selectProjects',

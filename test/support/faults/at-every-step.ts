@@ -14,6 +14,21 @@ export function onEach(fault: (node: string) => Fault): Fault[] {
   return [...HELD.keys()].map(fault);
 }
 
+export interface Played {
+  /** Names of the cases that were to be played. */
+  readonly chosen: readonly string[];
+  /** Those that the fleet came through. */
+  readonly through: readonly string[];
+}
+
+/** Plays all of `cases`, or of them the one that the environment variable CASE names: `make matrix CASE='etcd is killed'`. */
+export async function comeThroughChosen(cases: Cases): Promise<Played> {
+  const only = process.env['CASE'] ?? '';
+  const chosen = Object.entries(cases).filter(([name]) => only === '' || name === only);
+  const through = chosen.length === 0 ? [] : await comeThrough(Object.fromEntries(chosen));
+  return { chosen: chosen.map(([name]) => name), through };
+}
+
 /**
  * On one fleet, for one case after the other: has nodes at every step of their update, brings the faults about, and lets the nodes go on, until all are
  * updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it does not, or that

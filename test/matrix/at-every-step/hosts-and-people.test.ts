@@ -1,0 +1,35 @@
+import { jest } from '@jest/globals';
+
+import { comeThroughChosen, onEach } from '../../support/faults/at-every-step.ts';
+import type { Cases } from '../../support/faults/at-every-step.ts';
+import type { Fault, ShadowEdit } from '../../support/faults/fault.ts';
+
+jest.setTimeout(1_200_000);
+
+const edited = (edit: ShadowEdit): Fault[] => onEach((node) => ({ kind: 'shadow edited', node, edit }));
+
+const cases: Cases = {
+  'every host API is silent': onEach((node) => ({
+    kind: 'host API ill',
+    node,
+    fault: { answer: 'hang' },
+    forMs: 3_000,
+  })),
+  'every host API crashes': onEach((node) => ({ kind: 'host API crashed', node, forMs: 1_000 })),
+  'every host is locked': onEach((node) => ({ kind: 'host locked', node, forMs: 5_000 })),
+  'every socket is replaced': onEach((node) => ({ kind: 'socket replaced', node })),
+  'the power of every host is cut': onEach((node) => ({ kind: 'power cut', node })),
+  'every node is replaced by another of its name': onEach((node) => ({ kind: 'node replaced', node })),
+  'every label is removed for a moment': onEach((node) => ({ kind: 'label removed', node, forMs: 300 })),
+  'every shadow is deleted': onEach((node) => ({ kind: 'shadow deleted', node })),
+  'every shadow is told to be idle': edited('spec to Idle'),
+  'every shadow is told to reboot': edited('spec to reboot'),
+  'every shadow is given another version': edited('another version'),
+  'every shadow says that its node is drained': edited('status as if drained'),
+  'every shadow loses its status': edited('status gone'),
+};
+
+test('nodes at every step of their update are updated all the same when hosts fail or people interfere', async () => {
+  const { chosen, through } = await comeThroughChosen(cases);
+  expect(through).toEqual(chosen);
+});
