@@ -184,3 +184,66 @@ it('takes a refused reboot for refused, and every other error for a reboot that 
   await host.settled();
   expect(host.reboots).toBe(2);
 });
+
+describe('the settings of the host', () => {
+  it('are read, and changed a part at a time, in a transaction of their own', async () => {
+    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    host.settings.patch('default', '{"motd":"somebody else is not done yet"}');
+    await client.changeSettings({ versionLock: 'v1.27.0' }, signal);
+    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: false });
+    await client.changeSettings({ ignoreWaves: true }, signal);
+    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: true });
+    expect(host.settings.transactions).toEqual(['default']);
+  });
+
+  it('are in force about a second after they are changed', async () => {
+    host.durations.applyMs = 100;
+    await client.changeSettings({ versionLock: OLD }, signal);
+    await client.start('refresh', signal);
+    await systemClock.sleep(50);
+    expect(await client.updateStatus(signal)).toMatchObject({ chosenVersion: NEW });
+    await host.settled();
+    expect(await run('refresh')).toMatchObject({ chosenVersion: undefined });
+  });
+
+  it('are changed although the host says that it could not apply them', async () => {
+    await host.faults.set({ settings: { exit: 1 } });
+    const change = client.changeSettings({ versionLock: OLD }, signal);
+    await expect(change).rejects.toThrow('POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
+    expect(await client.settings(signal)).toMatchObject({ versionLock: OLD });
+    expect(await run('refresh')).toMatchObject({ chosenVersion: NEW });
+  });
+
+  it('leave nothing behind when the host refuses them or does not commit them', async () => {
+    await expect(client.changeSettings({ versionLock: '1.0' }, signal)).rejects.toThrow(
+      /PATCH \/settings: 400 .*'1.0'/,
+    );
+    await host.faults.set({ api: { answer: 'error', path: '/tx/commit_and_apply', times: 1 } });
+    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('answer');
+    expect(host.settings.transactions).toEqual([]);
+    expect(await client.settings(signal)).toMatchObject({ versionLock: 'latest' });
+  });
+
+  it('are not touched once what they were decided on is too old', async () => {
+    const late = (): never => {
+      throw new TooLate('seen 3 s ago');
+    };
+    await expect(client.changeSettings({ versionLock: OLD }, signal, late)).rejects.toThrow(TooLate);
+    expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
+  });
+
+  it('are those of a new host when none is stored, and missing on an old one', async () => {
+    host.settings.live.clear();
+    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    await host.faults.set({ noSettings: true });
+    expect(await kindOf(client.settings(signal))).toBe('unsupported');
+    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('unsupported');
+  });
+
+  it('are not taken from garbage, nor from an answer that never comes', async () => {
+    await host.faults.set({ api: { answer: 'garbage', path: '/settings' } });
+    expect(await kindOf(client.settings(signal))).toBe('answer');
+    await host.faults.set({ api: { answer: 'hang', path: '/settings' } });
+    expect(await kindOf(clientOn(hasty).settings(signal))).toBe('silent');
+  });
+});

@@ -9,7 +9,7 @@ import { Agent } from '../../packages/agent/src/agent.ts';
 import { HostSocket } from '../../packages/agent/src/host/host-socket.ts';
 import { OperatorApiClient } from '../../packages/agent/src/operator-api/operator-api.ts';
 import { systemClock } from '../../packages/shared/src/clock.ts';
-import type { BottlerocketShadow, ShadowState, ShadowStatus } from '../../packages/shared/src/shadow.ts';
+import type { BottlerocketShadow, HostSettings, ShadowState, ShadowStatus } from '../../packages/shared/src/shadow.ts';
 import { createAgent, installNamespace } from '../support/apiserver/cluster.ts';
 import type { Agent as AgentPod, Installation } from '../support/apiserver/cluster.ts';
 import { startApiserver } from '../support/apiserver/server.ts';
@@ -57,7 +57,7 @@ describe('an agent', () => {
       socketPath: join(folder, 'api.sock'),
       version: OLD,
       repository: [OLD, NEW],
-      durations: { prepareMs: 50, bootMs: 50 },
+      durations: { prepareMs: 50, bootMs: 50, applyMs: 800 },
       onReboot: async ({ phase }) => (phase === 'down' ? stopAgent() : startAgent()),
     });
     startAgent();
@@ -139,6 +139,114 @@ describe('an agent', () => {
     await setSpec('Idle', null);
     await reached({ current_state: 'Idle', crash_count: 1, current_version: OLD, lastOperation: { state: 'Failed' } });
     expect(host.reboots).toBe(1);
+  });
+
+  /** The controller asks for host settings and nothing else. */
+  const pin = async (hostSettings: HostSettings | null): Promise<void> => {
+    await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, hostSettings } });
+  };
+
+  const lock = (): string => host.settings.updates().versionLock;
+
+  /** Takes the node to a version that is on offer, as the controller does, and back to Idle. */
+  const update = async (version: string): Promise<void> => {
+    for (const state of ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'] as const) {
+      await setSpec(state, version);
+      await reached({ current_state: state });
+    }
+    await setSpec('Idle', null);
+  };
+
+  it('is pinned to a version above its own that is not the newest, and takes it', async () => {
+    host.setRepository([OLD, NEW, '1.28.0']);
+    await reached({ current_state: 'Idle', target_version: '1.28.0' });
+    await pin({ versionLock: NEW });
+    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'latest' } } });
+    await update(NEW);
+    await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
+    expect(host.bootedVersions).toEqual([OLD, NEW]);
+    expect(lock()).toBe(NEW);
+  });
+
+  it('goes back to the version that it is pinned to, and without the pin is offered the newest again', async () => {
+    host.setRepository([{ version: '1.25.0', waves: { 0: '2999-01-01T00:00:00Z' } }, OLD, NEW]);
+    await reached({ target_version: NEW });
+    await pin({ versionLock: '1.25.0' });
+    await reached({ target_version: OLD });
+    await pin({ versionLock: '1.25.0', ignoreWaves: true });
+    await reached({ target_version: '1.25.0', hostSettings: { ignoreWaves: { value: true, before: false } } });
+    await update('1.25.0');
+    await reached({ current_state: 'Idle', current_version: '1.25.0', target_version: '1.25.0' });
+    expect(host.reboots).toBe(1);
+    await pin(null);
+    const status = await reached({ current_state: 'Idle', target_version: NEW });
+    expect(status).not.toHaveProperty('hostSettings');
+    expect(host.settings.updates()).toMatchObject({ versionLock: 'latest', ignoreWaves: false });
+  });
+
+  it('gets the lock back that its people have set before the pin, or during it', async () => {
+    host.setVersionLock('v1.26.0');
+    await reached({ target_version: OLD });
+    await pin({ versionLock: NEW });
+    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'v1.26.0' } } });
+    await pin(null);
+    const status = await reached({ target_version: OLD });
+    expect(status).not.toHaveProperty('hostSettings');
+    expect(lock()).toBe('v1.26.0');
+    await pin({ versionLock: '1.25.0' });
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0' } } });
+    host.setVersionLock(NEW);
+    await pin({ versionLock: '1.25.0', ignoreWaves: true });
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0', before: NEW } } });
+    await pin(null);
+    await reached({ target_version: NEW });
+    expect(lock()).toBe(NEW);
+  });
+
+  it('is pinned all the same when it is killed after the record and before the change, and again after the change', async () => {
+    await reached({ target_version: NEW });
+    const killedAt = async (path: string, moment: 'sent' | 'answered'): Promise<void> => {
+      const killed = Promise.withResolvers<void>();
+      host.watchCalls(async (call) => {
+        if (call.path !== path || call.moment !== moment || call.method === 'GET') return 'pass';
+        host.watchCalls(undefined);
+        stop.abort(new Error('killed'));
+        killed.resolve();
+        return 'drop';
+      });
+      await killed.promise;
+      await running;
+    };
+    const change = pin({ versionLock: OLD });
+    await killedAt('/settings', 'sent');
+    await change;
+    const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
+    expect(status?.hostSettings).toEqual({ versionLock: { value: OLD, before: 'latest' } });
+    expect(status?.observedGeneration).toBeLessThan(metadata.generation ?? 0);
+    expect(lock()).toBe('latest');
+    startAgent();
+    await killedAt('/tx/commit_and_apply', 'answered');
+    expect(lock()).toBe(OLD);
+    startAgent();
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: OLD, before: 'latest' } } });
+    const back = pin(null);
+    await killedAt('/tx/commit_and_apply', 'answered');
+    await back;
+    startAgent();
+    await reached({ target_version: NEW });
+    expect(lock()).toBe('latest');
+  });
+
+  it('says why a host that has no settings is not pinned, and when it booted', async () => {
+    await host.faults.set({ noSettings: true });
+    await reached({ target_version: NEW });
+    await pin({ versionLock: OLD });
+    const status = await reached({ current_state: 'Idle', target_version: OLD });
+    expect(status?.hostSettings?.message).toMatch(/version-lock 1.26.0: not in force: .*404/);
+    const { bootTime = '' } = status ?? {};
+    expect(Date.parse(bootTime)).toBeLessThan(Date.now());
+    await pin(null);
+    expect(await reached({ target_version: NEW, bootTime })).not.toHaveProperty('hostSettings');
   });
 
   it('goes on where it was when it is killed again and again', async () => {

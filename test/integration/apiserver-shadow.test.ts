@@ -134,6 +134,31 @@ describe('an apiserver that keeps shadows', () => {
       expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null });
     });
 
+    it('writes what was done for host settings, takes it away again, and leaves to the controller what is its own', async () => {
+      const { uid } = await ensure();
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, {
+        status: { waitingFor: 'Paused' },
+      });
+      const done = {
+        bootTime: '2026-01-02T03:04:05Z',
+        hostSettings: {
+          versionLock: { value: '1.21.0', before: 'latest' },
+          ignoreWaves: { value: true, before: false },
+          message: 'the host refuses them',
+        },
+      };
+      expect((await report(uid, done)).body.status).toMatchObject(done);
+      expect((await live()).status).toMatchObject({ ...done, waitingFor: 'Paused' });
+      const { versionLock } = done.hostSettings;
+      await report(uid, { hostSettings: { versionLock } });
+      expect((await live()).status?.hostSettings).toEqual({ versionLock });
+      const { body } = await report(uid);
+      expect(body.status).not.toHaveProperty('hostSettings');
+      expect(body.status).not.toHaveProperty('waitingFor');
+      const { status } = await live();
+      expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null, waitingFor: 'Paused' });
+    });
+
     it('clears a failure time that an older operator wrote', async () => {
       const { uid } = await ensure();
       const status = { state_transition_failure_timestamp: '2025-01-02T03:05:05Z' };

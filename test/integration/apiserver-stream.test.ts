@@ -74,6 +74,20 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
+  it('hands on what a spec asks of the host, and how long its steps may take', async () => {
+    await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+    const stream = await suite.apiserver.client.stream(agent);
+    const spec = {
+      state: 'StagedAndPerformedUpdate',
+      version: '1.21.0',
+      timeoutSeconds: 900,
+      hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
+    };
+    await suite.cluster.api.patch(shadowPath(suite.namespace, agent.node), { spec });
+    await eventually(() => expect(stream.messages.at(-1)).toMatchObject({ type: 'shadow', shadow: { spec } }));
+    stream.close();
+  });
+
   it('shows that it is alive when there is nothing to say', async () => {
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['deleted', 'heartbeat']), {

@@ -6,7 +6,7 @@ import type { Action } from './action.ts';
 import type { Guard, Host, UpdateCommand, UpdateStatus } from './host/host.ts';
 import { HostError, TooLate } from './host/host.ts';
 import { commandError, judgeCommand } from './host/host-status.ts';
-import { COMMAND_LIMITS, LIMITS } from './limits.ts';
+import { LIMITS, commandLimit } from './limits.ts';
 import type { Observation } from './observe.ts';
 import type { OperatorApi } from './operator-api/operator-api.ts';
 
@@ -17,6 +17,7 @@ export interface Hands {
 }
 
 type Command = Action & { readonly do: 'command' };
+type Configure = Action & { readonly do: 'configure' };
 
 /** Everything but waiting and ending. */
 export type Deed = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
@@ -27,6 +28,7 @@ export type Deed = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
  */
 export async function act(action: Deed, seen: Observation, hands: Hands, signal: AbortSignal): Promise<unknown> {
   if (action.do === 'command') return runCommand(action, seen, hands, signal);
+  if (action.do === 'configure') return configure(action, seen, hands, signal);
   if (action.do === 'reboot') return reboot(hands.host, signal, guardOf(seen, hands.clock));
   const { shadow } = seen;
   if (shadow === undefined) throw new Error(`${action.do}: the shadow is not known`);
@@ -34,7 +36,7 @@ export async function act(action: Deed, seen: Observation, hands: Hands, signal:
 }
 
 function callApi(
-  action: Exclude<Deed, Command>,
+  action: Exclude<Deed, Command | Configure>,
   { uid, generation }: AgentShadow,
   api: OperatorApi,
   signal: AbortSignal,
@@ -53,7 +55,7 @@ function callApi(
 }
 
 async function runCommand(
-  { command, version }: Command,
+  { command, version, lock }: Command,
   seen: Observation,
   hands: Hands,
   signal: AbortSignal,
@@ -64,8 +66,8 @@ async function runCommand(
   await hands.host.start(command, signal, guardOf(seen, hands.clock)).catch((error: unknown) => {
     throw translate(command, error);
   });
-  const status = await finished(command, hands, signal);
-  const error = judgeCommand({ command, before, status, version });
+  const status = await finished(command, commandLimit(command, seen.shadow?.spec), hands, signal);
+  const error = judgeCommand({ command, before, status, version, lock });
   if (error !== undefined) throw error;
 }
 
@@ -73,7 +75,12 @@ async function runCommand(
  * Waits for the end of a command that was started: the lock is held without a gap, so the first answer that is not 423 is final.
  * Undefined: the host has no status any more.
  */
-async function finished(command: UpdateCommand, hands: Hands, signal: AbortSignal): Promise<UpdateStatus | undefined> {
+async function finished(
+  command: UpdateCommand,
+  limitMs: number,
+  hands: Hands,
+  signal: AbortSignal,
+): Promise<UpdateStatus | undefined> {
   const { host, clock } = hands;
   const startedAt = clock.monotonic();
   let silentSince: number | undefined;
@@ -83,8 +90,8 @@ async function finished(command: UpdateCommand, hands: Hands, signal: AbortSigna
     const now = clock.monotonic();
     silentSince = looked.kind === 'locked' ? undefined : (silentSince ?? now);
     if (silentSince !== undefined && now - silentSince > LIMITS.staleSocket) throw looked;
-    const limit = COMMAND_LIMITS[command];
-    if (now - startedAt > limit) throw new OperationError('StepTimedOut', `${command} ran for longer than ${limit} ms`);
+    if (now - startedAt > limitMs)
+      throw new OperationError('StepTimedOut', `${command} ran for longer than ${limitMs} ms`);
     await clock.sleep(pause, signal);
   }
 }
@@ -121,6 +128,21 @@ function translate(command: UpdateCommand, error: unknown): unknown {
     default:
       return commandError(command, messageOf(error));
   }
+}
+
+/** Asked again right before, since a person may have changed the settings since they were looked at; the host cannot compare them itself. */
+async function configure(
+  { changes }: Configure,
+  seen: Observation,
+  { host, clock }: Hands,
+  signal: AbortSignal,
+): Promise<void> {
+  const view = seen.host.kind === 'answered' ? seen.host.settings : undefined;
+  const known = view?.kind === 'read' ? view.settings : undefined;
+  const { versionLock, ignoreWaves } = await host.settings(signal);
+  if (versionLock !== known?.versionLock || ignoreWaves !== known.ignoreWaves)
+    throw new TooLate('the settings have changed meanwhile');
+  await host.changeSettings(changes, signal, guardOf(seen, clock));
 }
 
 /** A process that was stopped goes on with what it saw before, however long ago. */

@@ -1,6 +1,6 @@
 import type { AgentStatus } from '@brupop/shared/shadow';
 
-import type { UpdateCommand } from './host/host.ts';
+import type { UpdateCommand, UpdaterSettings } from './host/host.ts';
 
 /** The one thing that the agent does next, and why. */
 export type Action = { readonly reason: string } & (
@@ -14,9 +14,15 @@ export type Action = { readonly reason: string } & (
       readonly do: 'exclude' | 'restore' | 'reboot';
     }
   | /** Run one pass of the drain. */ { readonly do: 'drain'; readonly makeRoom: boolean }
+  | /** Store settings on the host and have them applied. */ {
+      readonly do: 'configure';
+      readonly changes: Partial<UpdaterSettings>;
+    }
   | /** Run a host command to its end and check its effect. */ {
       readonly do: 'command';
       readonly command: UpdateCommand;
       readonly version?: string;
+      /** Version that the host is locked to: a refresh must not offer another one. */
+      readonly lock?: string;
     }
 );

@@ -10,7 +10,7 @@ import type { Action } from './action.ts';
 import { decide } from './decide/decide.ts';
 import type { Host } from './host/host.ts';
 import { HostError, TooLate } from './host/host.ts';
-import { COMMAND_LIMITS, LIMITS } from './limits.ts';
+import { LIMITS, commandLimit } from './limits.ts';
 import { Memory } from './memory.ts';
 import type { Observation } from './observe.ts';
 import { observe } from './observe.ts';
@@ -86,7 +86,7 @@ export class Agent {
 
   async #step(signal: AbortSignal): Promise<number | undefined> {
     const { host, clock } = this.#options;
-    this.#dueMs = clock.monotonic() + LIMITS.hostCall * 2;
+    this.#dueMs = clock.monotonic() + LIMITS.hostCall * 3;
     const seen = await observe({ host, clock, shadow: () => this.#source.view(), signal });
     this.#seen = seen;
     this.#memory.note(seen);
@@ -97,7 +97,7 @@ export class Agent {
       this.#streak = 0;
       return this.#pause(action.untilMs - clock.monotonic());
     }
-    this.#dueMs = clock.monotonic() + limitOf(action);
+    this.#dueMs = clock.monotonic() + limitOf(action, seen);
     await this.#perform(action, seen, signal);
     this.#streak += 1;
     return this.#pause(this.#streak < MAX_STREAK ? 0 : LIMITS.pollLongest);
@@ -158,6 +158,8 @@ function kindOf(error: unknown): string {
   return error instanceof HostError ? error.kind : messageOf(error);
 }
 
-function limitOf(action: Deed): number {
-  return action.do === 'command' ? COMMAND_LIMITS[action.command] + LIMITS.staleSocket : LIMITS.hostCall * 3;
+/** How long an action may take, in milliseconds. A change of settings is four calls. */
+function limitOf(action: Deed, { shadow }: Observation): number {
+  if (action.do !== 'command') return LIMITS.hostCall * 4;
+  return commandLimit(action.command, shadow?.spec) + LIMITS.staleSocket;
 }

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '@brupop/shared/errors';
-import type { Operation } from '@brupop/shared/shadow';
+import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 
 import type { UpdateCommand } from './host/host.ts';
 
@@ -23,6 +23,8 @@ export const LIMITS = {
   neverAnswered: 6 * MINUTE,
   /** An update lock that somebody else holds for so long fails the step that needs it. */
   locked: 20 * MINUTE,
+  /** It is held for so long after the longest command of ours. */
+  lockedLonger: 5 * MINUTE,
   /** An apiserver out of reach for so long: the agent ends, so that the kubelet configures it anew. */
   apiSilent: 10 * MINUTE,
   /** A spec counts as current for so long after the last message of a connected stream. */
@@ -47,6 +49,10 @@ export const LIMITS = {
   drainOverLimit: 2 * MINUTE,
   /** An update status that is unusable for so long is no passing trouble. */
   broken: 30 * SECOND,
+  /** A refresh sees settings that were committed so long before it began: the host applies them after its answer. */
+  settingsApply: 1.5 * SECOND,
+  /** Settings of the host that a spec asks for and that are not in force for so long: the spec is answered without them, before the controller calls the agent silent. */
+  settings: 4 * MINUTE,
   /** A host that nothing is expected of is looked at so often. */
   lookAgain: 5 * MINUTE,
   /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
@@ -73,6 +79,33 @@ export const STEP_LIMITS: Readonly<Record<Operation, { readonly ms: number; read
   Restore: { ms: 15 * MINUTE, code: 'StepTimedOut' },
 };
 
+/** The state in which a spec's `timeoutSeconds` is about each of these steps. */
+const TIMED_BY_SPEC: Readonly<Partial<Record<Operation, ShadowState>>> = {
+  Stage: 'StagedAndPerformedUpdate',
+  Reboot: 'RebootedIntoUpdate',
+};
+
+/**
+ * How long a step may take for this spec, in milliseconds. A reboot gets time in which it can be asked for at all: until the end of the step it must
+ * have come, however long inhibitors delay it.
+ */
+export function stepLimit(operation: Operation, { state, timeoutSeconds }: ShadowSpec): number {
+  if (timeoutSeconds == null || TIMED_BY_SPEC[operation] !== state) return STEP_LIMITS[operation].ms;
+  const ms = timeoutSeconds * SECOND;
+  return operation === 'Reboot' ? Math.max(ms, LIMITS.rebootPending + LIMITS.askWritten) : ms;
+}
+
+/** How long a host command may run for this spec, in milliseconds. Of a longer limit of the staging a prepare gets a third, so that it can be repeated. */
+export function commandLimit(command: UpdateCommand, spec: ShadowSpec | undefined): number {
+  const third = spec === undefined ? 0 : stepLimit('Stage', spec) / 3;
+  return command === 'prepare' ? Math.max(COMMAND_LIMITS.prepare, third) : COMMAND_LIMITS[command];
+}
+
+/** How long somebody else may hold the update lock, in milliseconds: longer than any command of an earlier process of this agent runs. */
+export function lockLimit(spec: ShadowSpec): number {
+  return Math.max(LIMITS.locked, commandLimit('prepare', spec) + LIMITS.lockedLonger);
+}
+
 /** How often one attempt meets each error before it fails with it. Errors that are not listed fail it at once. */
 export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RefreshFailed: 5,
@@ -81,6 +114,9 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   WrongVersionStaged: 3,
   RebootRefused: 5,
 };
+
+/** After so many failures in a row to bring the host's settings into force the spec is answered without them. */
+export const SETTINGS_TRIES = 5;
 
 /** A pause that doubles with each failure, from `baseMs` to `capMs`. */
 export interface Pause {
@@ -103,6 +139,8 @@ export const PAUSES = {
   drain: { baseMs: 500, capMs: 10 * SECOND },
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
+  /** The host's settings could not be brought into force. */
+  settings: { baseMs: SECOND, capMs: 5 * MINUTE },
   /** The stream, and the creation of the shadow. It begins anew after a stream that lived for 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;

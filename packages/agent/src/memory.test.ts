@@ -18,6 +18,7 @@ function reported(next: LastOperation, before: LastOperation, memory = new Memor
     wallMs: WALL,
     nowMs: NOW,
     bootID: 'boot-2',
+    uptimeMs: 0,
     host: { kind: 'silent', refused: true, message: '' },
   };
   memory.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);

@@ -1,5 +1,3 @@
-import type { Backoff } from '@brupop/shared/backoff';
-import { backoff } from '@brupop/shared/backoff';
 import type { ErrorCode } from '@brupop/shared/errors';
 import { OperationError, messageOf } from '@brupop/shared/errors';
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/operator-api';
@@ -7,17 +5,15 @@ import type { LastOperation } from '@brupop/shared/shadow';
 
 import type { Action } from './action.ts';
 import { HostError } from './host/host.ts';
-import type { Pause } from './limits.ts';
 import { PAUSES } from './limits.ts';
 import type { Observation } from './observe.ts';
 import { ApiError } from './operator-api/api-error.ts';
 import { Reboots } from './reboots.ts';
+import type { Pacing } from './retry.ts';
+import { Retry } from './retry.ts';
+import type { SettingsMemoryView } from './settings-memory.ts';
+import { SettingsMemory } from './settings-memory.ts';
 import { isRebootUnderWay } from './status.ts';
-
-/** Not before this time (monotonic milliseconds). */
-export interface Pacing {
-  readonly notBefore: number;
-}
 
 /** What this process has done for one generation of the spec. Losing it only means doing it again. */
 export interface Attempt {
@@ -56,6 +52,7 @@ export interface MemoryView {
   readonly checkDueMs: number;
   readonly checkError: OperationError | undefined;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
+  readonly settings: SettingsMemoryView;
   /** How many replicas in a row have refused because they run on this node. */
   readonly sameNodeRefusals: number;
   /** The spec that the apiserver said is not the current one. */
@@ -79,26 +76,6 @@ export function freshAttempt(key: string): Attempt {
   return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, trouble: undefined };
 }
 
-/** Pauses that grow with each failure in a row. */
-class Retry implements Pacing {
-  notBefore = 0;
-  readonly #backoff: Backoff;
-
-  constructor(pause: Pause, random: () => number) {
-    this.#backoff = backoff({ ...pause, random });
-  }
-
-  fail(nowMs: number): number {
-    this.notBefore = nowMs + this.#backoff.next();
-    return this.notBefore;
-  }
-
-  succeed(): void {
-    this.notBefore = 0;
-    this.#backoff.reset();
-  }
-}
-
 /** What this process remembers, to pace itself and to know what it need not do again. Nothing in it is needed after a restart. */
 export class Memory implements MemoryView {
   attempt = freshAttempt('');
@@ -112,6 +89,7 @@ export class Memory implements MemoryView {
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
   readonly reboots = new Reboots();
+  readonly settings: SettingsMemory;
   readonly host: Retry;
   readonly api: Retry;
   readonly #check: Retry;
@@ -125,6 +103,7 @@ export class Memory implements MemoryView {
   constructor(options: MemoryOptions) {
     const random = options.random ?? Math.random;
     this.#options = { ...options, random };
+    this.settings = new SettingsMemory(random);
     this.host = new Retry(PAUSES.host, random);
     this.api = new Retry(PAUSES.api, random);
     this.#check = new Retry({ ...PAUSES.check, capMs: options.checkIntervalMs }, random);
@@ -143,7 +122,9 @@ export class Memory implements MemoryView {
     if (shadow !== undefined && this.attempt.key !== attemptKey(shadow)) {
       this.attempt = freshAttempt(attemptKey(shadow));
       for (const retry of [this.#commands, this.#refusedReboots, this.#drains]) retry.succeed();
+      this.settings.begin(nowMs);
     }
+    this.settings.note(seen);
     this.reboots.note(seen);
     const since = (known: number | undefined, holds: boolean): number | undefined =>
       holds ? (known ?? nowMs) : undefined;
@@ -166,7 +147,10 @@ export class Memory implements MemoryView {
       case 'command':
         this.host.succeed();
         if (action.command === 'activate') this.reboots.activated(seen.bootID);
-        this.#commandSucceeded(action, seen.nowMs);
+        this.#commandSucceeded(action, seen.nowMs, beganMs);
+        return;
+      case 'configure':
+        this.#configured(seen.nowMs);
         return;
       case 'reboot':
         this.reboots.asked = { atMs: seen.nowMs, bootID: seen.bootID };
@@ -183,7 +167,8 @@ export class Memory implements MemoryView {
 
   /** Takes note of an action that failed. */
   failed(action: Action, error: unknown, seen: Observation): void {
-    if (error instanceof ApiError) this.#callFailed(action, error, seen);
+    if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
+    else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (error instanceof HostError) this.#hostFailed(error, seen);
     else this.#operationFailed(action, asOperationError(error), seen.nowMs);
   }
@@ -196,11 +181,20 @@ export class Memory implements MemoryView {
     this.attempt = attempt;
   }
 
-  #commandSucceeded(action: Action & { do: 'command' }, nowMs: number): void {
+  /** What was offered before counts for nothing. */
+  #configured(nowMs: number): void {
+    this.host.succeed();
+    this.settings.changed(nowMs);
+    this.attempt = { ...this.attempt, refreshed: false };
+    this.checkDueMs = Math.min(this.checkDueMs, this.settings.seenFrom);
+  }
+
+  #commandSucceeded(action: Action & { do: 'command' }, nowMs: number, beganMs: number): void {
     const { error: _error, ...attempt } = this.attempt;
     this.attempt = { ...attempt, refreshed: action.command === 'refresh', notBefore: 0 };
     this.#commands.succeed();
     if (action.command !== 'refresh') return;
+    this.settings.refreshSucceeded(beganMs);
     this.#check.succeed();
     this.checkError = undefined;
     this.checkDueMs = this.#nextCheck(nowMs);
@@ -253,6 +247,7 @@ export class Memory implements MemoryView {
   #operationFailed(action: Action, error: OperationError, nowMs: number): void {
     if (action.do === 'command' && action.command === 'refresh' && action.version === undefined) {
       this.#checkFailed(error, nowMs);
+      this.settings.refreshFailed(nowMs, error.message, error.code === 'VersionNotOffered');
       return;
     }
     if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.mayGoDown();

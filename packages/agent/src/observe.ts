@@ -3,8 +3,9 @@ import { messageOf } from '@brupop/shared/errors';
 import type { ErrorCode } from '@brupop/shared/errors';
 import type { AgentShadow } from '@brupop/shared/operator-api';
 
-import type { Host, UpdateStatus } from './host/host.ts';
+import type { Host, UpdateStatus, UpdaterSettings } from './host/host.ts';
 import { HostError } from './host/host.ts';
+import { concernsSettings } from './settings-plan.ts';
 
 /** What the host's update status shows. */
 export type UpdateView =
@@ -13,8 +14,19 @@ export type UpdateView =
   | { readonly kind: 'locked' }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
 
+/** The settings of the host's updater, or why they could not be read. */
+export type SettingsReading =
+  | { readonly kind: 'read'; readonly settings: UpdaterSettings }
+  | { readonly kind: 'failed'; readonly message: string };
+
 export type HostView =
-  | { readonly kind: 'answered'; readonly version: string; readonly update: UpdateView }
+  | {
+      readonly kind: 'answered';
+      readonly version: string;
+      readonly update: UpdateView;
+      /** Absent where the spec does not concern them: an ordinary node pays nothing for them. */
+      readonly settings?: SettingsReading;
+    }
   | { readonly kind: 'silent'; readonly refused: boolean; readonly message: string };
 
 /** The shadow and how recent it is. */
@@ -33,13 +45,15 @@ export interface Observation extends ShadowView {
   /** Monotonic milliseconds. */
   readonly nowMs: number;
   readonly bootID: string;
+  /** Milliseconds for which the machine has been up. */
+  readonly uptimeMs: number;
   readonly host: HostView;
 }
 
 export interface ObserveOptions {
   readonly host: Host;
   readonly clock: Clock;
-  /** Read after the host has answered, so that the newest spec counts. */
+  /** Read again after the host has answered, so that the newest spec counts. */
   readonly shadow: () => ShadowView;
   readonly signal: AbortSignal;
 }
@@ -47,18 +61,31 @@ export interface ObserveOptions {
 /** Looks at the host and the shadow. Throws only when aborted, or when the boot ID cannot be read. */
 export async function observe({ host, clock, shadow, signal }: ObserveOptions): Promise<Observation> {
   const bootID = await host.bootID();
-  const view = await viewHost(host, signal);
+  const { shadow: known } = shadow();
+  const view = await viewHost(host, known !== undefined && concernsSettings(known), signal);
   signal.throwIfAborted();
-  return { ...shadow(), bootID, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
+  const uptimeMs = host.uptimeMs();
+  return { ...shadow(), bootID, uptimeMs, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
 }
 
-async function viewHost(host: Host, signal: AbortSignal): Promise<HostView> {
+async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal): Promise<HostView> {
   try {
     const version = await host.version(signal);
-    return { kind: 'answered', version, update: await viewUpdate(host, signal) };
+    const update = await viewUpdate(host, signal);
+    const settings = withSettings ? { settings: await readSettings(host, signal) } : {};
+    return { kind: 'answered', version, update, ...settings };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
     return { kind: 'silent', refused, message: messageOf(error) };
+  }
+}
+
+async function readSettings(host: Host, signal: AbortSignal): Promise<SettingsReading> {
+  try {
+    return { kind: 'read', settings: await host.settings(signal) };
+  } catch (error) {
+    if (!(error instanceof HostError)) throw error;
+    return { kind: 'failed', message: messageOf(error) };
   }
 }
 

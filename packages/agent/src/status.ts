@@ -1,8 +1,9 @@
-import { rfc3339 } from '@brupop/shared/clock';
-import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/shadow';
+import { parseTime, rfc3339 } from '@brupop/shared/clock';
+import type { AgentStatus, HostSettingsStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/shadow';
 
 import type { UpdateStatus } from './host/host.ts';
 import { sameVersion } from './host/host-status.ts';
+import type { Observation } from './observe.ts';
 
 /** True when the shadow says already what the agent would report; what others write into the status does not count. */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
@@ -19,6 +20,8 @@ function flatten(status: AgentStatus): readonly unknown[] {
     status.state_transition_failure_timestamp ?? null,
     status.observedGeneration,
     status.bootID,
+    status.bootTime ?? null,
+    flattenSettings(status.hostSettings),
     last === undefined
       ? null
       : [
@@ -33,6 +36,29 @@ function flatten(status: AgentStatus): readonly unknown[] {
         ],
   ];
 }
+
+function flattenSettings({ versionLock, ignoreWaves, message }: HostSettingsStatus = {}): readonly unknown[] {
+  const records = [versionLock, ignoreWaves].map((one) => (one === undefined ? null : [one.value, one.before]));
+  return [...records, message ?? null];
+}
+
+/**
+ * When the host booted: what was reported for this boot, so that no two processes disagree by a second, and otherwise the wall clock less the machine's
+ * uptime. A machine that was up already when the earlier boot was reported has not booted since, as that of a test in which hosts are processes, or
+ * a clock was set: then it is when the new boot ID was first seen.
+ */
+export function bootTime(
+  { bootID, wallMs, uptimeMs }: Pick<Observation, 'bootID' | 'wallMs' | 'uptimeMs'>,
+  known: Pick<AgentStatus, 'bootID' | 'bootTime'> | undefined,
+): string {
+  if (known?.bootTime !== undefined && known.bootID === bootID) return known.bootTime;
+  const upSinceMs = wallMs - uptimeMs;
+  const earlierMs = parseTime(known?.bootTime) ?? -Infinity;
+  return rfc3339(upSinceMs > earlierMs + BOOT_AT_LEAST ? upSinceMs : wallMs);
+}
+
+/** No machine boots twice within so long, in milliseconds. */
+const BOOT_AT_LEAST = 1000;
 
 export interface Start {
   readonly version: string;
@@ -77,8 +103,8 @@ export function targetVersion(running: string, update: UpdateStatus | undefined,
   return known !== undefined && sameVersion(known.current_version, running) ? known.target_version : running;
 }
 
-/** Undefined when this cannot be told. */
-function offeredVersion(
+/** What a host offers by its status, or the running version when it offers nothing. Undefined when this cannot be told. */
+export function offeredVersion(
   { state, chosenVersion, latestCommand: latest }: UpdateStatus,
   running: string,
 ): string | undefined {

@@ -5,8 +5,9 @@ import type { StreamMessage } from '@brupop/shared/operator-api';
 
 import type { Answer } from './exchange.ts';
 import type { FakeHost } from './host/fake-host.ts';
-import type { Host, UpdateStatus } from './host/host.ts';
+import type { Host, UpdateStatus, UpdaterSettings } from './host/host.ts';
 import { takeBody } from './host/host-answer.ts';
+import { parseSettings } from './host/host-settings.ts';
 import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
 import {
   parseJson,
@@ -149,6 +150,18 @@ export class BabblingHost implements Host {
     if (this.nonsense.length === 0) return this.#host.start(command);
     this.asked.push(command);
     this.#babble(`POST ${command}`);
+    return undefined;
+  }
+
+  uptimeMs = (): number => this.#host.uptimeMs();
+
+  async settings(): Promise<UpdaterSettings> {
+    return this.nonsense.length === 0 ? this.#host.settings() : parseSettings(this.#babble('GET /settings'));
+  }
+
+  async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
+    if (this.nonsense.length === 0) return this.#host.changeSettings(changes);
+    this.#babble('PATCH /settings');
     return undefined;
   }
 

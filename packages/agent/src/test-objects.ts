@@ -3,14 +3,22 @@ import { rfc3339 } from '@brupop/shared/clock';
 import { OperationError } from '@brupop/shared/errors';
 import type { ErrorCode } from '@brupop/shared/errors';
 import type { AgentShadow } from '@brupop/shared/operator-api';
-import type { LastOperation, Operation, OperationState, ShadowState, ShadowStatus } from '@brupop/shared/shadow';
+import type {
+  HostSettings,
+  LastOperation,
+  Operation,
+  OperationState,
+  ShadowState,
+  ShadowStatus,
+} from '@brupop/shared/shadow';
 
 import type { Action } from './action.ts';
 import { decide } from './decide/decide.ts';
-import type { CommandRecord, UpdateCommand, UpdateState, UpdateStatus } from './host/host.ts';
+import type { CommandRecord, UpdateCommand, UpdateState, UpdateStatus, UpdaterSettings } from './host/host.ts';
 import type { Attempt, MemoryView } from './memory.ts';
 import { freshAttempt } from './memory.ts';
-import type { HostView, Observation, UpdateView } from './observe.ts';
+import type { HostView, Observation, SettingsReading, UpdateView } from './observe.ts';
+import type { SettingsMemoryView } from './settings-memory.ts';
 
 export const MINUTE = 60_000;
 export const WALL = 1_800_000_000_000;
@@ -19,6 +27,7 @@ export const OLD = '1.26.0';
 export const NEW = '1.27.0';
 export const BOOT = 'boot-2';
 export const KEY = 'uid/7';
+const UPTIME = 60 * MINUTE;
 
 type Update = UpdateStatus | Exclude<UpdateView, { kind: 'status' }>;
 
@@ -38,6 +47,10 @@ export interface Case {
   readonly apiSilentMs?: number;
   readonly memory?: Partial<MemoryView>;
   readonly attempt?: Partial<Attempt>;
+  readonly settings?: UpdaterSettings | 'failed';
+  readonly wanted?: HostSettings;
+  readonly timeoutSeconds?: number;
+  readonly settingsMemory?: Partial<SettingsMemoryView>;
 }
 
 export function record(type: UpdateCommand, stderr = '', succeeded = true): CommandRecord {
@@ -91,6 +104,7 @@ function statusOf(c: Case): ShadowStatus {
     crash_count: 0,
     observedGeneration: 7,
     bootID: BOOT,
+    bootTime: rfc3339(WALL - UPTIME),
     ...(c.last === undefined ? {} : { lastOperation: c.last }),
     ...c.status,
   };
@@ -100,12 +114,22 @@ function shadowOf(c: Case): AgentShadow {
   const { spec = 'Idle' } = c;
   const version = c.version === undefined && spec !== 'Idle' ? NEW : (c.version ?? null);
   const status = c.bare === true ? {} : { status: statusOf(c) };
-  return { uid: 'uid', generation: 7, spec: { state: spec, version }, ...status };
+  const { wanted, timeoutSeconds } = c;
+  const more = {
+    ...(wanted === undefined ? {} : { hostSettings: wanted }),
+    ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+  };
+  return { uid: 'uid', generation: 7, spec: { state: spec, version, ...more }, ...status };
 }
 
-function hostOf({ update: seen = AVAILABLE, running = OLD }: Case): HostView {
+function hostOf({ update: seen = AVAILABLE, running = OLD, settings }: Case): HostView {
   const view: UpdateView = 'kind' in seen ? seen : { kind: 'status', status: seen };
-  return { kind: 'answered', version: running, update: view };
+  const reading = settings === undefined ? {} : { settings: readingOf(settings) };
+  return { kind: 'answered', version: running, update: view, ...reading };
+}
+
+function readingOf(settings: UpdaterSettings | 'failed'): SettingsReading {
+  return settings === 'failed' ? { kind: 'failed', message: 'GET /settings: 500' } : { kind: 'read', settings };
 }
 
 function observation(c: Case): Observation {
@@ -116,6 +140,7 @@ function observation(c: Case): Observation {
     wallMs: WALL,
     nowMs: NOW,
     bootID: BOOT,
+    uptimeMs: UPTIME,
     host: c.host ?? hostOf(c),
   };
 }
@@ -134,6 +159,16 @@ function memory(c: Case): MemoryView {
     sameNodeRefusals: 0,
     reboots: { asked: undefined, pending: undefined },
     refused: undefined,
+    settings: {
+      applied: true,
+      refreshed: true,
+      seenFrom: -Infinity,
+      since: NOW,
+      tries: 0,
+      error: undefined,
+      notBefore: 0,
+      ...c.settingsMemory,
+    },
     ...c.memory,
     attempt: { ...freshAttempt(KEY), ...c.attempt },
   };
@@ -147,6 +182,7 @@ export function decided(c: Case): Action {
 /** `wait`, `prepare`, `report Idle, Stage Failed PrepareFailed`: what is decided, in a few words. */
 export function words(action: Action): string {
   if (action.do === 'command') return action.command;
+  if (action.do === 'configure') return `configure ${Object.values(action.changes).join(' ')}`;
   if (action.do !== 'report') return action.do;
   const { current_state: state, lastOperation: last } = action.status;
   if (last === undefined) return `report ${state}`;

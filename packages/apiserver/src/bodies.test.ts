@@ -39,6 +39,17 @@ describe('a status report', () => {
     ['a failure time', { state_transition_failure_timestamp: '2026-01-02T03:04:05Z' }],
     ['an operation', { lastOperation: operation }],
     ['a failed operation', { lastOperation: { ...operation, state: 'Failed', errorCode: 'RolledBack', message: 'é' } }],
+    ['the time of its boot', { bootTime: '2026-01-02T03:04:05Z' }],
+    ['host settings that are not in force', { hostSettings: { message: 'the host refuses them' } }],
+    [
+      'host settings',
+      {
+        hostSettings: {
+          versionLock: { value: '1.21.0', before: 'v1.20.0' },
+          ignoreWaves: { value: true, before: false },
+        },
+      },
+    ],
   ])('with %s is taken as it is', (_what, changes) => {
     expect(readStatusReport(report(changes))).toEqual(report(changes));
   });
@@ -62,6 +73,23 @@ describe('a status report', () => {
     ['body.status.lastOperation.errorCode', { lastOperation: { ...operation, errorCode: 'toString' } }],
     ['body.status.lastOperation.message', { lastOperation: { ...operation, message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
     ['body.status.lastOperation.extra', { lastOperation: { ...operation, extra: 1 } }],
+    ['body.status.bootTime', { bootTime: '2026-01-02' }],
+    ['body.status.bootTime', { bootTime: null }],
+    ['body.status.hostSettings', { hostSettings: null }],
+    ['body.status.hostSettings.seed', { hostSettings: { seed: 1 } }],
+    ['body.status.hostSettings.versionLock', { hostSettings: { versionLock: '1.21.0' } }],
+    ['body.status.hostSettings.versionLock.before', { hostSettings: { versionLock: { value: '1.21.0' } } }],
+    [
+      'body.status.hostSettings.versionLock.value',
+      { hostSettings: { versionLock: { value: 'newest', before: 'latest' } } },
+    ],
+    [
+      'body.status.hostSettings.versionLock.before',
+      { hostSettings: { versionLock: { value: 'latest', before: `1.2.3-${'a'.repeat(123)}` } } },
+    ],
+    ['body.status.hostSettings.ignoreWaves.value', { hostSettings: { ignoreWaves: { value: 'yes', before: false } } }],
+    ['body.status.hostSettings.message', { hostSettings: { message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
+    ['body.status.waitingFor', { waitingFor: 'Paused' }],
     ['body.status.conditions', { conditions: [] }],
   ])('is refused for %s, which it names', (field, changes) => {
     const read = (): unknown => readStatusReport(report(changes));
@@ -96,7 +124,8 @@ describe('a status report', () => {
   });
 
   it('is taken whole or not at all when one field is anything', () => {
-    const fields = fc.constantFrom(...Object.keys(status), 'lastOperation', 'state_transition_failure_timestamp');
+    const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'hostSettings'];
+    const fields = fc.constantFrom(...Object.keys(status), ...optional);
     fc.assert(
       fc.property(fields, fc.jsonValue(), (field, value) => {
         const body = report({ [field]: value });

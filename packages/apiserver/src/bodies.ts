@@ -3,13 +3,15 @@ import { ERROR_CODES } from '@brupop/shared/errors';
 import type { ErrorCode } from '@brupop/shared/errors';
 import type { DrainRequest, SpecReference, StatusReport } from '@brupop/shared/operator-api';
 import { OPERATIONS, OPERATION_STATES, SHADOW_STATES } from '@brupop/shared/shadow';
-import type { AgentStatus, LastOperation } from '@brupop/shared/shadow';
+import type { AgentStatus, HostSettingsStatus, LastOperation, ReplacedSetting } from '@brupop/shared/shadow';
 
 import { boolean, invalid, matching, nullable, object, oneOf, textUpTo, wholeNumber } from './validate.ts';
 import type { Check } from './validate.ts';
 
-/** Longest `status.lastOperation.message`, in characters. */
+/** Longest `status.lastOperation.message` and `status.hostSettings.message`, in characters. */
 export const MESSAGE_LIMIT = 4096;
+/** Longest version lock, in characters. */
+const LOCK_LIMIT = 128;
 
 const int32 = 2_147_483_647;
 const uid = matching(/^[0-9A-Za-z-]+$/, 63, 'a UID');
@@ -40,6 +42,23 @@ const lastOperation = object<LastOperation>(
   { errorCode: oneOf(Object.keys(ERROR_CODES) as ErrorCode[]), message: textUpTo(MESSAGE_LIMIT) },
 );
 
+/** As the host has it: `latest`, or a version, perhaps with a leading `v`. */
+const versionLock: Check<string> = (value, field) => {
+  if (value === 'latest') return value;
+  if (typeof value !== 'string' || value.length > LOCK_LIMIT) throw invalid(field, 'a version or latest', value);
+  version(value.replace(/^v/, ''), field);
+  return value;
+};
+
+const hostSettings = object<HostSettingsStatus>(
+  {},
+  {
+    versionLock: object<ReplacedSetting<string>>({ value: versionLock, before: versionLock }),
+    ignoreWaves: object<ReplacedSetting<boolean>>({ value: boolean, before: boolean }),
+    message: textUpTo(MESSAGE_LIMIT),
+  },
+);
+
 const agentStatus = object<AgentStatus>(
   {
     current_state: oneOf(SHADOW_STATES),
@@ -49,7 +68,7 @@ const agentStatus = object<AgentStatus>(
     observedGeneration: generation,
     bootID,
   },
-  { state_transition_failure_timestamp: nullable(time), lastOperation },
+  { state_transition_failure_timestamp: nullable(time), bootTime: time, lastOperation, hostSettings },
 );
 
 const report = object<StatusReport>({ shadowUID: uid, status: agentStatus });

@@ -19,6 +19,14 @@ export type Operation = (typeof OPERATIONS)[number];
 export const OPERATION_STATES = ['Processing', 'Succeeded', 'Failed'] as const;
 export type OperationState = (typeof OPERATION_STATES)[number];
 
+/** Settings of the host's updater, by the names that Bottlerocket gives them below `settings.updates`. What is absent is left as the host has it. */
+export interface HostSettings {
+  /** `version-lock`: the one version that the host offers. */
+  readonly versionLock?: string | null;
+  /** `ignore-waves`: the host is offered releases at once, not when the wave it belongs to has come. */
+  readonly ignoreWaves?: boolean | null;
+}
+
 /** Written by the controller only. */
 export interface ShadowSpec {
   readonly state: ShadowState;
@@ -26,6 +34,25 @@ export interface ShadowSpec {
   readonly version?: string | null;
   /** When `state` was set (RFC 3339). */
   readonly state_transition_timestamp?: string | null;
+  /** How long the step that `state` calls for may take, in seconds: staging, or the reboot. Absent: as long as the agent allows by itself. */
+  readonly timeoutSeconds?: number | null;
+  readonly hostSettings?: HostSettings | null;
+}
+
+/** A setting of the host that was changed for `spec.hostSettings`. */
+export interface ReplacedSetting<T extends string | boolean> {
+  /** What it was set to. */
+  readonly value: T;
+  /** What it was before, and becomes again when the spec does not ask for it any more. */
+  readonly before: T;
+}
+
+/** What an agent has done for `spec.hostSettings`; it outlives the process, so that the host's own settings can be put back. */
+export interface HostSettingsStatus {
+  readonly versionLock?: ReplacedSetting<string>;
+  readonly ignoreWaves?: ReplacedSetting<boolean>;
+  /** Why they are not in force. */
+  readonly message?: string;
 }
 
 /** The step of the current or latest update. It survives reboots, so it is what an agent that has just started knows of the past. */
@@ -57,7 +84,10 @@ export interface AgentStatus {
   /** Generation of the spec that this status answers. */
   readonly observedGeneration: number;
   readonly bootID: string;
+  /** When the host booted (RFC 3339, the node's clock). */
+  readonly bootTime?: string;
   readonly lastOperation?: LastOperation;
+  readonly hostSettings?: HostSettingsStatus;
 }
 
 export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'Vetoed', 'Cancelled'] as const;
@@ -107,6 +137,8 @@ export interface DrainStatus {
 export interface ShadowStatus extends AgentStatus {
   /** Written by the apiserver on its own account. */
   readonly drain?: DrainStatus;
+  /** The controller's, in a few words for a column of kubectl: why the node does not update, and until when. Empty: it does not wait. */
+  readonly waitingFor?: string;
   /** Type `Progressing` is the controller's. */
   readonly conditions?: readonly Condition[];
 }

@@ -71,8 +71,10 @@ export interface FaultValues {
   reboot?: RebootFault;
   boot?: BootFault;
   api?: ApiFault;
-  /** Applying settings: takes so long, or cannot be started. */
+  /** Applying settings: takes so long instead of the host's duration, or cannot be started. */
   settings?: { exit?: number; delayMs?: number };
+  /** A host that is too old for the settings routes: 404 with an empty body. */
+  noSettings?: boolean;
   /** No socket file: ENOENT. */
   socketGone?: boolean;
   /** A socket file nobody listens on: ECONNREFUSED. */

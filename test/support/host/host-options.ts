@@ -6,6 +6,8 @@ export interface HostDurations {
   prepareMs: number;
   activateMs: number;
   deactivateMs: number;
+  /** From the answer of a commit with apply until the update programs know the settings. */
+  applyMs: number;
   /** The reboot call, during which every other request waits. */
   rebootCallMs: number;
   /** From the answer of the reboot call until the host is down; the API answers meanwhile. */
@@ -47,6 +49,7 @@ export const NO_DURATIONS: HostDurations = {
   prepareMs: 0,
   activateMs: 0,
   deactivateMs: 0,
+  applyMs: 0,
   rebootCallMs: 0,
   shutdownMs: 0,
   bootMs: 0,

@@ -222,6 +222,45 @@ describe('the stand-in host', () => {
     expect(await osVersion(host)).toBe('1.26.0');
   });
 
+  /** Stores a version lock and has it applied. */
+  async function lock(host: BottlerocketHost, version: string): Promise<void> {
+    expect(host.settings.patch('mine', JSON.stringify({ updates: { 'version-lock': version } }))).toBeUndefined();
+    expect((await call(host, 'POST', '/tx/commit_and_apply?tx=mine')).status).toBe(200);
+  }
+
+  async function chosen(host: BottlerocketHost): Promise<unknown> {
+    await post(host, 'refresh-updates');
+    const status = JSON.parse((await call(host, 'GET', '/updates/status')).body) as { chosen_update: unknown };
+    return status.chosen_update;
+  }
+
+  it('tells its update programs of settings after it has answered that they are committed', async () => {
+    const host = await start({ durations: { applyMs: 100 } });
+    await lock(host, 'v1.26.0');
+    expect(await chosen(host)).toMatchObject({ version: '1.27.0' });
+    const { body } = await call(host, 'GET', '/settings?keys=settings.updates.version-lock');
+    expect(body).toBe('{"updates":{"version-lock":"v1.26.0"}}');
+    await host.settled();
+    expect(await chosen(host)).toBeNull();
+  });
+
+  it('has settings applied by a boot that were committed right before', async () => {
+    const host = await start({ durations: { applyMs: 60_000 } });
+    await lock(host, '1.26.0');
+    await host.powerCut();
+    expect(await chosen(host)).toBeNull();
+  });
+
+  it('answers as a host without settings routes', async () => {
+    const host = await start();
+    await host.faults.set({ noSettings: true });
+    for (const [method, path] of [
+      ['GET', '/settings'],
+      ['POST', '/tx/commit_and_apply'],
+    ] as const)
+      expect(await call(host, method, path)).toEqual({ status: 404, body: '' });
+  });
+
   it('keeps a record of the requests', async () => {
     const host = await start({ clock: { now: () => 42 } });
     await osVersion(host);

@@ -157,7 +157,12 @@ export class BottlerocketHost {
 
   /** Sets the version lock (`latest` or a version) at once, as if applied. */
   setVersionLock(lock: string): void {
-    this.settings.live.set('settings.updates.version-lock', lock);
+    this.setSettings({ 'version-lock': lock });
+  }
+
+  /** Sets settings of the updater, by their names below `settings.updates`, at once, as if applied: a person on the host. */
+  setSettings(updates: Readonly<Record<string, string | boolean>>): void {
+    for (const [name, value] of Object.entries(updates)) this.settings.live.set(`settings.updates.${name}`, value);
     this.#readSettings();
   }
 
@@ -248,7 +253,7 @@ export class BottlerocketHost {
   }
 
   #applySettings(): Answer | undefined {
-    const { exit = 0, delayMs = 0 } = this.faults.values.settings ?? {};
+    const { exit = 0, delayMs = this.durations.applyMs } = this.faults.values.settings ?? {};
     if (exit !== 0) return text(500, `Config applier was unable to fork child, returned ${exit}`);
     if (delayMs > 0) this.#inBackground(delayMs, () => this.#readSettings());
     else this.#readSettings();

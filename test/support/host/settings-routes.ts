@@ -84,6 +84,15 @@ function apply(context: RouteContext): Answer {
 
 /** The settings routes as far as updates need them: reading, staging, committing and applying. */
 export function settingsRoutes(context: RouteContext): [string, Route][] {
+  return routesOf(context).map(([name, route]) => [name, unlessMissing(context, route)]);
+}
+
+/** A route that the host lacks answers as any unknown path. */
+function unlessMissing({ faults }: RouteContext, route: Route): Route {
+  return (head, body) => (faults.values.noSettings === true ? text(404) : route(head, body));
+}
+
+function routesOf(context: RouteContext): [string, Route][] {
   const { settings } = context;
   return [
     ['GET /settings', (head) => getSettings(settings, head)],

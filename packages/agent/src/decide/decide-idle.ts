@@ -5,6 +5,7 @@ import type { LastOperation } from '@brupop/shared/shadow';
 import type { Action } from '../action.ts';
 import type { Context } from './decision.ts';
 import { begin, ended, nextLook, report, undo, wait } from './decision.ts';
+import { dueMs, lookWith, settleSettings } from './host-settings.ts';
 import { shorten } from '../host/host-status.ts';
 import { isLastingly } from './obstacles.ts';
 import { putOnRecord } from './pending-reboot.ts';
@@ -15,7 +16,7 @@ export function idle(c: Context): Action {
   const last = c.shadow.status?.lastOperation;
   // Written before a deactivation: a host that reboots right after one has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return putOnRecord(c) ?? undo(c) ?? reportIdle(c) ?? look(c);
+  return putOnRecord(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? look(c);
 }
 
 function reportIdle(c: Context): Action | undefined {
@@ -101,8 +102,7 @@ function isHostProblem(code: ErrorCode | undefined): boolean {
 function look(c: Context): Action {
   const { memory, seen } = c;
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
-  if (memory.checkDueMs <= seen.nowMs) {
-    return { do: 'command', command: 'refresh', reason: 'time to look for updates' };
-  }
+  if (c.settings.state === 'unsettled') return wait(seen, "the host's settings are not in force yet", dueMs(c));
+  if (memory.checkDueMs <= seen.nowMs) return lookWith(c, 'time to look for updates');
   return wait(seen, 'idle', Math.min(memory.checkDueMs, nextLook(c) ?? memory.checkDueMs));
 }

@@ -37,6 +37,9 @@ function asked(beganMs: number, askedMs: number): LastOperation {
   return { ...step('Reboot', { agoMs: beganMs }), lastUpdateTime: rfc3339(WALL - askedMs) };
 }
 
+const OLDER = '1.25.0';
+const wayBack = step('Reboot', { boot: 'boot-1', version: OLDER });
+
 const held = {
   done: false,
   evicted: 0,
@@ -173,6 +176,26 @@ const cases: Cases = {
   'reboot: a host that never goes down fails it': [
     { ...reboot, update: READY, last: step('Reboot', { agoMs: 16 * MINUTE }), attempt: empty },
     'report ErrorReset, Reboot Failed RebootTimedOut',
+  ],
+  'reboot: its time limit is that of the spec': [
+    { ...reboot, timeoutSeconds: 3600, update: READY, last: asked(16 * MINUTE, 0), attempt: empty },
+    'reboot',
+  ],
+  'reboot: within a short limit it is asked for all the same': [
+    { ...reboot, timeoutSeconds: 60, update: READY, last: REBOOTING, attempt: empty },
+    'reboot',
+  ],
+  'reboot: a short limit fails it as soon as no reboot can come any more': [
+    { ...reboot, timeoutSeconds: 60, update: READY, last: step('Reboot', { agoMs: 9 * MINUTE }), attempt: empty },
+    'report ErrorReset, Reboot Failed RebootTimedOut',
+  ],
+  'reboot: an older version is arrived at like any other': [
+    { ...reboot, version: OLDER, running: OLDER, last: wayBack, update: UNINITIALIZED, attempt: { restored: true } },
+    'report RebootedIntoUpdate, Restore Succeeded',
+  ],
+  'reboot: an older version that does not boot has rolled back': [
+    { ...reboot, version: OLDER, last: wayBack, update: UNINITIALIZED },
+    'report ErrorReset, Reboot Failed RolledBack',
   ],
   'reboot: an inhibitor that stays fails it': [
     {

@@ -7,7 +7,7 @@ import { begin, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, 
 import { cleanUp } from './decide-stage.ts';
 import { TROUBLE, describeDrain, describeTrouble } from './drain-progress.ts';
 import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host-status.ts';
-import { LIMITS, STEP_LIMITS } from '../limits.ts';
+import { LIMITS, stepLimit } from '../limits.ts';
 import { obstacle } from './obstacles.ts';
 
 /** So many replicas in a row that run on the node itself may be all that there are. */
@@ -128,7 +128,7 @@ function activateAndReboot(c: Context, version: string, step: LastOperation | un
  */
 function askReboot(c: Context, step: LastOperation): Action {
   const { wallMs, nowMs } = c.seen;
-  const endsMs = (parseTime(step.startTime) ?? wallMs) + STEP_LIMITS.Reboot.ms;
+  const endsMs = (parseTime(step.startTime) ?? wallMs) + stepLimit('Reboot', c.shadow.spec);
   if (endsMs - LIMITS.rebootPending < wallMs) {
     return wait(c.seen, 'too late in this step to ask for a reboot', nowMs + endsMs - wallMs + 1);
   }

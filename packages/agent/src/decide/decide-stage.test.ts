@@ -125,6 +125,22 @@ const cases: Cases = {
     { ...staging, last: step('Stage', { agoMs: 46 * MINUTE }) },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
+  'stage: its time limit is that of the spec': [
+    { ...staging, timeoutSeconds: 7200, last: step('Stage', { agoMs: 46 * MINUTE }) },
+    'refresh',
+  ],
+  'stage: its time limit may be shorter than usual': [
+    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }) },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: its time limit holds while the host is away, too': [
+    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }), host: silent },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: a prepare that may take long may hold the lock for long': [
+    { ...staging, timeoutSeconds: 7200, update: LOCKED, memory: { hostLockedSince: NOW - 21 * MINUTE } },
+    'wait',
+  ],
   'stage: a host that is away is waited for': [
     { ...staging, host: refused, memory: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',

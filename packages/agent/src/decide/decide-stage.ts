@@ -2,6 +2,7 @@ import type { Action } from '../action.ts';
 import type { Context } from './decision.ts';
 import { begin, ended, hasFailed, settle, stepUnderWay, undo } from './decision.ts';
 import { isOffered, isStaged, sameVersion } from '../host/host-status.ts';
+import { enforceSettings } from './host-settings.ts';
 import { obstacle } from './obstacles.ts';
 
 /** Spec StagedAndPerformedUpdate: refresh until `version` is offered, prepare it, and trust only the record of that prepare. */
@@ -17,10 +18,13 @@ export function stage(c: Context, version: string): Action {
   return obstacle(c, step) ?? nextCommand(c, version);
 }
 
-function nextCommand({ status, memory }: Context, version: string): Action {
+function nextCommand(c: Context, version: string): Action {
+  const { status, memory } = c;
   if (status?.state === 'Ready') {
     return { do: 'command', command: 'deactivate', reason: 'the activated image cannot be verified: staging again' };
   }
+  const settings = enforceSettings(c);
+  if (settings !== undefined) return settings;
   if (status !== undefined && memory.attempt.refreshed && isOffered(status, version)) {
     return { do: 'command', command: 'prepare', version, reason: `${version} is offered` };
   }

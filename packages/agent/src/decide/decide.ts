@@ -40,11 +40,13 @@ function lost(seen: Observation): Action | undefined {
   return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(seen.apiSilentMs / 1000)} s` };
 }
 
+const CALLS_OF_HOST: ReadonlySet<Action['do']> = new Set(['command', 'configure', 'reboot']);
+
 /** Calls wait while what they call is in trouble. */
 function paced(seen: Observation, memory: MemoryView, action: Action): Action {
   const { refused } = memory;
   if (action.do === 'wait' || action.do === 'exit') return action;
-  if (action.do === 'command' || action.do === 'reboot') {
+  if (CALLS_OF_HOST.has(action.do)) {
     return memory.host.notBefore > seen.nowMs
       ? wait(seen, `pausing after trouble with the host before: ${action.reason}`, memory.host.notBefore)
       : action;

@@ -4,22 +4,17 @@ import type { AgentShadow } from '@brupop/shared/operator-api';
 import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/shadow';
 
 import type { Action } from '../action.ts';
-import type { UpdateStatus } from '../host/host.ts';
 import { sameVersion, shorten } from '../host/host-status.ts';
 import { LIMITS } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
-import type { Observation, UpdateView } from '../observe.ts';
-import { began, sameStatus, succeeded, targetVersion } from '../status.ts';
+import type { Facts, SettingsView } from './settings-view.ts';
+import { claimsOf, viewSettings } from './settings-view.ts';
+import type { HostView, Observation } from '../observe.ts';
+import { began, bootTime, sameStatus, succeeded } from '../status.ts';
 
-/** An observation with the shadow known and the host answering, and what follows from them. */
-export interface Context {
-  readonly seen: Observation;
-  readonly memory: MemoryView;
-  readonly shadow: AgentShadow;
-  readonly running: string;
-  readonly update: UpdateView;
-  /** `update`'s status, when there is one. */
-  readonly status: UpdateStatus | undefined;
+/** What is seen, and what follows from it. */
+export interface Context extends Facts {
+  readonly settings: SettingsView;
   /** The status to report when nothing but the host's own facts has changed. */
   readonly base: AgentStatus;
 }
@@ -29,30 +24,30 @@ export function contextOf(
   seen: Observation,
   memory: MemoryView,
   shadow: AgentShadow,
-  host: { readonly version: string; readonly update: UpdateView },
+  host: HostView & { readonly kind: 'answered' },
 ): Context {
   const { version: running, update } = host;
   const status = update.kind === 'status' ? update.status : undefined;
-  const base = baseStatus(shadow, {
-    current_version: running,
-    target_version: targetVersion(running, status, shadow.status),
-    bootID: seen.bootID,
-  });
-  return { seen, memory, shadow, running, update, status, base };
+  const live = host.settings?.kind === 'read' ? host.settings.settings : undefined;
+  const facts = { seen, memory, shadow, running, update, status, live };
+  const settings = viewSettings(facts);
+  const base = baseStatus(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
+  return { ...facts, settings, base };
 }
 
 /** The reported status with the host's facts brought up to date. */
 export function baseStatus(
-  shadow: AgentShadow,
-  facts: Pick<AgentStatus, 'current_version' | 'target_version' | 'bootID'>,
+  seen: Observation,
+  { status }: AgentShadow,
+  facts: Pick<AgentStatus, 'current_version' | 'target_version' | 'observedGeneration' | 'hostSettings'>,
 ): AgentStatus {
-  const { status } = shadow;
   return {
     current_state: status?.current_state ?? 'Idle',
     crash_count: status?.crash_count ?? 0,
     state_transition_failure_timestamp: status?.state_transition_failure_timestamp ?? null,
+    bootID: seen.bootID,
+    bootTime: bootTime(seen, status),
     ...facts,
-    observedGeneration: shadow.generation,
     ...(status?.lastOperation === undefined ? {} : { lastOperation: status.lastOperation }),
   };
 }

@@ -6,7 +6,7 @@ import type { Action } from '../action.ts';
 import type { Context } from './decision.ts';
 import { failStep, pollDelay, report, wait } from './decision.ts';
 import { describeDrain, describeTrouble } from './drain-progress.ts';
-import { LIMITS, STEP_LIMITS, TRIES } from '../limits.ts';
+import { LIMITS, STEP_LIMITS, TRIES, lockLimit, stepLimit } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
 import type { Observation } from '../observe.ts';
 import { restarted } from '../status.ts';
@@ -49,9 +49,13 @@ export function overdue(seen: Observation, memory: MemoryView, step: LastOperati
   return found === undefined ? undefined : `${found}; ${detail(memory)}`;
 }
 
-function lateStep(seen: Observation, step: LastOperation, ms = STEP_LIMITS[step.operation].ms): string | undefined {
+function lateStep(seen: Observation, step: LastOperation, ms = limitOf(seen, step)): string | undefined {
   const elapsed = seen.wallMs - (parseTime(step.startTime) ?? seen.wallMs);
   return elapsed <= ms ? undefined : `${step.operation} took longer than ${ms / 60_000} min`;
+}
+
+function limitOf({ shadow }: Observation, { operation }: LastOperation): number {
+  return shadow === undefined ? STEP_LIMITS[operation].ms : stepLimit(operation, shadow.spec);
 }
 
 /** Passes end a drain by themselves at its limit. This is for those that do not, and for a drain without passes. */
@@ -93,7 +97,7 @@ export function isLastingly({ memory, seen }: Context): boolean {
 function busyHost(c: Context, step: LastOperation): Action | undefined {
   if (c.update.kind !== 'locked') return undefined;
   const lockedMs = c.seen.nowMs - (c.memory.hostLockedSince ?? c.seen.nowMs);
-  if (lockedMs > LIMITS.locked) {
+  if (lockedMs > lockLimit(c.shadow.spec)) {
     return failStep(
       c,
       step.version,

@@ -55,6 +55,7 @@ export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: M
 function servesReboot(action: Action): boolean {
   switch (action.do) {
     case 'command':
+    case 'configure':
     case 'restore':
       return false;
     case 'report':

@@ -42,8 +42,10 @@ function endStep(silence: Silence): Action | undefined {
   const { spec, status } = shadow;
   const operation = OPERATION_OF[spec.state];
   if (operation === undefined || spec.version == null || status === undefined || hasFailed(silence)) return undefined;
-  const { current_version, target_version } = status;
-  const base = baseStatus(shadow, { current_version, target_version, bootID: seen.bootID });
+  const { current_version, target_version, hostSettings } = status;
+  const recorded = hostSettings === undefined ? {} : { hostSettings };
+  const facts = { current_version, target_version, observedGeneration: shadow.generation, ...recorded };
+  const base = baseStatus(seen, shadow, facts);
   const attempted = { ...silence, base };
   const step = stepUnderWay(silence, spec.version);
   return (step && limited(attempted, step)) ?? unreachable(attempted, operation, spec.version);

@@ -1,7 +1,15 @@
-import type { CommandRecord, Host, StagedImage, UpdateCommand, UpdateState, UpdateStatus } from './host.ts';
+import type {
+  CommandRecord,
+  Host,
+  StagedImage,
+  UpdateCommand,
+  UpdateState,
+  UpdateStatus,
+  UpdaterSettings,
+} from './host.ts';
 import { HostError } from './host.ts';
 
-export type HostCall = 'version' | 'updateStatus' | UpdateCommand | 'reboot';
+export type HostCall = 'version' | 'updateStatus' | 'settings' | 'configure' | UpdateCommand | 'reboot';
 
 /** How a command ends, instead of well. */
 export interface CommandFailure {
@@ -25,6 +33,10 @@ export class FakeHost implements Host {
   offered: string | undefined;
   boots = 1;
   lockedLooks = 0;
+  /** Stored settings, and those with which refreshes run; a change is applied at once unless `applies` is false. */
+  stored: UpdaterSettings = { versionLock: 'latest', ignoreWaves: false };
+  appliedLock = 'latest';
+  applies = true;
   /** Whether `reboot` was called since the latest boot. */
   rebootAsked = false;
   /** Every call but looks. */
@@ -49,6 +61,11 @@ export class FakeHost implements Host {
   /** The next calls of this kind throw these. */
   failCall(call: HostCall, ...errors: HostError[]): void {
     this.#errors.set(call, errors);
+  }
+
+  /** How many of those are still to come. */
+  failing(call: HostCall): number {
+    return this.#errors.get(call)?.length ?? 0;
   }
 
   /** The next runs of this command end like this. */
@@ -108,6 +125,22 @@ export class FakeHost implements Host {
     this.#end = () => this.#finish(command, failure);
   }
 
+  async settings(): Promise<UpdaterSettings> {
+    this.#throwNext('settings');
+    return this.stored;
+  }
+
+  async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
+    this.calls.push(`configure ${Object.values(changes).join(' ')}`);
+    this.#throwNext('configure');
+    this.stored = { ...this.stored, ...changes };
+    if (this.applies) this.appliedLock = this.stored.versionLock;
+  }
+
+  uptimeMs(): number {
+    return 3_600_000;
+  }
+
   async reboot(): Promise<void> {
     this.calls.push('reboot');
     this.#throwNext('reboot');
@@ -148,9 +181,11 @@ export class FakeHost implements Host {
   }
 
   #refreshed(): void {
-    this.#chosen = this.offered;
+    const locked = this.appliedLock.replace(/^v/, '');
+    const choice = locked === 'latest' ? this.offered : locked;
+    this.#chosen = choice === this.running ? undefined : choice;
     if (this.#state === 'Staged' || this.#state === 'Ready') return;
-    this.#state = this.offered === undefined ? 'Idle' : 'Available';
+    this.#state = this.#chosen === undefined ? 'Idle' : 'Available';
   }
 
   #setStaged(version: string | undefined, nextToBoot: boolean): void {

@@ -8,6 +8,7 @@ const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostError
   [423, '', 'locked'],
   [408, '', 'silent'],
   [404, 'Update status is uninitialized', 'uninitialized'],
+  [404, 'Found no', 'unset'],
   [500, 'Unable to start the update dispatcher: No such file', 'unsupported'],
   [500, 'Update dispatcher failed', 'unreadable'],
   [500, 'Failed to parse update status', 'unreadable'],

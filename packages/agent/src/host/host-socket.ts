@@ -1,13 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { uptime } from 'node:os';
 
 import type { Clock } from '@brupop/shared/clock';
 
 import type { Answer } from '../exchange.ts';
 import { exchange } from '../exchange.ts';
-import type { Guard, Host, UpdateCommand, UpdateStatus } from './host.ts';
+import type { Guard, Host, UpdateCommand, UpdateStatus, UpdaterSettings } from './host.ts';
 import { HostError, TooLate } from './host.ts';
 import { takeBody } from './host-answer.ts';
+import { DEFAULT_SETTINGS, SETTINGS_QUERY, parseSettings, settingsBody } from './host-settings.ts';
 import { describe, parseUpdateStatus, parseVersion } from './host-status.ts';
 import { LIMITS } from '../limits.ts';
 
@@ -21,8 +24,11 @@ export interface HostSocketOptions {
 }
 
 interface Call {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
+  readonly query?: string;
+  /** JSON. */
+  readonly body?: string;
   readonly limitMs: number;
   readonly signal: AbortSignal;
   readonly guard?: Guard | undefined;
@@ -59,6 +65,33 @@ export class HostSocket implements Host {
     }
   }
 
+  async settings(signal: AbortSignal): Promise<UpdaterSettings> {
+    const call = { method: 'GET', path: '/settings', query: SETTINGS_QUERY, limitMs: LIMITS.hostCall, signal } as const;
+    try {
+      return parseSettings(await this.#call(call));
+    } catch (error) {
+      if (error instanceof HostError && error.kind === 'unset') return DEFAULT_SETTINGS;
+      throw error;
+    }
+  }
+
+  /** In a transaction of its own: what others have pending is not committed with it. */
+  async changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void> {
+    const of = { query: `tx=brupop-${randomUUID()}`, limitMs: LIMITS.hostCall, signal };
+    try {
+      await this.#call({ ...of, method: 'PATCH', path: '/settings', body: settingsBody(changes), guard });
+      await this.#call({ ...of, method: 'POST', path: '/tx/commit_and_apply' });
+    } catch (error) {
+      // What stays behind is only clutter until the next boot.
+      await this.#call({ ...of, method: 'DELETE', path: '/tx' }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  uptimeMs(): number {
+    return uptime() * 1000;
+  }
+
   /** Read without the thread pool, whose threads would only cost memory. */
   async bootID(): Promise<string> {
     const { bootIDFile } = this.#options;
@@ -80,11 +113,14 @@ export class HostSocket implements Host {
     return takeBody(name, answer);
   }
 
-  #exchange({ method, path, limitMs, signal, guard }: Call): Promise<Answer> {
+  #exchange({ method, path, query, body, limitMs, signal, guard }: Call): Promise<Answer> {
     const { socketPath, clock } = this.#options;
-    const headers = { host: 'localhost', connection: 'close', ...(method === 'POST' ? { 'content-length': 0 } : {}) };
-    const sent = request({ socketPath, method, path, headers, agent: false, signal });
-    return exchange({ request: sent, limitMs, maxBytes: MAX_ANSWER_BYTES, guard }, clock);
+    const type = body === undefined ? {} : { 'content-type': 'application/json' };
+    const length = method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body ?? '') };
+    const headers = { host: 'localhost', connection: 'close', ...type, ...length };
+    const target = query === undefined ? path : `${path}?${query}`;
+    const sent = request({ socketPath, method, path: target, headers, agent: false, signal });
+    return exchange({ request: sent, body, limitMs, maxBytes: MAX_ANSWER_BYTES, guard }, clock);
   }
 }
 

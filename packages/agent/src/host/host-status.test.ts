@@ -145,6 +145,16 @@ it('judges a refresh that succeeded but does not offer the version', () => {
   expect(judgeCommand({ command: 'refresh', before: undefined, status })).toBeUndefined();
 });
 
+it('judges a refresh of a locked host that offers another version', () => {
+  const command = { ...STATUS.most_recent_command, cmd_type: 'refresh', stderr: '' };
+  const refreshed = { command: 'refresh', before: undefined } as const;
+  const status = parse({ most_recent_command: command, update_state: 'Available' });
+  expect(judgeCommand({ ...refreshed, status, lock: '1.28.0' })?.code).toBe('VersionNotOffered');
+  expect(judgeCommand({ ...refreshed, status, lock: 'v1.27.0' })).toBeUndefined();
+  const nothing = parse({ most_recent_command: command, update_state: 'Idle', chosen_update: null });
+  expect(judgeCommand({ ...refreshed, status: nothing, lock: '1.28.0' })).toBeUndefined();
+});
+
 it('shortens megabytes of blanks at once', () => {
   expect(shorten(`a${' '.repeat(4_000_000)}b`, 100)).toHaveLength(103);
 });

@@ -176,10 +176,12 @@ export interface Finished {
   readonly status: UpdateStatus | undefined;
   /** Version that a refresh must offer, a prepare must have written and an activation must have made the next to boot. */
   readonly version?: string | undefined;
+  /** Version that the host is locked to: a refresh must not offer another one. */
+  readonly lock?: string | undefined;
 }
 
 /** Whether a host command did what it was for: by its own fresh record, and by the state after it. Returns the error when it did not. */
-export function judgeCommand({ command, before, status, version }: Finished): OperationError | undefined {
+export function judgeCommand({ command, before, status, version, lock }: Finished): OperationError | undefined {
   const record = status?.latestCommand;
   if (status === undefined || record === undefined || record.timestamp === before) {
     return commandError(command, 'ended without a record: its process died');
@@ -187,7 +189,15 @@ export function judgeCommand({ command, before, status, version }: Finished): Op
   if (record.type !== command) return commandError(command, `expected its record, found that of ${record.type}`);
   if (!record.succeeded)
     return commandError(command, `exit status ${record.exitStatus ?? 'unknown'}: ${record.stderr}`);
+  if (lock !== undefined) return judgeLock(status, lock);
   return version === undefined ? undefined : EFFECTS[command](status, record, version);
+}
+
+/** Settings are applied after the host has answered, and that they are not shows nowhere else. */
+function judgeLock({ chosenVersion }: UpdateStatus, lock: string): OperationError | undefined {
+  if (chosenVersion === undefined || sameVersion(chosenVersion, lock)) return undefined;
+  const message = `expected the host to offer nothing but ${lock}, to which it is locked, found ${chosenVersion}`;
+  return new OperationError('VersionNotOffered', message);
 }
 
 type Effect = (status: UpdateStatus, record: CommandRecord, version: string) => OperationError | undefined;

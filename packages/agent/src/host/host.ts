@@ -30,6 +30,14 @@ export interface UpdateStatus {
   readonly latestCommand: CommandRecord | undefined;
 }
 
+/** The settings of the host's updater that an operator sets, by their names below `settings.updates`. */
+export interface UpdaterSettings {
+  /** `version-lock`: `latest`, or the one version that the host offers; as it was written, so perhaps with a leading `v`. */
+  readonly versionLock: string;
+  /** `ignore-waves` */
+  readonly ignoreWaves: boolean;
+}
+
 export type HostErrorKind =
   /** Nobody listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
   | 'refused'
@@ -43,6 +51,8 @@ export type HostErrorKind =
   | 'unsupported'
   /** The update status or the partition table cannot be read; no command heals that. */
   | 'unreadable'
+  /** 404: no setting is stored. */
+  | 'unset'
   /** Any other answer. */
   | 'answer';
 
@@ -74,6 +84,15 @@ export interface Host {
   start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
   /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. Throws TooLate from `guard`. */
   reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
+  /** Settings as they are stored; what is not stored is what a new host has. Throws HostError. */
+  settings(signal: AbortSignal): Promise<UpdaterSettings>;
+  /**
+   * Stores settings, each of them also when it is stored already, and has them applied; the next update commands see them about a second later.
+   * Throws HostError, after which they may be stored all the same, and TooLate from `guard`.
+   */
+  changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void>;
+  /** Milliseconds for which the machine has been up. */
+  uptimeMs(): number;
   /** The kernel's boot ID, which only a reboot changes. */
   bootID(): Promise<string>;
 }

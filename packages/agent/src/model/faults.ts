@@ -1,7 +1,8 @@
 /** What may go wrong, and when, as values. */
 import fc from 'fast-check';
-import type { ShadowState } from '@brupop/shared/shadow';
+import type { HostSettings, ShadowState } from '@brupop/shared/shadow';
 
+import type { UpdaterSettings } from '../host/host.ts';
 import type { CommandEnd } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';
 
@@ -19,7 +20,13 @@ export type Fault =
   | { readonly kind: 'freeze'; readonly ms: number }
   | { readonly kind: 'reboot refused'; readonly times: number }
   | { readonly kind: 'spec other'; readonly state: ShadowState }
-  | { readonly kind: 'command ends'; readonly end: CommandEnd };
+  | { readonly kind: 'command ends'; readonly end: CommandEnd }
+  /** Another configuration of the fleet: null asks for nothing. */
+  | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
+  /** A person changes the settings on the host. */
+  | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }
+  | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
+  | { readonly kind: 'apply fails' };
 
 /** A fault, and the call before or after which it comes, and how much later. */
 export interface AtCall {
@@ -118,6 +125,44 @@ const nothingLeft = fc
       fault: one,
     })),
   );
+
+/** Versions that pins ask for, and locks that people set: no value is both, or nobody could tell whose it is. */
+export const PINS = ['1.25.0', '1.26.0', '1.27.0'] as const;
+const locksOfPeople = fc.constantFrom('latest', '1.26.5', 'v1.24.0');
+const pin: fc.Arbitrary<Fault> = fc.record({
+  kind: fc.constant('pin'),
+  wanted: fc.oneof(
+    fc.record({ versionLock: fc.constantFrom(...PINS) }),
+    fc.record({ versionLock: fc.constantFrom(...PINS), ignoreWaves: fc.boolean() }),
+    fc.record({ ignoreWaves: fc.constant(true) }),
+    fc.constant(null),
+    fc.constant(null),
+  ),
+});
+const byHand: fc.Arbitrary<Fault> = fc.record({
+  kind: fc.constant('settings by hand'),
+  settings: fc.oneof(fc.record({ versionLock: locksOfPeople }), fc.record({ ignoreWaves: fc.boolean() })),
+});
+const settingsFault: fc.Arbitrary<Fault> = fc.oneof(
+  { weight: 4, arbitrary: pin },
+  { weight: 2, arbitrary: byHand },
+  { weight: 1, arbitrary: withMs('settings broken', away) },
+  { weight: 1, arbitrary: withMs('paused', away) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('apply fails') }) },
+);
+const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'report', 'refresh', ...CALLS);
+
+/** A story of host settings that are asked for and taken back, of people who change them, and of what else goes wrong. */
+export const aroundSettings: fc.Arbitrary<readonly Happening[]> = fc
+  .tuple(
+    fc.array(fc.record({ at: fc.nat(24 * MINUTE), fault: settingsFault }), { minLength: 1, maxLength: 5 }),
+    fc.array(atCall(callsWithSettings), { maxLength: 4 }),
+    fc.array(
+      atCall(callsWithSettings).chain((one) => settingsFault.map((other) => ({ ...one, fault: other }))),
+      { maxLength: 2 },
+    ),
+  )
+  .map((parts) => parts.flat());
 
 /** A story of what goes wrong. */
 export const happenings: fc.Arbitrary<readonly Happening[]> = fc.array(happening, { minLength: 1, maxLength: 6 });

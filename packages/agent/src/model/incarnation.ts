@@ -82,6 +82,10 @@ export class Incarnation {
       version: () => this.#call('look', async () => host.version()),
       updateStatus: () => this.#call('look', async () => host.updateStatus()),
       start: (command, _signal, guard) => this.#call(command, async () => host.start(command), guard),
+      settings: () => this.#call('look', async () => host.readSettings()),
+      changeSettings: (changes, _signal, guard) =>
+        this.#call('configure', async () => this.#world.configure(changes), guard),
+      uptimeMs: () => host.uptimeMs(),
       reboot: (_signal, guard) => this.#call('reboot', async () => this.#world.takeReboot(), guard),
     };
   }

@@ -2,6 +2,7 @@
 import { rfc3339 } from '@brupop/shared/clock';
 import type { AgentStatus, LastOperation } from '@brupop/shared/shadow';
 
+import { People } from './people.ts';
 import type { CallName, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;
@@ -20,6 +21,7 @@ export class Judge {
   /** What was seen that must not be. */
   readonly violations: string[] = [];
   readonly story: string[] = [];
+  readonly people: People;
   calls = 0;
   readonly #world: SimWorld;
   #recent: number[] = [];
@@ -34,6 +36,7 @@ export class Judge {
 
   constructor(world: SimWorld) {
     this.#world = world;
+    this.people = new People(world, this);
   }
 
   note(text: string): void {
@@ -154,17 +157,18 @@ export class Judge {
     if (host.armed) this.wrong('the host is left armed');
     if (cluster.marked) this.wrong('the Node is left cordoned or excluded');
     if (shadow?.status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
+    this.people.atRest();
   }
 
   get settled(): boolean {
     const { shadow } = this.#world.cluster;
     const idle = shadow?.spec.state === 'Idle' && shadow.status?.observedGeneration === shadow.generation;
-    return idle && shadow.status?.current_state === 'Idle' && this.#isOver;
+    return idle && shadow.status?.current_state === 'Idle' && this.#isOver && this.people.served;
   }
 
   get #isOver(): boolean {
     const { host, controller } = this.#world;
-    return host.active === host.offered || controller.needsPerson || controller.paused;
+    return host.choice === undefined || controller.needsPerson || controller.paused;
   }
 
   /** For a failed test. */
@@ -180,8 +184,9 @@ function describe(last: LastOperation | undefined): string {
 }
 
 /** Whether the apiserver takes the report. */
-function isTaken({ current_version, target_version, bootID, lastOperation: last }: AgentStatus): boolean {
+function isTaken(status: AgentStatus): boolean {
+  const { current_version, target_version, bootID, bootTime = '', lastOperation: last } = status;
   const versions = [current_version, target_version, ...(last === undefined ? [] : [last.version])];
-  const times = last === undefined ? [] : [last.startTime, last.lastUpdateTime];
+  const times = [bootTime, ...(last === undefined ? [] : [last.startTime, last.lastUpdateTime])];
   return versions.every((one) => SEMVER.test(one)) && times.every((one) => TIME.test(one)) && bootID !== '';
 }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 
 import type { Fault, Happening } from './faults.ts';
-import { CALLS, aroundReboot, happenings } from './faults.ts';
+import { CALLS, aroundReboot, aroundSettings, happenings } from './faults.ts';
 import { NEW, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;
@@ -146,6 +146,60 @@ it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {
 
 it(`hurts no node, whatever goes wrong around its reboot (seed ${seed})`, async () => {
   const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (story, paused) =>
+    expect(await wrong(story, paused)).toBe(''),
+  );
+  await fc.assert(property, { seed, numRuns });
+}, 300_000);
+
+/** Told to go back to an older version and, 8 min later, that any will do, with `fault` at a call meanwhile. */
+function pinned(fault: Fault): Happening[][] {
+  const pins: Happening[] = [
+    { at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0', ignoreWaves: true } } },
+    { at: 8 * MINUTE, fault: { kind: 'pin', wanted: null } },
+  ];
+  const calls = ['configure', 'report', 'refresh', 'look', 'prepare'] as const;
+  const places = calls.flatMap((on) => [0, 1, 2].flatMap((nth) => [false, true].map((after) => ({ on, nth, after }))));
+  return places.map((place) => [...pins, { ...place, later: 0, fault }]);
+}
+
+const pinMatrix: Record<string, readonly Fault[]> = {
+  'the agent is killed': [{ kind: 'kill' }],
+  'the call or its answer is lost': [{ kind: 'lose' }],
+  'its answer takes long': [{ kind: 'delay' }],
+  'the host reboots for another reason': [{ kind: 'reboot' }],
+  'settings are stored but not applied': [{ kind: 'apply fails' }],
+  'settings can be neither read nor changed for 5 min': [{ kind: 'settings broken', ms: 5 * MINUTE }],
+  'somebody changes them by hand': [{ kind: 'settings by hand', settings: { versionLock: '1.26.5' } }],
+  'the agent is stopped for 20 s': [{ kind: 'freeze', ms: 20 * SECOND }],
+  'the apiserver is away for 60 s': [{ kind: 'apiserver away', ms: MINUTE }],
+};
+
+it.each(Object.entries(pinMatrix))(
+  'keeps to a pin, and puts the settings of people back after it, when at any call %s',
+  async (_name, faults) => {
+    const found: string[] = [];
+    for (const story of faults.flatMap((fault) => pinned(fault))) found.push(await wrong(story, false));
+    expect(found.filter((text) => text !== '')).toEqual([]);
+  },
+  120_000,
+);
+
+it('goes back to an older version that it is pinned to, and to the newest when the pin is gone', async () => {
+  const world = new SimWorld([{ at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0' } } }]);
+  await world.run(10 * MINUTE);
+  expect(world.host.active).toBe('1.25.0');
+  expect(world.cluster.shadow?.status?.hostSettings).toEqual({ versionLock: { value: '1.25.0', before: 'latest' } });
+  world.cluster.want(null);
+  await world.run(10 * MINUTE);
+  world.killAgent();
+  expect(world.host.active).toBe(NEW);
+  expect(world.host.settings.stored.versionLock).toBe('latest');
+  expect(world.cluster.shadow?.status?.hostSettings).toBeUndefined();
+  expect(world.judge.violations).toEqual([]);
+});
+
+it(`keeps to pins, and puts the settings of people back after them, whatever goes wrong (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(aroundSettings, fc.boolean(), async (story, paused) =>
     expect(await wrong(story, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });

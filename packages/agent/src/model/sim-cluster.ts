@@ -9,7 +9,7 @@ import type {
   StatusReport,
   StreamMessage,
 } from '@brupop/shared/operator-api';
-import type { ShadowSpec } from '@brupop/shared/shadow';
+import type { HostSettings, ShadowSpec } from '@brupop/shared/shadow';
 
 import { ApiError } from '../operator-api/api-error.ts';
 
@@ -21,6 +21,8 @@ type Listener = (message: StreamMessage | Error) => void;
 
 export class SimCluster {
   shadow: AgentShadow | undefined;
+  /** Host settings that the controller asks for, with each spec that it writes. */
+  wanted: HostSettings | null = null;
   managed = true;
   cordoned = false;
   excludedAt: number | undefined;
@@ -62,9 +64,16 @@ export class SimCluster {
     for (const listener of this.#listeners) listener(message);
   }
 
+  /** Asks for other host settings from now on. */
+  want(wanted: HostSettings | null): void {
+    this.wanted = wanted;
+    this.onChange();
+  }
+
   setSpec(spec: ShadowSpec): void {
     if (this.shadow === undefined) return;
-    const dated = { ...spec, state_transition_timestamp: rfc3339(this.#clock.now()) };
+    const since = { state_transition_timestamp: rfc3339(this.#clock.now()) };
+    const dated = { ...spec, hostSettings: this.wanted, ...since };
     this.shadow = { ...this.shadow, generation: this.shadow.generation + 1, spec: dated };
     this.onSpec();
     this.#changed();

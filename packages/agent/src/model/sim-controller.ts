@@ -18,6 +18,8 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 export class SimController {
   /** No update begins. */
   paused = false;
+  /** Told of each update that is about to begin. */
+  onBegin: (version: string) => void = () => undefined;
   readonly #cluster: SimCluster;
   readonly #clock: Clock;
   #turn: (() => void) | undefined;
@@ -30,6 +32,11 @@ export class SimController {
     this.#cluster = cluster;
     this.#clock = clock;
     cluster.onChange = () => this.wake(TURN_MS);
+  }
+
+  resume(): void {
+    this.paused = false;
+    this.wake(0);
   }
 
   wake(ms: number): void {
@@ -57,11 +64,18 @@ export class SimController {
     else this.#advance(shadow, now);
   }
 
-  #begin({ generation, status }: AgentShadow, now: number): void {
+  #begin({ generation, spec, status }: AgentShadow, now: number): void {
+    const { wanted } = this.#cluster;
+    if (JSON.stringify(spec.hostSettings ?? null) !== JSON.stringify(wanted)) return this.#idle();
     const settled = status?.observedGeneration === generation && status.current_state === 'Idle';
     if (this.paused || !settled || status.target_version === status.current_version || this.needsPerson) return;
     if (this.#notBefore > now) this.wake(this.#notBefore - now);
-    else this.#cluster.setSpec({ state: 'StagedAndPerformedUpdate', version: status.target_version });
+    else this.#stage(status.target_version);
+  }
+
+  #stage(version: string): void {
+    this.onBegin(version);
+    this.#cluster.setSpec({ state: 'StagedAndPerformedUpdate', version });
   }
 
   #advance({ spec, status, generation }: AgentShadow, now: number): void {

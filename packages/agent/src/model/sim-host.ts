@@ -1,8 +1,16 @@
 /** A host as a pure state machine on a clock of a test: two partition sets that outlive a boot, an update status that does not. */
 import type { Clock } from '@brupop/shared/clock';
 
-import type { CommandRecord, StagedImage, UpdateCommand, UpdateState, UpdateStatus } from '../host/host.ts';
+import type {
+  CommandRecord,
+  StagedImage,
+  UpdateCommand,
+  UpdateState,
+  UpdateStatus,
+  UpdaterSettings,
+} from '../host/host.ts';
 import { HostError } from '../host/host.ts';
+import { SimSettings } from './sim-settings.ts';
 
 /** How the next run of a command ends, instead of well. */
 export type CommandEnd = 'fails' | 'dies' | 'writes nothing' | 'writes another';
@@ -20,10 +28,15 @@ const DURATIONS: Readonly<Record<UpdateCommand, number>> = {
   deactivate: 500,
 };
 
+/** Published besides the newest version. */
+const OLDER = ['1.25.0', '1.26.0', '1.27.0'];
+
 interface Running {
   readonly command: UpdateCommand;
   readonly endsAt: number;
   readonly end: CommandEnd | undefined;
+  /** Version lock with which it has begun. */
+  readonly lock: string;
 }
 
 interface Volatile {
@@ -43,6 +56,7 @@ export class SimHost {
   /** The other set boots next: on disk, so any reboot boots it. */
   armed = false;
   offered: string;
+  readonly settings: SimSettings;
   boots = 1;
   up = true;
   /** It has taken a reboot call of this boot. */
@@ -65,6 +79,27 @@ export class SimHost {
     this.#clock = clock;
     this.active = versions.active;
     this.offered = versions.offered;
+    this.settings = new SimSettings(clock);
+  }
+
+  /** What a refresh with the stored settings would choose. */
+  get choice(): string | undefined {
+    return this.#choose(this.settings.stored.versionLock);
+  }
+
+  readSettings(): UpdaterSettings {
+    this.#answer();
+    return this.settings.read();
+  }
+
+  changeSettings(changes: Partial<UpdaterSettings>): void {
+    this.#answer();
+    this.settings.change(changes);
+  }
+
+  /** Of the machine that all of this runs on; it never reboots. */
+  uptimeMs(): number {
+    return this.#clock.monotonic() + 3_600_000;
   }
 
   get bootID(): string {
@@ -95,7 +130,8 @@ export class SimHost {
     if (!ALLOWED[command].includes(state) || missing) throw new HostError('answer', `POST ${command}: 409 or 404`);
     const end = command === 'refresh' && this.nextEnd !== 'fails' ? undefined : this.nextEnd;
     if (end !== undefined) this.nextEnd = undefined;
-    this.#running = { command, end, endsAt: this.#clock.monotonic() + DURATIONS[command] };
+    const lock = this.settings.inForce().versionLock;
+    this.#running = { command, end, lock, endsAt: this.#clock.monotonic() + DURATIONS[command] };
     if (command === 'prepare') this.#clearInactive();
   }
 
@@ -121,6 +157,7 @@ export class SimHost {
     this.rollsBack = false;
     this.up = true;
     this.boots += 1;
+    this.settings.boot();
   }
 
   #answer(): void {
@@ -155,18 +192,26 @@ export class SimHost {
     this.#volatile = { ...this.#volatile, latest, state: lost ? 'Idle' : state };
   }
 
-  #done({ command, end }: Running): void {
+  #done({ command, end, lock }: Running): void {
     const { chosen, staged } = this.#volatile;
-    const stderr = command === 'prepare' ? this.#write(chosen ?? '', end) : '';
+    const writes = lock === 'latest' ? chosen : this.#choose(lock);
+    const stderr = command === 'prepare' ? this.#write(writes, end) : '';
     const latest = { type: command, succeeded: true, timestamp: `t${this.#commands}`, exitStatus: 0, stderr };
     this.#volatile = { ...this.#volatile, latest };
-    if (command === 'refresh') this.#refreshed();
+    if (command === 'refresh') this.#refreshed(lock);
     else this.#setStaged((command === 'prepare' ? chosen : staged?.version) ?? '', command === 'activate');
   }
 
-  #refreshed(): void {
+  /** The update program's own choice: the newest version, or the one that the host is locked to, if it is published. */
+  #choose(lock: string): string | undefined {
+    const published = [...OLDER, this.offered];
+    const version = lock === 'latest' ? this.offered : published.find((one) => one === lock.replace(/^v/, ''));
+    return version === this.active ? undefined : version;
+  }
+
+  #refreshed(lock: string): void {
     const { state } = this.#volatile;
-    const chosen = this.offered === this.active ? undefined : this.offered;
+    const chosen = this.#choose(lock);
     const kept = state === 'Staged' || state === 'Ready';
     const found = chosen === undefined ? 'Idle' : 'Available';
     this.#volatile = { ...this.#volatile, chosen, state: kept ? state : found };
@@ -178,8 +223,8 @@ export class SimHost {
     this.#volatile = { ...this.#volatile, staged, state: armed ? 'Ready' : 'Staged' };
   }
 
-  #write(chosen: string, end: CommandEnd | undefined): string {
-    if (end === 'writes nothing') return 'No update required\n';
+  #write(chosen: string | undefined, end: CommandEnd | undefined): string {
+    if (end === 'writes nothing' || chosen === undefined) return 'No update required\n';
     this.inactive = end === 'writes another' ? '9.9.9' : chosen;
     return `Starting update to ${this.inactive}\n`;
   }

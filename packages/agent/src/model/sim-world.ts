@@ -3,7 +3,7 @@ import { FakeClock } from '@brupop/shared/fake-clock';
 import type { AgentShadow, StatusReport } from '@brupop/shared/operator-api';
 
 import { HostError } from '../host/host.ts';
-import type { UpdateCommand } from '../host/host.ts';
+import type { UpdateCommand, UpdaterSettings } from '../host/host.ts';
 import { ApiError } from '../operator-api/api-error.ts';
 import type { AtCall, Fault, Happening } from './faults.ts';
 import { Incarnation } from './incarnation.ts';
@@ -15,6 +15,7 @@ import { SimHost } from './sim-host.ts';
 export type CallName =
   | UpdateCommand
   | 'look'
+  | 'configure'
   | 'reboot'
   | 'ensure'
   | 'stream'
@@ -52,6 +53,7 @@ export class SimWorld {
     this.random = random;
     for (const one of happenings) if ('at' in one) this.clock.after(one.at, () => this.#happen(one.fault));
     this.cluster.onSpec = () => this.judge.specChanged();
+    this.controller.onBegin = (version) => this.judge.people.begins(version);
     this.#beat();
     this.startAgent();
   }
@@ -67,6 +69,7 @@ export class SimWorld {
     this.#pending = [];
     this.host.awayUntil = 0;
     this.host.lockedUntil = 0;
+    this.host.settings.brokenUntil = 0;
     this.host.nextEnd = undefined;
     this.#rebootRefused = 0;
     this.#rebootDelayMs = 200;
@@ -133,6 +136,11 @@ export class SimWorld {
     const kinds = new Set(faults.map(({ fault }) => fault.kind));
     if (kinds.has('delay')) await this.clock.sleep(9_000);
     return this.#agent === caller ? kinds : new Promise(() => undefined);
+  }
+
+  configure(changes: Partial<UpdaterSettings>): void {
+    this.judge.people.overwritten();
+    this.host.changeSettings(changes);
   }
 
   takeReboot(): void {
@@ -206,6 +214,11 @@ export class SimWorld {
   #release(): void {
     if (this.cluster.managed) return;
     this.cluster.takeBack();
+    this.#deleteShadow();
+  }
+
+  #deleteShadow(): void {
+    this.judge.people.recordLost();
     this.cluster.deleteShadow();
   }
 
@@ -245,10 +258,19 @@ export class SimWorld {
         this.judge.forgive();
         return this.cluster.setSpec({ state: fault.state, version: '1.26.5' });
       case 'shadow deleted':
-        return this.cluster.deleteShadow();
+        return this.#deleteShadow();
       case 'status wiped':
         this.judge.forget();
+        this.judge.people.recordLost();
         return this.cluster.wipeStatus();
+      case 'paused':
+        this.controller.paused = true;
+        this.clock.after(fault.ms, () => this.#healed || this.controller.resume());
+        return undefined;
+      case 'pin':
+        return this.cluster.want(fault.wanted);
+      case 'settings by hand':
+        return this.judge.people.set(fault.settings);
       case 'pods stay':
         this.cluster.perPass = 0;
         this.clock.after(fault.ms, () => (this.cluster.perPass = 2));
@@ -276,6 +298,12 @@ export class SimWorld {
       case 'reboot takes':
         this.#rebootDelayMs = fault.ms;
         break;
+      case 'settings broken':
+        this.host.settings.brokenUntil = this.clock.monotonic() + fault.ms;
+        break;
+      case 'apply fails':
+        this.host.settings.applyFails = true;
+        break;
       case 'shutdown takes':
         this.#shutdownMs = fault.ms;
         break;
@@ -288,6 +316,6 @@ export class SimWorld {
 }
 
 function lost(name: CallName): Error {
-  const isHost = ['look', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
+  const isHost = ['look', 'configure', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
   return isHost ? new HostError('silent', `${name}: no answer`) : new ApiError('Unreachable', `${name}: no answer`);
 }

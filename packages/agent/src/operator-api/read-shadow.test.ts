@@ -51,3 +51,41 @@ it.each<readonly [string, object, RegExp]>([
 ])('refuses %s and names the field', (_name, shadow, message) => {
   expect(() => readShadow(shadow)).toThrow(message);
 });
+
+const asking = (more: object): unknown => ({ ...SHADOW, spec: { ...SHADOW.spec, ...more } });
+const lock = { value: '1.27.0', before: 'v1.26.0' };
+
+it('reads what a spec asks of the host and how long its steps may take', () => {
+  const more = { timeoutSeconds: 900, hostSettings: { versionLock: '1.27.0', ignoreWaves: true } };
+  expect(readShadow(asking(more)).spec).toEqual({ ...SHADOW.spec, ...more });
+});
+
+it.each<readonly [string, object]>([
+  ['null', { timeoutSeconds: null, hostSettings: null }],
+  ['a limit that is none, and no settings', { timeoutSeconds: '900', hostSettings: 7 }],
+  ['a limit that is too short, and settings that are null', { timeoutSeconds: 1, hostSettings: { versionLock: null } }],
+  [
+    'a limit of years, and values that are none',
+    { timeoutSeconds: 1e9, hostSettings: { versionLock: '1.27', ignoreWaves: 'no' } },
+  ],
+])('takes %s in a spec as if it were absent', (_name, more) => {
+  expect(readShadow(asking(more)).spec).toEqual(SHADOW.spec);
+});
+
+it('reads what was done for host settings, and when the host booted', () => {
+  const hostSettings = { versionLock: lock, ignoreWaves: { value: true, before: false }, message: 'why' };
+  const bootTime = '2026-11-21T11:37:57Z';
+  expect(readShadow(withStatus({ hostSettings, bootTime })).status).toEqual({ ...status, hostSettings, bootTime });
+});
+
+it('drops what our apiserver would not take back: a time that is none, a record that is none, words that are too many', () => {
+  const hostSettings = {
+    versionLock: { value: '1.27.0' },
+    ignoreWaves: { value: 1, before: 2 },
+    message: 'x'.repeat(9000),
+  };
+  const read = readShadow(withStatus({ hostSettings, bootTime: '2026-13-21T11:37:57Z' })).status;
+  expect(read).not.toHaveProperty('bootTime');
+  expect(Object.keys(read?.hostSettings ?? {})).toEqual(['message']);
+  expect(read?.hostSettings?.message?.length).toBeLessThanOrEqual(4096);
+});

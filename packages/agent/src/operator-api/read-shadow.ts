@@ -6,11 +6,14 @@ import type { LastOperation, ShadowSpec, ShadowStatus } from '@brupop/shared/sha
 
 import { count, fields, oneOf, text, unintelligible } from './read-fields.ts';
 import type { Fields } from './read-fields.ts';
+import { readDone, readWanted } from './read-settings.ts';
 
 const MAX_ID = 128;
 /** Of int32, which is what the apiserver takes. */
 const MAX_COUNT = 2_147_483_647;
 const MAX_MESSAGE = 4_096;
+/** Seconds. */
+const DAY = 86_400;
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/u;
 /** Of a time that cannot be read nobody knows how long ago it was: as one that lies ahead, it counts from now. */
 const UNREADABLE_TIME = '9999-12-31T23:59:59Z';
@@ -35,7 +38,15 @@ function readSpec(spec: Fields): ShadowSpec {
     state: oneOf(spec['state'], SHADOW_STATES, 'shadow.spec.state'),
     ...(spec['version'] === undefined ? {} : { version: readSpecVersion(spec['version']) }),
     ...(typeof since === 'string' ? { state_transition_timestamp: since } : {}),
+    ...readTimeout(spec['timeoutSeconds']),
+    ...readWanted(spec['hostSettings']),
   };
+}
+
+/** What the resource's schema does not let through can only come of another release's: then it is as if it were absent. */
+function readTimeout(seconds: unknown): { timeoutSeconds?: number } {
+  const valid = typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= 60 && seconds <= DAY;
+  return valid ? { timeoutSeconds: seconds } : {};
 }
 
 /** Version locks may have a leading `v`, and so may what others write here. */
@@ -59,8 +70,16 @@ function readStatus(status: Fields): ShadowStatus | undefined {
       : { state_transition_failure_timestamp: failedAt === null ? null : time(failedAt) }),
     observedGeneration: count(status['observedGeneration'] ?? 0, 'shadow.status.observedGeneration'),
     bootID: text(status['bootID'] ?? '', MAX_ID, 'shadow.status.bootID'),
+    ...readBootTime(status['bootTime']),
     ...readLast(status['lastOperation']),
+    ...readDone(status['hostSettings']),
   };
+}
+
+/** One that nobody can read is determined anew. */
+function readBootTime(value: unknown): { bootTime?: string } {
+  const valid = typeof value === 'string' && TIME.test(value) && parseTime(value) !== undefined;
+  return valid ? { bootTime: value } : {};
 }
 
 function readLast(value: unknown): { lastOperation?: LastOperation } {

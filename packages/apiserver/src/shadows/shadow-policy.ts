@@ -6,7 +6,7 @@ import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
 import { slimMetadata } from '../slim.ts';
 
-/** A shadow as it is kept. Agents get spec and status; the conditions concern neither them nor us. */
+/** A shadow as it is kept. Agents get spec and status; what the controller writes into it concerns neither them nor us. */
 export interface SlimShadow extends KubernetesObject {
   /** Of the Node that it belongs to. */
   readonly nodeUID?: string;
@@ -17,7 +17,7 @@ export interface SlimShadow extends KubernetesObject {
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const { conditions: _, drain, ...reported } = status ?? {};
+  const { conditions: _, waitingFor: _waits, drain, ...reported } = status ?? {};
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),

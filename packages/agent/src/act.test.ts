@@ -1,0 +1,47 @@
+import { FakeClock } from '@brupop/shared/fake-clock';
+
+import { act } from './act.ts';
+import { FakeHost } from './host/fake-host.ts';
+import { TooLate } from './host/host.ts';
+import type { Observation } from './observe.ts';
+import { FakeOperatorApi } from './operator-api/fake-operator-api.ts';
+
+const { signal } = new AbortController();
+
+/** A host that was seen as it is now, and everything that an action needs. */
+async function arranged() {
+  const clock = new FakeClock();
+  const host = new FakeHost('1.26.0');
+  const hands = { host, api: new FakeOperatorApi(clock), clock };
+  const settings = { kind: 'read', settings: await host.settings() } as const;
+  const seen: Observation = {
+    shadow: undefined,
+    specAgeMs: 0,
+    apiSilentMs: 0,
+    wallMs: clock.now(),
+    nowMs: clock.monotonic(),
+    bootID: 'b',
+    uptimeMs: 0,
+    host: { kind: 'answered', version: '1.26.0', update: { kind: 'uninitialized' }, settings },
+  };
+  return { host, hands, seen };
+}
+
+const configure = { do: 'configure', changes: { versionLock: '1.25.0' }, reason: '' } as const;
+
+it('changes settings that are as they were seen', async () => {
+  const { host, hands, seen } = await arranged();
+  await act(configure, seen, hands, signal);
+  expect(host.stored).toEqual({ versionLock: '1.25.0', ignoreWaves: false });
+});
+
+it.each([{ versionLock: '1.24.0' }, { ignoreWaves: true }])(
+  'changes nothing when a person has set %j since the settings were looked at',
+  async (byHand) => {
+    const { host, hands, seen } = await arranged();
+    await host.changeSettings(byHand);
+    const before = host.stored;
+    await expect(act(configure, seen, hands, signal)).rejects.toThrow(TooLate);
+    expect(host.stored).toBe(before);
+  },
+);

@@ -1,0 +1,168 @@
+/** The whole agent and the settings of its host. */
+import { HostError } from './host/host.ts';
+import { IDLE, MINUTE, NEW, OLD, STAGE, endWorlds, world } from './test-world.ts';
+
+afterEach(endWorlds);
+
+const OLDER = '1.25.0';
+const PINNED = { ...IDLE, hostSettings: { versionLock: OLDER } };
+const refusal = (): HostError => new HostError('answer', 'PATCH /settings: 400 Invalid version string');
+
+it('records a pin, sets it, asks the host what it offers then, and answers the spec with that', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.calls.length = 0;
+  w.api.reports.length = 0;
+  await w.spec(PINNED, 1000);
+  expect(w.host.calls).toEqual([`configure ${OLDER}`]);
+  expect(w.status).toMatchObject({ observedGeneration: 1, target_version: NEW });
+  await w.pass(1000);
+  expect(w.host.calls).toEqual([`configure ${OLDER}`, 'refresh']);
+  const hostSettings = { versionLock: { value: OLDER, before: 'latest' } };
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLDER, hostSettings });
+  expect(w.api.reports).toHaveLength(2);
+  await w.pass(60 * MINUTE);
+  expect(w.api.reports).toHaveLength(2);
+});
+
+it('puts back what was there before the pin, and answers only when the offer is of that', async () => {
+  const w = world();
+  w.host.stored = { versionLock: '1.26.9', ignoreWaves: true };
+  w.host.appliedLock = '1.26.9';
+  await w.pass(MINUTE);
+  await w.spec({ ...PINNED, hostSettings: { versionLock: OLDER, ignoreWaves: false } }, MINUTE);
+  expect(w.host.stored).toEqual({ versionLock: OLDER, ignoreWaves: false });
+  await w.spec(IDLE, 1000);
+  expect(w.host.stored).toEqual({ versionLock: '1.26.9', ignoreWaves: true });
+  expect(w.status?.observedGeneration).toBe(2);
+  await w.pass(1000);
+  expect(w.status).toMatchObject({ observedGeneration: 3, target_version: '1.26.9' });
+  expect(w.status).not.toHaveProperty('hostSettings');
+});
+
+it('does not read the settings of a node that nothing is asked of', async () => {
+  const w = world();
+  w.host.failCall('settings', refusal());
+  await w.pass(60 * MINUTE);
+  await w.spec(STAGE);
+  expect(w.host.failing('settings')).toBe(1);
+});
+
+it('looks again after a spec although the settings are right: a person may have changed them, and what is on offer may be of before', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(PINNED, MINUTE);
+  expect(w.status?.target_version).toBe(OLDER);
+  await w.host.changeSettings({ versionLock: 'latest' });
+  await w.spec(IDLE, MINUTE);
+  const answers = w.api.reports.filter(({ observedGeneration }) => observedGeneration === 3);
+  expect(answers.map((one) => one.target_version)).toEqual([NEW]);
+});
+
+it('stores again what an earlier process has stored, when it may not have heard that it was not applied', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(PINNED, MINUTE);
+  w.host.applies = false;
+  await w.spec(IDLE, 500);
+  await w.killAgent();
+  expect(w.host.appliedLock).toBe(OLDER);
+  w.host.applies = true;
+  w.startAgent();
+  await w.pass(MINUTE);
+  expect(w.host.appliedLock).toBe('latest');
+  const answers = w.api.reports.filter(({ observedGeneration }) => observedGeneration === 3);
+  expect(answers.map((one) => one.target_version)).toEqual([NEW]);
+});
+
+it('stores a lock again that the host does not go by, although it says that it has it', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.applies = false;
+  await w.spec(PINNED, 1000);
+  w.host.applies = true;
+  await w.pass(MINUTE);
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLDER });
+  expect(w.host.calls.filter((call) => call.startsWith('configure'))).toHaveLength(2);
+});
+
+it('answers that nothing is on offer and why when the host refuses, and goes on trying, at a slow pace', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall('configure', ...Array.from({ length: 12 }, refusal));
+  await w.spec(PINNED, 2 * MINUTE);
+  const message = `version-lock ${OLDER}: not in force: PATCH /settings: 400 Invalid version string`;
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD, hostSettings: { message } });
+  const tried = w.host.calls.length;
+  await w.pass(10 * MINUTE);
+  expect(w.host.calls.length - tried).toBeLessThan(8);
+  await w.pass(60 * MINUTE);
+  expect(w.status).toMatchObject({ target_version: OLDER });
+  expect(w.status?.hostSettings).toEqual({ versionLock: { value: OLDER, before: 'latest' } });
+});
+
+it('answers why when the host has no settings API, and as ever when nothing is asked for any more', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const missing = (): HostError => new HostError('unsupported', 'GET /settings: 404');
+  w.host.failCall('settings', ...Array.from({ length: 1000 }, missing));
+  await w.spec(PINNED, 2 * MINUTE);
+  expect(w.status?.hostSettings).toEqual({ message: `version-lock ${OLDER}: not in force: GET /settings: 404` });
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
+  await w.spec(IDLE);
+  expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
+  expect(w.status).not.toHaveProperty('hostSettings');
+});
+
+it('answers why when no refresh works', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCommand('refresh', ...Array.from({ length: 9 }, () => ({ stderr: 'Metadata error' })));
+  await w.spec(PINNED, 2 * MINUTE);
+  expect(w.status?.hostSettings?.message).toContain('Metadata error');
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
+  await w.pass(30 * MINUTE);
+  expect(w.status).toMatchObject({ target_version: OLDER });
+  expect(w.status?.hostSettings?.message).toBeUndefined();
+});
+
+it('answers after 4 min when somebody holds the update lock for as long', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.lockedLooks = Infinity;
+  await w.host.start('refresh');
+  await w.spec(PINNED, 3 * MINUTE);
+  expect(w.status?.observedGeneration).toBe(1);
+  await w.pass(2 * MINUTE);
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
+  expect(w.status?.hostSettings?.message).toContain('no refresh has succeeded for 4 min');
+});
+
+it('overrules a person who changes a pin, before the next look for updates', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(PINNED, MINUTE);
+  await w.host.changeSettings({ versionLock: '1.24.0' });
+  await w.pass(6 * MINUTE);
+  expect(w.host.stored.versionLock).toBe(OLDER);
+  expect(w.status?.hostSettings).toEqual({ versionLock: { value: OLDER, before: '1.24.0' } });
+  expect(w.api.reports.every((one) => one.target_version !== '1.24.0')).toBe(true);
+});
+
+it('stages the older version that the host is pinned to, and sets the pin again first when a person has changed it', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(PINNED, MINUTE);
+  await w.host.changeSettings({ versionLock: 'latest' });
+  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 10_000);
+  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate' });
+  expect(w.host.calls.slice(-3)).toEqual([`configure ${OLDER}`, 'refresh', 'prepare']);
+});
+
+it('fails a staging as ever when the host takes no settings', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall('settings', ...Array.from({ length: 1000 }, refusal));
+  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 10 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'VersionNotOffered' } });
+});

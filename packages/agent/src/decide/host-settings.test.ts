@@ -1,0 +1,215 @@
+import type { HostSettingsStatus } from '@brupop/shared/shadow';
+
+import type { UpdaterSettings } from '../host/host.ts';
+import type { Case, Cases } from '../test-objects.ts';
+import {
+  AVAILABLE,
+  LOCKED,
+  MINUTE,
+  NEW,
+  NOW,
+  OLD,
+  STAGED,
+  UNINITIALIZED,
+  decided,
+  record,
+  refused,
+  staging,
+  step,
+  update,
+  words,
+} from '../test-objects.ts';
+
+const A = '1.25.0';
+const host = (versionLock: string, ignoreWaves = false): UpdaterSettings => ({ versionLock, ignoreWaves });
+const recorded: HostSettingsStatus = { versionLock: { value: A, before: 'latest' } };
+const restored = { attempt: { restored: true } } as const;
+const OFFERED = update('Available', record('refresh'), { chosenVersion: A });
+/** A pin that was just asked for: the status answers the spec of before. */
+const asked: Case = {
+  ...restored,
+  wanted: { versionLock: A },
+  settings: host('latest'),
+  status: { observedGeneration: 6 },
+};
+const onRecord: Case = { ...asked, status: { observedGeneration: 6, hostSettings: recorded } };
+const set: Case = { ...onRecord, settings: host(A), update: OFFERED };
+const gone: Case = { ...onRecord, wanted: {}, update: OFFERED };
+
+const cases: Cases = {
+  'idle: what a pin replaces is recorded before anything is set': [asked, 'report Idle'],
+  'idle: a pin on record is set': [onRecord, `configure ${A}`],
+  'idle: nothing is set before an activation is undone': [
+    { ...onRecord, update: update('Ready', record('activate')) },
+    'deactivate',
+  ],
+  'idle: nothing is set while the host may go down': [
+    { ...onRecord, memory: { reboots: { asked: undefined, pending: { name: 'x', sinceMs: NOW } } } },
+    'wait',
+  ],
+  'idle: nothing is set while the host is in trouble': [
+    { ...onRecord, memory: { host: { notBefore: NOW + 1 } } },
+    'wait',
+  ],
+  'idle: the host is not asked what it offers before it can know': [
+    { ...set, settingsMemory: { refreshed: false, seenFrom: NOW + 1 } },
+    'wait',
+  ],
+  'idle: then it is asked': [{ ...set, settingsMemory: { refreshed: false, seenFrom: NOW } }, 'refresh'],
+  'idle: a busy host is waited for': [{ ...set, update: LOCKED, settingsMemory: { refreshed: false } }, 'wait'],
+  'idle: a failed try is followed by a pause': [{ ...onRecord, settingsMemory: { notBefore: NOW + 1 } }, 'wait'],
+  'idle: settings that could not be read are waited for': [
+    { ...onRecord, settings: 'failed', settingsMemory: { tries: 1, notBefore: NOW + 1 } },
+    'wait',
+  ],
+  'idle: what was stored and perhaps not applied is stored again': [
+    { ...set, settingsMemory: { applied: false } },
+    `configure ${A}`,
+  ],
+  'idle: an offer that is not of the lock is looked at again': [{ ...set, update: AVAILABLE }, 'refresh'],
+  'idle: the spec is confirmed when the offer is known': [set, 'report Idle'],
+  'idle: an offer that cannot be told is asked for': [{ ...set, update: UNINITIALIZED }, 'refresh'],
+  'idle: a pin that is gone is taken back': [{ ...gone, settings: host(A) }, 'configure latest'],
+  'idle: after that the host is asked what it offers': [{ ...gone, settingsMemory: { refreshed: false } }, 'refresh'],
+  'idle: a pin in force is looked at when it is time': [
+    { ...set, status: { hostSettings: recorded, target_version: A }, memory: { checkDueMs: NOW } },
+    'refresh',
+  ],
+  'idle: a process that has just started waits for that, too': [
+    { ...set, status: { hostSettings: recorded, target_version: A }, settingsMemory: { refreshed: false } },
+    'wait',
+  ],
+  'idle: who changes a pin by hand is overruled, on record': [
+    { ...set, settings: host('1.24.0'), status: { hostSettings: recorded } },
+    'report Idle',
+  ],
+  'stage: what a person has changed is recorded': [
+    { ...staging, wanted: { versionLock: NEW }, settings: host('latest') },
+    'report Idle, Stage Processing',
+  ],
+  'stage: and set before the host is asked': [
+    { ...staging, wanted: { versionLock: A }, settings: host('latest'), status: { hostSettings: recorded } },
+    `configure ${A}`,
+  ],
+  'stage: also when the version is offered already': [
+    {
+      ...staging,
+      attempt: { refreshed: true },
+      wanted: { versionLock: A },
+      settings: host('latest'),
+      status: { hostSettings: recorded },
+    },
+    `configure ${A}`,
+  ],
+  'stage: the host is asked when it can know': [
+    { ...staging, wanted: { versionLock: NEW }, settings: host(NEW), settingsMemory: { seenFrom: NOW + 1 } },
+    'wait',
+  ],
+  'stage: settings that cannot be set do not hold it up': [
+    {
+      ...staging,
+      wanted: { versionLock: A },
+      settings: host('latest'),
+      status: { hostSettings: recorded },
+      settingsMemory: { notBefore: NOW + 1 },
+    },
+    'refresh',
+  ],
+  'stage: nor do those that cannot be read': [
+    { ...staging, wanted: { versionLock: A }, settings: 'failed' },
+    'refresh',
+  ],
+  'stage: its limit holds all the same': [
+    { ...staging, wanted: { versionLock: A }, settings: host('latest'), last: step('Stage', { agoMs: 46 * MINUTE }) },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: a version that is staged needs no settings any more': [
+    { ...staging, update: STAGED, wanted: { versionLock: A }, settings: host('latest') },
+    'report StagedAndPerformedUpdate, Stage Succeeded',
+  ],
+  'reboot: nothing is set any more': [
+    { spec: 'RebootedIntoUpdate', last: step('Drain'), update: STAGED, wanted: { versionLock: A } },
+    'exclude',
+  ],
+  'a silent host is waited for': [{ ...onRecord, host: refused }, 'wait'],
+};
+
+it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
+  expect(words(decided(given))).toBe(expected);
+});
+
+function reported(given: Case): unknown {
+  const action = decided(given);
+  return action.do === 'report' ? action.status : action;
+}
+
+it('records a pin without answering the spec, and leaves what is on offer as it was', () => {
+  expect(reported(asked)).toMatchObject({ observedGeneration: 6, target_version: NEW, hostSettings: recorded });
+});
+
+it('answers the spec with what is on offer because of the pin', () => {
+  expect(reported(set)).toMatchObject({ observedGeneration: 7, target_version: A, hostSettings: recorded });
+});
+
+it('answers a spec without a pin only when the offer is not that of the pin any more, and takes the record off with that', () => {
+  const stale = { ...gone, settingsMemory: { refreshed: false }, attempt: { restored: false } };
+  expect(words(decided(stale))).toBe('restore');
+  const status = reported({ ...gone, update: AVAILABLE });
+  expect(status).toMatchObject({ observedGeneration: 7, target_version: NEW });
+  expect(status).not.toHaveProperty('hostSettings');
+});
+
+it('answers that there is nothing on offer when the host is locked to a version that it does not have', () => {
+  const nothing = update('Idle', record('refresh'), { chosenVersion: undefined });
+  expect(reported({ ...set, update: nothing })).toMatchObject({ observedGeneration: 7, target_version: OLD });
+});
+
+it.each<readonly [string, Case]>([
+  ['after a number of failures', { settingsMemory: { tries: 5, error: '400 no such version', notBefore: NOW + 1 } }],
+  ['after a time', { settingsMemory: { since: NOW - 11 * MINUTE, error: '400 no such version', notBefore: NOW + 1 } }],
+])('answers the spec with nothing on offer and says why, %s', (_name, more) => {
+  const message = `version-lock ${A}: not in force: 400 no such version`;
+  const hostSettings = { ...recorded, message };
+  expect(reported({ ...onRecord, ...more })).toMatchObject({
+    observedGeneration: 7,
+    target_version: OLD,
+    hostSettings,
+  });
+});
+
+it('says so once, tries again, and says so no longer when it has worked', () => {
+  const hostSettings = { ...recorded, message: `version-lock ${A}: not in force: why` };
+  const told: Case = { ...set, status: { target_version: OLD, hostSettings } };
+  const failing = { tries: 6, error: 'why', refreshed: false };
+  expect(
+    words(decided({ ...told, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
+  ).toBe('wait');
+  expect(words(decided({ ...told, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
+  expect(words(decided({ ...told, settingsMemory: failing }))).toBe('refresh');
+  expect(reported(told)).toMatchObject({ target_version: A, hostSettings: recorded });
+});
+
+it('takes words off the record when nothing is asked for any more', () => {
+  const status = reported({ ...restored, wanted: {}, status: { hostSettings: { message: 'why' } } });
+  expect(status).toMatchObject({ observedGeneration: 7 });
+  expect(status).not.toHaveProperty('hostSettings');
+});
+
+it('does not take a generation that a person has written for an answer', () => {
+  const { status, ...given } = asked;
+  expect(reported({ ...given, status: { ...status, observedGeneration: 99 } })).toMatchObject({
+    observedGeneration: 6,
+  });
+});
+
+it('keeps what is on offer while the host that is pinned may have been told something else', () => {
+  const status = { hostSettings: recorded, target_version: A, bootID: 'boot-1' };
+  const pausing = { settingsMemory: { notBefore: NOW + 1 } };
+  const drifted: Case = { ...set, settings: host('latest'), update: AVAILABLE, status, ...pausing };
+  expect(reported(drifted)).toMatchObject({ target_version: A, observedGeneration: 7 });
+});
+
+it('asks a host that is locked to offer nothing else', () => {
+  expect(decided({ ...set, settingsMemory: { refreshed: false } })).toMatchObject({ command: 'refresh', lock: A });
+  expect(decided({ ...gone, settingsMemory: { refreshed: false } })).not.toHaveProperty('lock');
+});
