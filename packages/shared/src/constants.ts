@@ -37,6 +37,18 @@ export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-ba
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
 /** On a shadow: how many attempts the controller has called off without a report of the agent since the latest success. */
 export const UNANSWERED_ANNOTATION = `${GROUP}/unanswered-attempts`;
+/** On a shadow: when its latest update began (RFC 3339). */
+export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
+/** On a shadow: how long its latest update took, whole seconds. Maintenance windows reckon with it. */
+export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
+/** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
+export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
+/** On a Node, by people: a whole number; nodes with a higher one are updated first. */
+export const PRIORITY_ANNOTATION = `${GROUP}/priority`;
+/** On a Node, by people: with any value but `false`, the node begins no update. */
+export const SKIP_ANNOTATION = `${GROUP}/skip`;
+/** The well-known label that names the zone of a Node (Kubernetes "Well-Known Labels"). */
+export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 
 /** Label on the pods of our own workloads; values are the component names below. */
 export const COMPONENT_LABEL = `${GROUP}/component`;

@@ -1,7 +1,6 @@
 import { readCrd } from '../../../test/support/crds.ts';
 import type { CrdName, Schema } from '../../../test/support/crds.ts';
-import { PAUSE_MODES } from './brupop-config.ts';
-import type { BrupopConfig } from './brupop-config.ts';
+import { DAYS, ORDERS, PAUSE_MODES } from './brupop-config.ts';
 import {
   CONFIG_KIND,
   CONFIG_NAME,
@@ -17,171 +16,16 @@ import { ERROR_CODES } from './errors.ts';
 import type { Condition } from './kubernetes-types.ts';
 import { BLOCK_REASONS } from './drain/blocks.ts';
 import { DRAIN_RESULTS, HANDOVER_PHASES, OPERATIONS, OPERATION_STATES, SHADOW_STATES } from './shadow.ts';
-import type { BottlerocketShadow, DrainStatus, LastOperation } from './shadow.ts';
-
-// The tables below say of each TypeScript type which fields it has. The compiler refuses a table that does not fit its type exactly, and
-// the tests refuse a schema that does not fit its table exactly, so neither can change without the other.
-
-type Presence<T, K extends keyof T> = undefined extends T[K] ? 'optional' : 'required';
-type Nullable<V> = null extends V ? 'nullable' : 'not null';
-type Leaf<V> = [V] extends [string]
-  ? 'string'
-  : [V] extends [number]
-    ? 'integer'
-    : [V] extends [boolean]
-      ? 'boolean'
-      : 'int-or-string';
-type Value<V> = V extends readonly (infer E)[] ? { items: Fields<E> } : { fields: Fields<V> };
-type Field<T, K extends keyof T, V = Exclude<T[K], null | undefined>> = [V] extends [readonly string[]]
-  ? readonly ['strings', Presence<T, K>, 'not null']
-  : Extract<V, object> extends never
-    ? readonly [Leaf<V>, Presence<T, K>, Nullable<T[K]>]
-    : readonly [Value<V>, Presence<T, K>];
-type Fields<T> = { [K in keyof T]-?: Field<T, K> };
-
-const condition = {
-  type: ['string', 'required', 'not null'],
-  status: ['string', 'required', 'not null'],
-  reason: ['string', 'required', 'not null'],
-  message: ['string', 'required', 'not null'],
-  lastTransitionTime: ['string', 'required', 'not null'],
-  observedGeneration: ['integer', 'optional', 'not null'],
-} as const satisfies Fields<Condition>;
-
-const lastOperation = {
-  operation: ['string', 'required', 'not null'],
-  state: ['string', 'required', 'not null'],
-  version: ['string', 'required', 'not null'],
-  bootID: ['string', 'required', 'not null'],
-  startTime: ['string', 'required', 'not null'],
-  lastUpdateTime: ['string', 'required', 'not null'],
-  errorCode: ['string', 'optional', 'not null'],
-  message: ['string', 'optional', 'not null'],
-} as const satisfies Fields<LastOperation>;
-
-const drain = {
-  observedGeneration: ['integer', 'required', 'not null'],
-  startTime: ['string', 'required', 'not null'],
-  resumeTime: ['string', 'optional', 'not null'],
-  endTime: ['string', 'optional', 'not null'],
-  result: ['string', 'optional', 'not null'],
-  evicted: ['integer', 'required', 'not null'],
-  remaining: ['integer', 'required', 'not null'],
-  blockedBy: [
-    {
-      items: {
-        pod: ['string', 'required', 'not null'],
-        reason: ['string', 'required', 'not null'],
-        message: ['string', 'required', 'not null'],
-        podDisruptionBudgets: ['strings', 'optional', 'not null'],
-        since: ['string', 'required', 'not null'],
-      },
-    },
-    'optional',
-  ],
-  handover: [
-    {
-      fields: {
-        pod: ['string', 'required', 'not null'],
-        podUID: ['string', 'required', 'not null'],
-        phase: ['string', 'required', 'not null'],
-        since: ['string', 'required', 'not null'],
-        volumes: ['strings', 'optional', 'not null'],
-        replaced: ['boolean', 'optional', 'not null'],
-      },
-    },
-    'optional',
-  ],
-} as const satisfies Fields<DrainStatus>;
-
-const shadow = {
-  spec: [
-    {
-      fields: {
-        state: ['string', 'required', 'not null'],
-        version: ['string', 'optional', 'nullable'],
-        state_transition_timestamp: ['string', 'optional', 'nullable'],
-      },
-    },
-    'required',
-  ],
-  status: [
-    {
-      fields: {
-        current_state: ['string', 'required', 'not null'],
-        current_version: ['string', 'required', 'not null'],
-        target_version: ['string', 'required', 'not null'],
-        crash_count: ['integer', 'required', 'not null'],
-        state_transition_failure_timestamp: ['string', 'optional', 'nullable'],
-        observedGeneration: ['integer', 'required', 'not null'],
-        bootID: ['string', 'required', 'not null'],
-        lastOperation: [{ fields: lastOperation }, 'optional'],
-        drain: [{ fields: drain }, 'optional'],
-        conditions: [{ items: condition }, 'optional'],
-      },
-    },
-    'optional',
-  ],
-} as const satisfies Fields<Pick<BottlerocketShadow, 'spec' | 'status'>>;
-
-const config = {
-  spec: [
-    {
-      fields: {
-        paused: ['boolean', 'optional', 'not null'],
-        pauseMode: ['string', 'optional', 'not null'],
-        pauseReason: ['string', 'optional', 'not null'],
-        concurrency: [{ fields: { maxUpdating: ['int-or-string', 'optional', 'not null'] } }, 'optional'],
-        drain: [
-          {
-            fields: {
-              timeoutSeconds: ['integer', 'optional', 'not null'],
-              onTimeout: ['string', 'optional', 'not null'],
-              emptyDirPods: ['string', 'optional', 'not null'],
-              unmanagedPods: ['string', 'optional', 'not null'],
-              maxGracePeriodSeconds: ['integer', 'optional', 'not null'],
-              volumeDetachTimeoutSeconds: ['integer', 'optional', 'not null'],
-              replacementTimeoutSeconds: ['integer', 'optional', 'not null'],
-              taintWaitingNodes: ['boolean', 'optional', 'not null'],
-            },
-          },
-          'optional',
-        ],
-        loadBalancer: [{ fields: { exclusionSeconds: ['integer', 'optional', 'not null'] } }, 'optional'],
-      },
-    },
-    'required',
-  ],
-  status: [
-    {
-      fields: {
-        observedGeneration: ['integer', 'optional', 'not null'],
-        conditions: [{ items: condition }, 'optional'],
-        nodes: [
-          {
-            fields: {
-              managed: ['integer', 'required', 'not null'],
-              upToDate: ['integer', 'required', 'not null'],
-              updating: ['integer', 'required', 'not null'],
-              waiting: ['integer', 'required', 'not null'],
-              failed: ['integer', 'required', 'not null'],
-            },
-          },
-          'optional',
-        ],
-      },
-    },
-    'optional',
-  ],
-} as const satisfies Fields<Pick<BrupopConfig, 'spec' | 'status'>>;
+import { config, shadow } from './test-crd-tables.ts';
 
 /**
- * Where the schema is laxer than the types. A shadow of an older operator lacks the newer fields, and one whose agent has not reported yet
+ * Where the schema is laxer than the types; readers make up for it. A shadow of an older operator lacks the newer fields, and one whose agent has not reported yet
  * may already have the controller's condition, so the schema requires nothing of the status; the agent always reports all of it.
  * An older operator may have stored the status as null.
  */
 const laxer: Readonly<Record<string, 'optional' | 'nullable'>> = {
   '.status': 'nullable',
+  '.spec.hostSettings': 'nullable',
   '.status.current_state': 'optional',
   '.status.current_version': 'optional',
   '.status.target_version': 'optional',
@@ -192,6 +36,9 @@ const laxer: Readonly<Record<string, 'optional' | 'nullable'>> = {
 
 type Table = { readonly [field: string]: readonly [string, string, string] | readonly [Nested, string] };
 type Nested = { readonly fields: Table } | { readonly items: Table };
+
+/** Server-side apply of an empty spec in the place of one with fields asks for null. */
+const laxerConfig = { '.spec': 'nullable' } as const;
 
 /** One line per field, such as `.spec.version string optional nullable`. */
 function linesOfTable(table: Table, path = '', exceptions: typeof laxer = {}): string[] {
@@ -212,12 +59,17 @@ function linesOfSchema(schema: Schema, path = ''): string[] {
     const at = `${path}.${name}`;
     const { items } = property;
     const strings = property.type === 'array' && items?.type === 'string';
-    const plain = strings ? 'strings' : property.type;
+    const plain = strings ? 'strings' : isMap(property) ? 'map' : property.type;
     const type = property['x-kubernetes-int-or-string'] === true ? 'int-or-string' : plain;
     const presence = schema.required?.includes(name) === true ? 'required' : 'optional';
     const line = `${at} ${type} ${presence} ${property.nullable === true ? 'nullable' : 'not null'}`;
     return [line, ...linesOfSchema(property, at), ...(items === undefined ? [] : linesOfSchema(items, `${at}[]`))];
   });
+}
+
+/** An object whose fields are not named. */
+function isMap({ type, properties }: Schema): boolean {
+  return type === 'object' && properties === undefined;
 }
 
 function schemaOf(name: CrdName): Schema {
@@ -303,7 +155,9 @@ describe('the definition of BottlerocketShadow', () => {
 
 describe('the definition of BrupopConfig', () => {
   it('has exactly the fields of the TypeScript type, and requires the same', () => {
-    expect(linesOfSchema(schemaOf('brupopconfigs')).toSorted()).toEqual(linesOfTable(config).toSorted());
+    expect(linesOfSchema(schemaOf('brupopconfigs')).toSorted()).toEqual(
+      linesOfTable(config, '', laxerConfig).toSorted(),
+    );
   });
 
   it('has the names that the programs use', () => {
@@ -320,6 +174,8 @@ describe('the definition of BrupopConfig', () => {
 
   it.each([
     ['.spec.pauseMode', PAUSE_MODES],
+    ['.spec.order', ORDERS],
+    ['.spec.maintenance.windows[].days[]', DAYS],
     ['.spec.drain.onTimeout', TIMEOUT_ACTIONS],
     ['.spec.drain.emptyDirPods', POD_POLICIES],
     ['.spec.drain.unmanagedPods', POD_POLICIES],

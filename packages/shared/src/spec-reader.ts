@@ -31,6 +31,21 @@ export class SpecReader {
     return value === true;
   }
 
+  /** Undefined when it is not given, or empty. */
+  text(field: string): string | undefined {
+    const value = this.valueOf(field);
+    if (value === undefined || value === '') return undefined;
+    return typeof value === 'string' ? value : this.wrong(field, 'a text', value);
+  }
+
+  /** The fields of a list, such as `versions.deny.0`; none when it is not given. */
+  items(field: string): readonly string[] {
+    const value = this.valueOf(field);
+    if (value === undefined) return [];
+    if (Array.isArray(value)) return value.map((_, i) => `${field}.${i}`);
+    return this.wrong(field, 'a list', value) ?? [];
+  }
+
   /** What is given, or undefined; null counts as not given. */
   valueOf(field: string): unknown {
     let value: unknown = this.#spec;
@@ -42,7 +57,8 @@ export class SpecReader {
 
   /** Notes a mistake, unless there was one before. */
   wrong(field: string, expected: string, found: unknown): undefined {
-    this.problem ??= `spec.${field}: expected ${expected}, found ${JSON.stringify(found)}`;
+    const place = field.replaceAll(/\.(\d+)/gu, '[$1]');
+    this.problem ??= `spec.${place}: expected ${expected}, found ${JSON.stringify(found)}`;
     return undefined;
   }
 }
