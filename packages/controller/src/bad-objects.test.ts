@@ -8,11 +8,12 @@ import { carriesOurs } from '@brupop/shared/node-marks';
 import { isManaged, readNode } from './cluster/node-view.ts';
 import { isReadable, readShadow } from './cluster/shadow-view.ts';
 import type { Member, Snapshot } from './cluster/snapshot.ts';
-import { nodesAtOnce, readFleetSettings } from './decide/fleet-settings.ts';
+import { readFleetSettings } from './settings/fleet-settings.ts';
+import { nodesAtOnce } from './settings/quantities.ts';
 import type { Plan } from './decide/plan.ts';
 import { plan } from './decide/plan.ts';
 import { NOW, podsOf } from './test-objects.ts';
-import { statusOf } from './write/config-status.ts';
+import { statusOf } from './write/config-report.ts';
 import { occurrenceAt } from './write/events.ts';
 import { conditionOf } from './write/publish.ts';
 import { occurrenceOf, patchOf } from './write/write-specs.ts';
@@ -145,7 +146,9 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
     ...made.specs.map((write) => patchOf(write)),
     ...events.map((one) => eventOf(occurrenceAt(one), BY, '2027-01-15T08:00:00Z')),
     ...made.verdicts.map((news) => conditionOf(news, NOW)),
-    ...(snapshot.config === undefined ? [] : [statusOf(snapshot.config, made, undefined, NOW)]),
+    ...(snapshot.config === undefined
+      ? []
+      : [statusOf({ config: snapshot.config, plan: made, before: undefined, isInEffect: true, now: NOW })]),
   ];
 }
 
@@ -159,7 +162,11 @@ it(`plans for any fleet without a crash, starts no more than may be, and gives e
     const made = plan(snapshot, NOW);
     expect(() => JSON.stringify(bodiesOf(snapshot, made))).not.toThrow();
     const starts = made.specs.filter(({ outcome }) => outcome === 'Started');
-    const { maxUpdating, problem, paused } = readFleetSettings(snapshot.config);
+    const {
+      concurrency: { maxUpdating },
+      problem,
+      paused,
+    } = readFleetSettings(snapshot.config);
     const may = problem !== undefined || paused ? 0 : nodesAtOnce(maxUpdating, made.counts.managed);
     expect(starts.length).toBeLessThanOrEqual(may);
     expect(made.verdicts.filter(({ verdict }) => !isText(verdict.reason) || !isText(verdict.message))).toEqual([]);

@@ -7,7 +7,7 @@ import { ConfigStatus } from './write/config-status.ts';
 import { CONTROLLER } from '@brupop/shared/constants';
 import { Events } from '@brupop/shared/events';
 import type { Metrics, WriteResult } from './metrics.ts';
-import type { Plan } from './decide/plan.ts';
+import type { Plan, SpecWrite } from './decide/plan.ts';
 import { plan } from './decide/plan.ts';
 import { Publisher } from './write/publish.ts';
 import { Restorer } from './write/restore.ts';
@@ -99,10 +99,20 @@ export class Controller {
     const moreTaints = await this.#taints.write(next.taints, signal);
     const holding = next.verdicts.filter(({ shadow }) => !unwritten.has(shadow.metadata.uid));
     const more = await this.#publisher.publish(holding, signal);
-    const configIn = await this.#configStatus.publish(snapshot.config, next, signal);
+    const isInEffect =
+      next.isInEffect &&
+      !next.moreSpecs &&
+      !moreTaints &&
+      !next.specs.some((write) => isOfConfig(write) && unwritten.has(write.shadow.metadata.uid));
+    const configIn = await this.#configStatus.publish(snapshot.config, next, isInEffect, signal);
     const planIn = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - this.#options.clock.now());
     const lookedUp = next.lookUps.length > 0;
-    return soonest([more || moreTaints || lookedUp ? 0 : undefined, configIn, planIn, this.#writes.nextTryMs()]);
+    return soonest([
+      more || moreTaints || lookedUp || next.moreSpecs ? 0 : undefined,
+      configIn,
+      planIn,
+      this.#writes.nextTryMs(),
+    ]);
   }
 
   #plan(snapshot: Snapshot): Plan {
@@ -122,6 +132,11 @@ export class Controller {
     else log.error('nothing was heard on a watch for too long: no node begins an update', { resources: stale });
     this.#stale = stale;
   }
+}
+
+/** True for what follows from the configuration alone. */
+function isOfConfig({ outcome }: SpecWrite): boolean {
+  return outcome === 'Configured' || outcome === 'Interrupted' || outcome === 'Superseded';
 }
 
 function soonest(delays: readonly (number | undefined)[]): number | undefined {

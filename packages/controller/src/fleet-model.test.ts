@@ -7,7 +7,7 @@ import { SHADOW_STATES } from '@brupop/shared/shadow';
 import type { NodeView } from './cluster/node-view.ts';
 import type { ShadowView } from './cluster/shadow-view.ts';
 import type { Member } from './cluster/snapshot.ts';
-import { nodesAtOnce } from './decide/fleet-settings.ts';
+import { nodesAtOnce } from './settings/quantities.ts';
 import type { Plan } from './decide/plan.ts';
 import { plan } from './decide/plan.ts';
 import { MINUTE, NEW, NOW, OLD, aMember, aSnapshot, failure } from './test-objects.ts';
@@ -135,7 +135,14 @@ class Fleet {
     if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
   }
 
-  #judgeStart({ fleet: { maxUpdating, paused, problem }, counts }: Plan): void {
+  #judgeStart({
+    fleet: {
+      concurrency: { maxUpdating },
+      paused,
+      problem,
+    },
+    counts,
+  }: Plan): void {
     const may = nodesAtOnce(maxUpdating, counts.managed);
     if (paused || problem !== undefined) this.found.push('a start while nothing may start');
     if (this.disrupted > may) this.found.push(`${this.disrupted} disrupted, ${may} may be`);

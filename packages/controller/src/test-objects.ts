@@ -7,7 +7,9 @@ import type { NodeView } from './cluster/node-view.ts';
 import type { ShadowView } from './cluster/shadow-view.ts';
 import type { Member, PodsOfNode, Snapshot } from './cluster/snapshot.ts';
 import type { Drainable } from './decide/drainable.ts';
+import { rulesOf } from './decide/rules.ts';
 import type { Rules } from './decide/rules.ts';
+import { readFleetSettings } from './settings/fleet-settings.ts';
 
 export const NOW = 1_800_000_000_000;
 export const MINUTE = 60_000;
@@ -133,7 +135,10 @@ export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[
 /** Nothing speaks against a drain. */
 export const DRAINABLE: Drainable = { blocks: [], fresh: true, recheckAt: NOW, problem: undefined };
 /** Of an update without special wishes. */
-export const RULES: Rules = { monitoringMs: 0, drainMs: 30 * MINUTE, interrupt: false };
+export const RULES: Rules = {
+  ...rulesOf(readFleetSettings(undefined), 0),
+  drainMs: 30 * MINUTE,
+};
 
 /** `now`: when the pods were seen. */
 export function aSnapshot(members: readonly Member[], spec?: unknown, now = NOW): Snapshot {

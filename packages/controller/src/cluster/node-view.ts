@@ -1,4 +1,12 @@
-import { EXCLUSION_LABEL, HOLDS, MANAGED_LABEL, MANAGED_LABEL_VALUE, WAITING_TAINT } from '@brupop/shared/constants';
+import {
+  HOLDS,
+  MANAGED_LABEL,
+  MANAGED_LABEL_VALUE,
+  PRIORITY_ANNOTATION,
+  SKIP_ANNOTATION,
+  WAITING_TAINT,
+  ZONE_LABEL,
+} from '@brupop/shared/constants';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kubernetes-types';
 import { SIGNATURES, carriesOurs } from '@brupop/shared/node-marks';
 
@@ -24,8 +32,7 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const LABELS = [MANAGED_LABEL, EXCLUSION_LABEL];
-const ANNOTATIONS = [...SIGNATURES, ...HOLDS];
+const ANNOTATIONS = [...SIGNATURES, ...HOLDS, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
 
 /** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {
@@ -43,7 +50,7 @@ export function readNode(raw: unknown): NodeView {
 }
 
 function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
-  const labels = pick(rest.labels, LABELS);
+  const { labels = {} } = rest;
   const annotations = pick(rest.annotations, ANNOTATIONS);
   const metadata = { name, uid, resourceVersion, labels, annotations };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
@@ -60,6 +67,11 @@ export function pick(
 /** True when something that this operator has put on the node is still there. */
 export function bearsOurs(node: NodeView): boolean {
   return carriesOurs(node) || node.hasWaitingTaint;
+}
+
+/** The zone of a node; those that name none are in one of their own. */
+export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
+  return labels[ZONE_LABEL] ?? '';
 }
 
 /** True when people have put the node under the operator's management. */

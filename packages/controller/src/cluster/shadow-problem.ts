@@ -3,11 +3,14 @@ import { SHADOW_STATES } from '@brupop/shared/shadow';
 type Fields = Readonly<Record<string, unknown>>;
 
 /** What the fields that decisions use must be where they are given; null counts as not given. */
-const SPEC = { version: 'string', state_transition_timestamp: 'string' } as const;
+const SPEC = { version: 'string', state_transition_timestamp: 'string', timeoutSeconds: 'number' } as const;
+const HOST_SETTINGS = { versionLock: 'string', ignoreWaves: 'boolean' } as const;
 const STATUS = {
   current_version: 'string',
   target_version: 'string',
   bootID: 'string',
+  bootTime: 'string',
+  waitingFor: 'string',
   crash_count: 'number',
   observedGeneration: 'number',
   state_transition_failure_timestamp: 'string',
@@ -16,7 +19,7 @@ const STATUS = {
 const OPERATION = { operation: 'string', state: 'string', version: 'string', bootID: 'string' } as const;
 const OPERATION_MORE = { errorCode: 'string', message: 'string' } as const;
 
-type Types = Readonly<Record<string, 'string' | 'number'>>;
+type Types = Readonly<Record<string, 'string' | 'number' | 'boolean'>>;
 
 /** Why a shadow as the API server sends it cannot be read, with the field, what was expected and what was found; undefined: it can. */
 export function shadowProblem(raw: unknown): string | undefined {
@@ -27,7 +30,17 @@ export function shadowProblem(raw: unknown): string | undefined {
 
 function specProblem(spec: unknown): string | undefined {
   const fields: Fields = isObject(spec) ? spec : {};
-  return unknownState(fields['state'], 'spec.state') ?? wrongType(fields, SPEC, 'spec');
+  const { hostSettings } = fields;
+  return (
+    unknownState(fields['state'], 'spec.state') ??
+    wrongType(fields, SPEC, 'spec') ??
+    (hostSettings == null ? undefined : settingsProblem(hostSettings))
+  );
+}
+
+function settingsProblem(settings: unknown): string | undefined {
+  if (!isObject(settings)) return unexpected('spec.hostSettings', 'an object', settings);
+  return wrongType(settings, HOST_SETTINGS, 'spec.hostSettings');
 }
 
 function statusProblem(status: unknown): string | undefined {

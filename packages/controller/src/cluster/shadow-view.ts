@@ -1,4 +1,10 @@
-import { RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
+import {
+  FAILED_ATTEMPTS_ANNOTATION,
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/constants';
 import type { Condition, ObjectMeta } from '@brupop/shared/kubernetes-types';
 import type { BottlerocketShadow, ShadowStatus } from '@brupop/shared/shadow';
 import type { NodeView } from './node-view.ts';
@@ -37,15 +43,25 @@ export function readShadow(raw: unknown): ShadowView {
       state: spec.state,
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
+      timeoutSeconds: spec.timeoutSeconds ?? null,
+      hostSettings: spec.hostSettings ?? null,
     },
     ...readStatus(shadow),
     progressing: status?.conditions?.find(({ type }) => type === PROGRESSING),
   };
 }
 
+const ANNOTATIONS = [
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+];
+
 function readMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
-  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION, UNANSWERED_ANNOTATION]);
+  const annotations = pick(metadata.annotations, ANNOTATIONS);
   const { creationTimestamp = '' } = metadata;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
@@ -60,7 +76,7 @@ const UNREPORTED = {
 
 /** A status without `current_state` is none: only this controller has written to it. */
 function readStatus({ metadata, spec, status }: RawShadow): { status?: ShadowStatus } {
-  const { current_state, observedGeneration, conditions: _, ...reported } = status ?? {};
+  const { current_state, observedGeneration, conditions: _, waitingFor: _ours, ...reported } = status ?? {};
   if (current_state == null) return {};
   const answered = current_state === spec.state || current_state === 'ErrorReset';
   const generation = observedGeneration ?? (answered ? (metadata.generation ?? 0) : -1);

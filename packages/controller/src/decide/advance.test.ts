@@ -3,6 +3,7 @@ import type { Operation } from '@brupop/shared/shadow';
 import { advance } from './advance.ts';
 import type { SpecChange } from './advance.ts';
 import type { Drainable } from './drainable.ts';
+import type { Wait } from './reasons.ts';
 import type { Rules } from './rules.ts';
 import { DRAINABLE, MINUTE, NEW, NOW, OLD, RULES, aNode, aShadow, ago, failure, underWay } from '../test-objects.ts';
 import type { NodeParts, ShadowParts } from '../test-objects.ts';
@@ -10,13 +11,14 @@ import type { NodeParts, ShadowParts } from '../test-objects.ts';
 const next = (
   shadow: ShadowParts,
   node: NodeParts = {},
-  more: Partial<Rules & Drainable> = {},
+  more: Partial<Rules & Drainable & { hold: Wait }> = {},
 ): SpecChange | undefined =>
   advance({
     shadow: aShadow(shadow),
     node: aNode(node),
     rules: { ...RULES, ...more },
     drain: { ...DRAINABLE, ...more },
+    hold: more.hold,
     now: NOW,
   });
 
@@ -187,6 +189,13 @@ test('each transition is dated, and the version stays until Idle', () => {
     state: 'RebootedIntoUpdate',
     version: NEW,
     state_transition_timestamp: ago(0),
+    timeoutSeconds: 900,
   });
-  expect(next(monitored)?.spec).toEqual({ state: 'Idle', version: null, state_transition_timestamp: ago(0) });
+  expect(next(monitored)?.spec).toEqual({
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp: ago(0),
+    timeoutSeconds: null,
+    hostSettings: null,
+  });
 });

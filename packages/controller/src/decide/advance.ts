@@ -1,14 +1,16 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
-import type { ShadowSpec, ShadowState } from '@brupop/shared/shadow';
+import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 import type { NodeView } from '../cluster/node-view.ts';
 import { hasOurCordon } from '@brupop/shared/node-marks';
 import { answers, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Drainable } from './drainable.ts';
 import { isDrainable, isHopeless } from './drainable.ts';
+import type { Wait } from './reasons.ts';
 import type { Rules } from './rules.ts';
-import { isMisdated, isOverdue, stateSince } from './steps.ts';
+import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './steps.ts';
+import { isWanted } from './wanted-version.ts';
 import { sameVersion } from '../cluster/version.ts';
 
 /** What a change of a spec means. */
@@ -23,10 +25,14 @@ export type Outcome =
   | 'Failed'
   /** Past its deadline without a report of a failure: staging, which has disrupted nothing yet, or a monitoring that cannot succeed. */
   | 'Cancelled'
-  /** Staged, but a drain cannot succeed now: another node goes first. */
+  /** Staged, but the node cannot or must not be drained now: another one goes first. */
   | 'Postponed'
   /** A person has interrupted updates. */
   | 'Interrupted'
+  /** The configuration does not allow this version any more. */
+  | 'Superseded'
+  /** A node at rest whose host is to be set otherwise. */
+  | 'Configured'
   /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
   | 'Repaired'
   /** The node is no longer managed. */
@@ -35,6 +41,8 @@ export type Outcome =
 export interface SpecChange {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
+  /** Why it is postponed, unless its pods are the reason. */
+  readonly because?: Wait;
 }
 
 export interface AdvanceInput {
@@ -42,28 +50,66 @@ export interface AdvanceInput {
   readonly node: NodeView;
   readonly rules: Rules;
   readonly drain: Drainable;
+  /** Why a node that has staged its version must not be drained now. */
+  readonly hold: Wait | undefined;
   readonly now: number;
 }
 
-/** The spec that ends an update, whatever its result. */
-export function idleSpec(now: number): ShadowSpec {
-  return { state: 'Idle', version: null, state_transition_timestamp: rfc3339(now) };
+/** The spec of a node at rest, and the end of an update, whatever its result. */
+export function idleSpec({ hostSettings }: Rules, now: number): ShadowSpec {
+  const state_transition_timestamp = rfc3339(now);
+  return {
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp,
+    timeoutSeconds: null,
+    hostSettings: hostSettings ?? null,
+  };
 }
 
 /** The spec that starts an update to `version`. */
-export function startSpec(version: string, now: number): ShadowSpec {
-  return { state: 'StagedAndPerformedUpdate', version, state_transition_timestamp: rfc3339(now) };
+export function startSpec(version: string, rules: Rules, now: number): ShadowSpec {
+  return stepSpec({ ...idleSpec(rules, now), version }, 'StagedAndPerformedUpdate', rules, now);
+}
+
+function stepSpec(spec: ShadowSpec, state: ShadowState, rules: Rules, now: number): ShadowSpec {
+  const state_transition_timestamp = rfc3339(now);
+  return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, rules) };
 }
 
 /** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
 export function advance(input: AdvanceInput): SpecChange | undefined {
-  return repair(input) ?? interrupt(input) ?? answer(input) ?? cancel(input);
+  return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
 }
 
 /** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
 function interrupt({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
   if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
-  return { spec: idleSpec(now), outcome: 'Interrupted' };
+  return { spec: idleSpec(rules, now), outcome: 'Interrupted' };
+}
+
+/** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
+function supersede({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', rules.versions))
+    return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Superseded' };
+}
+
+function isPastDrain({ spec, status }: ShadowView): boolean {
+  if (spec.state === 'StagedAndPerformedUpdate') return false;
+  const { operation } = status?.lastOperation ?? {};
+  return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
+}
+
+/** A node at rest whose host is to be set otherwise than its spec says. */
+function configure({ shadow: { spec }, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, rules.hostSettings)) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Configured' };
+}
+
+/** True when both ask the same of the host. */
+export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
+  return (a?.versionLock ?? null) === (b?.versionLock ?? null) && (a?.ignoreWaves ?? null) === (b?.ignoreWaves ?? null);
 }
 
 function mayHaveRebooted({ spec, status }: ShadowView): boolean {
@@ -75,10 +121,11 @@ function mayHaveRebooted({ spec, status }: ShadowView): boolean {
   );
 }
 
-function repair({ shadow, now }: AdvanceInput): SpecChange | undefined {
+function repair({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
   const { spec } = shadow;
   if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
-  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return { spec: idleSpec(now), outcome: 'Repaired' };
+  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
+    return { spec: idleSpec(rules, now), outcome: 'Repaired' };
   return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
 }
 
@@ -87,10 +134,10 @@ function redated(spec: ShadowSpec, now: number): SpecChange {
 }
 
 function answer(input: AdvanceInput): SpecChange | undefined {
-  const { shadow, now } = input;
+  const { shadow, rules, now } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
-  if (state === 'ErrorReset') return { spec: idleSpec(now), outcome: 'Failed' };
+  if (state === 'ErrorReset') return { spec: idleSpec(rules, now), outcome: 'Failed' };
   return state === shadow.spec.state ? reached(input) : undefined;
 }
 
@@ -100,16 +147,23 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 };
 
 function reached(input: AdvanceInput): SpecChange | undefined {
-  const { shadow, now, drain } = input;
-  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !isDrainable(drain)) {
-    return isHopeless(drain, now) ? { spec: idleSpec(now), outcome: 'Postponed' } : undefined;
-  }
+  const { shadow, rules, now } = input;
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
   const next = NEXT[shadow.spec.state];
-  if (next !== undefined) {
-    return { spec: { ...shadow.spec, state: next, state_transition_timestamp: rfc3339(now) }, outcome: 'Advanced' };
-  }
+  if (next !== undefined) return { spec: stepSpec(shadow.spec, next, rules, now), outcome: 'Advanced' };
   const healthyAt = monitoredUntil(input);
-  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(now), outcome: 'Succeeded' };
+  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(rules, now), outcome: 'Succeeded' };
+}
+
+function mayDrain({ drain, hold }: AdvanceInput): boolean {
+  return hold === undefined && isDrainable(drain);
+}
+
+/** What is not seen is waited for; with what is seen the node gives its place to others. */
+function postpone({ rules, hold, drain, now }: AdvanceInput): SpecChange | undefined {
+  const stays = hold === undefined ? !isHopeless(drain, now) : hold.reason === 'StaleView';
+  if (stays) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Postponed', ...(hold !== undefined && { because: hold }) };
 }
 
 /**
@@ -121,7 +175,7 @@ function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefi
   const hopeless =
     state === 'MonitoringUpdate' && unwell(shadow, node) === undefined && astray(shadow, node) !== undefined;
   if (state !== 'StagedAndPerformedUpdate' && !hopeless) return undefined;
-  return isOverdue(shadow, rules, now) ? { spec: idleSpec(now), outcome: 'Cancelled' } : undefined;
+  return isOverdue(shadow, rules, now) ? { spec: idleSpec(rules, now), outcome: 'Cancelled' } : undefined;
 }
 
 /** True when only the pods on the node are still to be looked up before it goes on. */

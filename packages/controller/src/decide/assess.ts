@@ -1,6 +1,6 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { AdvanceInput, SpecChange } from './advance.ts';
-import { advance, idleSpec, monitoredUntil, needsPods } from './advance.ts';
+import { advance, idleSpec, monitoredUntil, needsPods, sameSettings } from './advance.ts';
 import type { CleanUp } from './clean-up.ts';
 import { cleanUpOf } from './clean-up.ts';
 import type { Candidate } from './gates/index.ts';
@@ -9,22 +9,26 @@ import { isManaged } from '../cluster/node-view.ts';
 import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { failures } from './failures.ts';
-import { placeUntil } from './place.ts';
+import { refused } from './gates/writable.ts';
 import type { Drainable } from './drainable.ts';
+import type { Wait } from './reasons.ts';
 import type { Rules } from './rules.ts';
 import { deadlineOf, isOverdue, silentAt } from './steps.ts';
 import type { Verdict } from './verdict.ts';
-import { overdue, silent, upToDate, updating } from './verdict.ts';
+import { overdue, silent, upToDate, updating, waiting } from './verdict.ts';
 import { sameVersion } from '../cluster/version.ts';
+import { wantedVersion } from './wanted-version.ts';
 
 /** How a managed node counts in the status of the configuration. */
 export type Standing = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
-/** What can be said of one member without looking at the others. */
+/** What is to be done with one member, and how it stands. */
 export interface Assessment {
   readonly member: Member;
+  /** Its Node has the label of managed nodes. */
   readonly managed: boolean;
-  readonly holdsSlot: boolean;
+  /** Something of the configuration is still to take effect on it. */
+  readonly pending?: boolean;
   /** The change that its spec needs now. */
   readonly change?: SpecChange;
   readonly verdict?: Verdict;
@@ -38,32 +42,26 @@ export interface Assessment {
   readonly times: readonly (number | undefined)[];
 }
 
-type Findings = Omit<Assessment, 'member' | 'managed' | 'holdsSlot' | 'cleanUp'>;
+type Findings = Omit<Assessment, 'member' | 'managed' | 'cleanUp'>;
 
 export interface AssessInput {
   readonly rules: Rules;
   readonly drainOf: (node: NodeView) => Drainable;
+  /** Why a node that has staged its version must not be drained now, or undefined. */
+  readonly whyNotDrained: (candidate: Candidate) => Wait | undefined;
   readonly now: number;
 }
 
 /** Looks at one member. */
-export function assess(member: Member, { rules, drainOf, now }: AssessInput): Assessment {
+export function assess(member: Member, input: AssessInput): Assessment {
   const { node, shadow } = member;
   const managed = node !== undefined && isManaged(node);
-  const cleanUp = cleanUpOf(member, now);
+  const cleanUp = cleanUpOf(member, input.now);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const until = placeUntil(member, rules, now);
   const ours = isPair ? { node, shadow, refusal: member.refusal } : undefined;
-  const circumstances = { managed, rules, drainOf, now };
-  const findings: Findings = ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, circumstances);
-  return {
-    ...findings,
-    member,
-    managed,
-    holdsSlot: until !== undefined && now < until,
-    ...(cleanUp !== undefined && { cleanUp }),
-    times: [...findings.times, until],
-  };
+  const findings: Findings =
+    ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, { ...input, managed });
+  return { ...findings, member, managed, ...(cleanUp !== undefined && { cleanUp }) };
 }
 
 interface Own {
@@ -80,18 +78,28 @@ function assessOwn(own: Own, circumstances: Circumstances): Findings {
   const { shadow } = own;
   if (!circumstances.managed) return assessUnmanaged(own, circumstances);
   if (isUnderWay(shadow)) return assessUnderWay(own, circumstances);
-  return isSettled(shadow) ? assessSettled(own) : assessUnsettled(own, circumstances);
+  return isSettled(shadow) ? assessSettled(own, circumstances) : assessUnsettled(own, circumstances);
 }
 
-function assessUnmanaged({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
-  const atRest = shadow.spec.state === 'Idle';
-  const released = { spec: idleSpec(now), outcome: 'Released' } as const;
-  const change = atRest ? advance({ shadow, node, rules, drain: drainOf(node), now }) : released;
+function advanceInput({ node, shadow, refusal }: Own, circumstances: Circumstances): AdvanceInput {
+  const { rules, drainOf, whyNotDrained, now } = circumstances;
+  const { status, spec } = shadow;
+  const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
+  const hold = staged ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', refusal }) : undefined;
+  return { shadow, node, rules, drain: drainOf(node), hold, now };
+}
+
+function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
+  const atRest = own.shadow.spec.state === 'Idle';
+  const released = { spec: idleSpec(circumstances.rules, circumstances.now), outcome: 'Released' } as const;
+  const change = atRest ? advance(advanceInput(own, circumstances)) : released;
   return { ...(change !== undefined && { change }), times: [] };
 }
 
-function assessUnderWay({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
-  const input = { shadow, node, rules, drain: drainOf(node), now };
+function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
+  const { node, shadow } = own;
+  const { rules, now } = circumstances;
+  const input = advanceInput(own, circumstances);
   const change = advance(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
@@ -100,6 +108,7 @@ function assessUnderWay({ node, shadow }: Own, { rules, drainOf, now }: Circumst
     ...(change !== undefined && { change }),
     verdict: stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn,
     standing: stuck ? 'failed' : 'updating',
+    pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
     ...(lookUp && { lookUp }),
     times: [deadlineOf(shadow.spec, rules, now), monitoredUntil(input)],
   };
@@ -109,25 +118,48 @@ function isStuck({ shadow, rules, now }: AdvanceInput, change: SpecChange | unde
   return isOverdue(shadow, rules, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
-function assessSettled({ node, shadow, refusal }: Own): Findings {
+function assessSettled(own: Own, circumstances: Circumstances): Findings {
+  const { node, shadow, refusal } = own;
   const { status } = shadow;
   if (status === undefined) return { standing: 'waiting', times: [] };
-  if (sameVersion(status.current_version, status.target_version)) {
-    return { verdict: upToDate(status.current_version), standing: 'upToDate', times: [] };
+  const change = advance(advanceInput(own, circumstances));
+  const version = wantedVersion(status.target_version, circumstances.rules.versions);
+  if (sameVersion(status.current_version, version)) {
+    const verdict = upToDate(status.current_version, circumstances.rules.versions.pin !== undefined);
+    return { verdict, ...changed(change, refusal), standing: 'upToDate', times: [] };
   }
   const standing = failures(shadow) > 0 ? 'failed' : 'waiting';
-  return { candidate: { node, shadow, status, refusal }, standing, times: [] };
+  if (change !== undefined) return { ...changed(change, refusal), standing, times: [] };
+  return { candidate: { node, shadow, status, version, refusal }, standing, times: [] };
+}
+
+/** A host that is to be set otherwise; while the API server does not take that, the node says so. */
+function changed(
+  change: SpecChange | undefined,
+  refusal: string | undefined,
+): Pick<Findings, 'change' | 'pending' | 'verdict'> {
+  if (change === undefined) return {};
+  return { change, pending: true, ...(refusal !== undefined && { verdict: waiting(refused(refusal)) }) };
+}
+
+/** What a node was before its spec changed it still is. */
+function standingBefore({ progressing }: ShadowView): Standing {
+  if (progressing?.reason === 'UpToDate') return 'upToDate';
+  return progressing?.reason === 'Updating' ? 'updating' : 'waiting';
 }
 
 /** Between the end of an attempt and the agent's confirmation the condition stays as it is. */
-function assessUnsettled({ node, shadow }: Own, { rules, drainOf, now }: Circumstances): Findings {
-  const change = advance({ shadow, node, rules, drain: drainOf(node), now });
+function assessUnsettled(own: Own, circumstances: Circumstances): Findings {
+  const { shadow } = own;
+  const { now } = circumstances;
+  const change = advance(advanceInput(own, circumstances));
   const at = silentAt(shadow, now);
-  const standing = shadow.progressing?.reason === 'Updating' ? 'updating' : 'waiting';
+  const standing = standingBefore(shadow);
   return {
     ...(change !== undefined && { change }),
     ...(now >= at && { verdict: silent() }),
     standing: now >= at ? 'waiting' : standing,
+    pending: now < at,
     times: [at],
   };
 }

@@ -4,16 +4,15 @@ import {
   EXCLUSION_LABEL,
   RETRY_ANNOTATION,
   UNANSWERED_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/constants';
 import { idleSpec, startSpec } from './advance.ts';
 import type { SpecChange } from './advance.ts';
-import { statusOf } from '../write/config-status.ts';
 import { eventOf } from '@brupop/shared/events';
 import { occurrenceAt } from '../write/events.ts';
-import { readFleetSettings } from './fleet-settings.ts';
 import { conditionOf } from '../write/publish.ts';
 import { dropPatch, restorePatch } from '../write/restore.ts';
-import { MINUTE, NEW, NOW, aNode, aShadow, aSnapshot, ago, failure, underWay } from '../test-objects.ts';
+import { MINUTE, NEW, NOW, RULES, aNode, aShadow, ago, failure, underWay } from '../test-objects.ts';
 import type { ShadowParts } from '../test-objects.ts';
 import { updating, upToDate } from './verdict.ts';
 import { occurrenceOf, patchOf } from '../write/write-specs.ts';
@@ -26,24 +25,36 @@ const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchO
 
 describe('the patch of a spec', () => {
   it('names the very object it was planned from', () => {
-    expect(patchOf(write({}, { spec: startSpec(NEW, NOW), outcome: 'Started' }))).toEqual({
-      metadata: { uid: 'shadow-node-a', resourceVersion: '1' },
-      spec: { state: 'StagedAndPerformedUpdate', version: NEW, state_transition_timestamp: ago(0) },
+    expect(patchOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toEqual({
+      metadata: {
+        uid: 'shadow-node-a',
+        resourceVersion: '1',
+        annotations: { [UPDATE_STARTED_ANNOTATION]: ago(0) },
+      },
+      spec: {
+        state: 'StagedAndPerformedUpdate',
+        version: NEW,
+        state_transition_timestamp: ago(0),
+        timeoutSeconds: 2_700,
+        hostSettings: null,
+      },
     });
   });
 
   it('uses up the annotation that asks for another attempt, at the start only', () => {
     const annotations = { [RETRY_ANNOTATION]: NEW };
     const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
-    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, NOW), outcome: 'Started' }))).toMatchObject(used);
-    expect(patchOf(write({ annotations }, { spec: idleSpec(NOW), outcome: 'Failed' }))).not.toMatchObject(used);
+    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toMatchObject(
+      used,
+    );
+    expect(patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome: 'Failed' }))).not.toMatchObject(used);
   });
 });
 
 describe('the count of attempts that were called off', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
     const annotations = count === undefined ? {} : { [UNANSWERED_ANNOTATION]: count };
-    const patch = patchOf(write({ annotations }, { spec: idleSpec(NOW), outcome })) as { metadata: object };
+    const patch = patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome })) as { metadata: object };
     return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNANSWERED_ANNOTATION];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
@@ -59,14 +70,14 @@ describe('the count of attempts that were called off', () => {
 const BY = { component: 'brupop-controller', instance: 'pod' };
 
 describe('an Event', () => {
-  const started = occurrenceOf(write({}, { spec: startSpec(NEW, NOW), outcome: 'Started' }));
+  const started = occurrenceOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }));
   const failed = occurrenceOf(
     write(
       {
         spec: underWay('RebootedIntoUpdate'),
         status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
       },
-      { spec: idleSpec(NOW), outcome: 'Failed' },
+      { spec: idleSpec(RULES, NOW), outcome: 'Failed' },
     ),
   );
 
@@ -76,7 +87,7 @@ describe('an Event', () => {
   });
 
   it('is not written for each step', () => {
-    expect(occurrenceOf(write({}, { spec: idleSpec(NOW), outcome: 'Advanced' }))).toBeUndefined();
+    expect(occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }))).toBeUndefined();
   });
 
   it('has the same name for the same occurrence, and another one for another', () => {
@@ -98,11 +109,11 @@ describe('an Event', () => {
 });
 
 describe('lastTransitionTime of Progressing', () => {
-  const before = conditionOf({ shadow: aShadow(), node: aNode(), verdict: upToDate(NEW) }, NOW - MINUTE);
+  const before = conditionOf({ shadow: aShadow(), node: aNode(), verdict: upToDate(NEW, false) }, NOW - MINUTE);
 
   it('stays while the status does', () => {
     const shadow = aShadow({ progressing: before });
-    expect(conditionOf({ shadow, node: aNode(), verdict: upToDate('1.22.0') }, NOW).lastTransitionTime).toBe(
+    expect(conditionOf({ shadow, node: aNode(), verdict: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(
       ago(MINUTE),
     );
   });
@@ -110,36 +121,6 @@ describe('lastTransitionTime of Progressing', () => {
   it('is now when the status changes', () => {
     const shadow = aShadow({ progressing: before });
     expect(conditionOf({ shadow, node: aNode(), verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
-  });
-});
-
-describe('the status of the configuration', () => {
-  const counts = { managed: 1, upToDate: 1, updating: 0, waiting: 0, failed: 0 };
-  const conditions = (spec: object): (string | undefined)[][] => {
-    const { config } = aSnapshot([], spec);
-    if (config === undefined) throw new Error('there is one');
-    const status = statusOf(config, { fleet: readFleetSettings(config), counts }, undefined, NOW);
-    return (status.conditions ?? []).map(({ type, status, reason, message }) => [type, status, reason, message]);
-  };
-
-  it('says that it is in use', () => {
-    expect(conditions({})).toEqual([
-      ['Ready', 'True', 'InUse', 'The configuration is in use'],
-      ['Paused', 'False', 'NotPaused', 'Nodes may begin updates'],
-    ]);
-  });
-
-  it('says why it is paused', () => {
-    expect(conditions({ paused: true, pauseReason: 'sale' })[1]).toEqual(['Paused', 'True', 'Paused', 'sale']);
-  });
-
-  it('says what to write instead of what cannot be followed', () => {
-    expect(conditions({ concurrency: { maxUpdating: '0%' } })[0]).toEqual([
-      'Ready',
-      'False',
-      'InvalidConfiguration',
-      'No node begins an update: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
-    ]);
   });
 });
 

@@ -20,7 +20,7 @@ export function placeUntil(member: Member, rules: Rules, now: number): number | 
   const ends = [
     shadow === undefined || isSettled(shadow) ? undefined : silentAt(shadow, now),
     carriesOurs(node)
-      ? markedSince(node, shadow, member.missingSince, now) + limitMs('RebootedIntoUpdate', rules)
+      ? markedSince(node, shadow, member.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, rules)
       : undefined,
     rebootUntil({ ...member, shadow }, now),
   ].filter((end): end is number => end !== undefined);

@@ -235,10 +235,14 @@ const wakes: Record<string, [Plan, number | undefined]> = {
 };
 test.each(Object.entries(wakes))('%s', (_, [made, expected]) => expect(made.wakeAt).toBe(expected));
 
-test('what was started goes on while a watch is silent', () => {
+test('while a watch is silent what is past its drain goes on, and what is staged stays so', () => {
   const staged = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
-  const made = plan({ ...aSnapshot([staged]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW);
-  expect([made.stale, made.specs.map(({ outcome }) => outcome)]).toEqual([['nodes'], ['Advanced']]);
+  const rebooted = aMember('b', {}, { spec: underWay('RebootedIntoUpdate'), status: { current_version: NEW } });
+  const made = plan({ ...aSnapshot([staged, rebooted]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW);
+  expect([made.stale, made.specs.map(({ outcome, node }) => [node.metadata.name, outcome])]).toEqual([
+    ['nodes'],
+    [['b', 'Advanced']],
+  ]);
 });
 
 test('an observation that cannot succeed says why when it is called off', () => {

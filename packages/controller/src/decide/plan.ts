@@ -1,25 +1,31 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
+import { parseTime } from '@brupop/shared/clock';
+import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/constants';
 import type { SpecChange } from './advance.ts';
 import { startSpec } from './advance.ts';
 import type { Assessment, Standing } from './assess.ts';
 import { assess } from './assess.ts';
 import type { CleanUp } from './clean-up.ts';
-import type { Drainable } from './drainable.ts';
-import { drainable } from './drainable.ts';
-import { failures } from './failures.ts';
-import type { FleetSettings } from './fleet-settings.ts';
-import { nodesAtOnce, readFleetSettings } from './fleet-settings.ts';
-import type { Candidate, GateInput } from './gates/index.ts';
-import { whyNot } from './gates/index.ts';
+import { expectedMs } from './estimate.ts';
+import type { FleetSettings } from '../settings/fleet-settings.ts';
+import type { Candidate } from './gates/index.ts';
+import { whyNot, whyNotDrained } from './gates/index.ts';
+import { isSelected } from './gates/skipped.ts';
 import type { NodeView } from '../cluster/node-view.ts';
-import type { Snapshot } from '../cluster/snapshot.ts';
-import type { Wait } from './reasons.ts';
-import { rulesOf } from './rules.ts';
+import type { Member, Snapshot } from '../cluster/snapshot.ts';
+import { inOrder } from './order.ts';
+import type { Outlook } from './outlook.ts';
+import { outlookOf } from './outlook.ts';
+import type { Reason, Wait } from './reasons.ts';
+import type { Room } from './room.ts';
+import type { Rules } from './rules.ts';
+import type { Scene } from './scene.ts';
+import { sceneOf } from './scene.ts';
 import type { TaintChange } from './taint.ts';
 import { taintChange } from './taint.ts';
 import type { Verdict } from './verdict.ts';
 import { updating, waiting } from './verdict.ts';
-import { staleResources, viewTimes } from './view.ts';
+import { viewTimes } from './view.ts';
 
 export interface SpecWrite extends SpecChange {
   readonly shadow: ShadowView;
@@ -38,6 +44,8 @@ export type NodeCounts = Readonly<Record<Standing | 'managed', number>>;
 /** What is to be written, and why everything else waits. */
 export interface Plan {
   readonly specs: readonly SpecWrite[];
+  /** More hosts are to be set otherwise than `specs` says: the next plan goes on with them. */
+  readonly moreSpecs: boolean;
   readonly verdicts: readonly NodeVerdict[];
   /** Those that are due. */
   readonly cleanUps: readonly CleanUp[];
@@ -48,76 +56,121 @@ export interface Plan {
   /** Resources of which nothing was heard for too long: nothing starts. */
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
+  readonly outlook: Outlook;
+  /** The configuration has taken effect on all hosts that are heard of. */
+  readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
 }
 
 /** What one member adds to the plan. */
-interface Decision {
+export interface Decision {
   readonly assessment: Assessment;
   readonly change?: SpecChange;
   readonly verdict?: Verdict;
   readonly standing?: Standing;
-  readonly retryAt?: number;
+  readonly wait?: Wait;
   readonly lookUp?: boolean;
 }
 
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
-  const fleet = readFleetSettings(snapshot.config);
-  const stale = staleResources(snapshot.silences);
-  const rules = rulesOf(fleet, snapshot.monitoringMs);
-  const drainOf = (node: NodeView): Drainable => drainable(node, snapshot, fleet.drain, now);
-  const assessments = snapshot.members.map((member) => assess(member, { rules, drainOf, now }));
-  const managed = assessments.filter((one) => one.managed).length;
-  const held = assessments.filter((one) => one.holdsSlot).length;
-  const free = nodesAtOnce(fleet.maxUpdating, managed) - held;
-  const admitted = admit(assessments, snapshot.ownNode, { fleet, stale, free, drainOf, now });
+  const scene = sceneOf(snapshot, now);
+  const { fleet, stale, drainOf, room, placeUntil } = scene;
+  const whyNot = (candidate: Candidate): Wait | undefined => holdsDrain(candidate, scene);
+  const assessments = snapshot.members.map((member) =>
+    assess(member, { rules: rulesFor(member, scene), drainOf, whyNotDrained: whyNot, now }),
+  );
+  const contenders = inOrder(assessments.flatMap(contender), snapshot.ownNode, fleet.order);
+  const admitted = admit(contenders, scene, room);
   const decisions = assessments.map((assessment) => admitted.get(assessment) ?? { ...assessment, assessment });
+  const counted = decisions.filter(({ assessment }) => isCounted(assessment, fleet));
+  const outlook = outlookOf({
+    scene,
+    counted,
+    waiting: contenders.flatMap((one) => admitted.get(one.assessment) ?? []),
+  });
+  const wakes = [...decisions.flatMap(times), ...placeUntil.values(), ...outlook.times];
   return {
-    specs: decisions.flatMap(specWrites),
+    ...specsOf(decisions),
     cleanUps: assessments.flatMap(({ cleanUp }) => (cleanUp !== undefined && cleanUp.dueAt <= now ? [cleanUp] : [])),
-    ...lookUpsOf(decisions, snapshot, now),
+    ...lookUpsOf(
+      decisions.map((decision) => (snapshot.config === undefined ? decision : withExpectation(decision, outlook))),
+      snapshot,
+      now,
+    ),
     taints: decisions.flatMap((decision) => taintChange(decision.assessment.member, wantsTaint(decision, fleet))),
     fleet,
     stale,
-    counts: count(decisions),
-    wakeAt: earliest([...decisions.flatMap(times), ...viewTimes(snapshot.silences, now), ...retries(snapshot)], now),
+    counts: count(counted),
+    outlook,
+    isInEffect: !counted.some(({ assessment }) => assessment.pending === true),
+    wakeAt: earliest([...wakes, ...viewTimes(snapshot.silences, now), ...retries(snapshot)], now),
   };
 }
 
-interface AdmitInput extends Omit<GateInput, 'candidate' | 'drain'> {
-  readonly drainOf: (node: NodeView) => Drainable;
+/** Hosts that the configuration is not about keep their settings, or get them back. */
+function rulesFor({ node }: Member, { rules, fleet }: Scene): Rules {
+  return node === undefined || isSelected(node, fleet) ? rules : { ...rules, hostSettings: undefined };
+}
+
+interface Contender {
+  readonly assessment: Assessment;
+  readonly candidate: Candidate;
+}
+
+function contender(assessment: Assessment): Contender[] {
+  const { candidate } = assessment;
+  return candidate === undefined ? [] : [{ assessment, candidate }];
+}
+
+function isCounted({ managed, member: { node } }: Assessment, fleet: FleetSettings): boolean {
+  return managed && node !== undefined && isSelected(node, fleet);
 }
 
 /** Sends the candidates through the gates, in their order, until the free places are taken. */
-function admit(
-  assessments: readonly Assessment[],
-  ownNode: string,
-  { free, drainOf, ...common }: AdmitInput,
-): Map<Assessment, Decision> {
+function admit(contenders: readonly Contender[], scene: Scene, room: Room): Map<Assessment, Decision> {
   const decisions = new Map<Assessment, Decision>();
-  let left = free;
-  for (const { assessment, candidate } of inOrder(assessments, ownNode)) {
-    const wait = whyNot({ ...common, candidate, drain: drainOf(candidate.node), free: left });
+  for (const { assessment, candidate } of contenders) {
+    const { node, shadow } = candidate;
+    const needMs = expectedMs(shadow, scene.estimate) + scene.estimate.marginMs;
+    const drain = scene.drainOf(node);
+    const wait = whyNot({ ...scene, candidate, drain, room: room.whyFull(node), needMs });
     // The place is kept for a node whose pods are being looked up.
-    if (wait === undefined || wait.lookUp === true) left -= 1;
-    decisions.set(assessment, wait === undefined ? start(assessment, candidate, common.now) : hold(assessment, wait));
+    if (wait === undefined || wait.lookUp === true) room.take(node, true);
+    decisions.set(assessment, wait === undefined ? start(assessment, candidate, scene) : hold(assessment, wait));
   }
   return decisions;
 }
 
-function start(assessment: Assessment, { status }: Candidate, now: number): Decision {
-  const version = status.target_version;
-  const change = { spec: startSpec(version, now), outcome: 'Started' } as const;
+/** Why a staged node is not drained. The window must still be open for what is left of its update. */
+function holdsDrain(candidate: Candidate, scene: Scene): Wait | undefined {
+  const { node, shadow } = candidate;
+  const { estimate, now } = scene;
+  const since = parseTime(shadow.metadata.annotations?.[UPDATE_STARTED_ANNOTATION]) ?? now;
+  const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
+  const yields = scene.yielding.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
+  return whyNotDrained({ ...scene, candidate, drain: scene.drainOf(node), room: undefined, needMs }) ?? yields;
+}
+
+const TOO_MANY_AWAY: Wait = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
+
+function start(assessment: Assessment, { version }: Candidate, { rules, now }: Scene): Decision {
+  const change = { spec: startSpec(version, rules, now), outcome: 'Started' } as const;
   return { assessment, change, verdict: updating(version), standing: 'updating' };
 }
 
 function hold(assessment: Assessment, wait: Wait): Decision {
   const { standing = 'waiting' } = assessment;
-  const { retryAt, lookUp = false } = wait;
-  const held = { assessment, standing, lookUp, ...(retryAt !== undefined && { retryAt }) };
-  return { ...held, verdict: waiting(wait) };
+  return { assessment, standing, lookUp: wait.lookUp ?? false, wait, verdict: waiting(wait) };
+}
+
+/** The nodes that update next are told when that is expected to be. The status of the configuration keeps what they were told before. */
+function withExpectation(decision: Decision, { turns }: Outlook): Decision {
+  const { assessment, verdict } = decision;
+  const time = turns.find(({ node }) => node === assessment.member.name)?.expectedTime;
+  if (time === undefined || verdict === undefined || assessment.candidate === undefined) return decision;
+  return { ...decision, verdict: { ...verdict, message: `${verdict.message}; expected to be up to date by ${time}` } };
 }
 
 /** In one turn; the next one goes on with the others at once. */
@@ -141,35 +194,30 @@ function retries({ pods }: Snapshot): number[] {
   return [...pods.values()].map(({ retryAt }) => retryAt);
 }
 
+/** Nodes that wait for this will not go unless people change something. */
+const STAYS: ReadonlySet<Reason> = new Set<Reason>([
+  'NotSelected',
+  'Skipped',
+  'VersionDenied',
+  'VersionNotOffered',
+  'NotRetried',
+]);
+
 /** Nodes that could run a newer version, or are on their way to it; not those that failed, nor new ones of which nothing is known. */
-function wantsTaint({ standing, assessment }: Decision, { drain }: FleetSettings): boolean {
+function wantsTaint({ standing, assessment, wait }: Decision, { drain }: FleetSettings): boolean {
   const waits = standing === 'waiting' && assessment.candidate !== undefined;
-  return drain.taintWaitingNodes && assessment.managed && (waits || standing === 'updating');
+  const goes = wait === undefined || !STAYS.has(wait.reason);
+  return drain.taintWaitingNodes && assessment.managed && ((waits && goes) || standing === 'updating');
 }
 
-interface Contender {
-  readonly assessment: Assessment;
-  readonly candidate: Candidate;
-}
+/** So many hosts are set otherwise in one turn, so that the specs of updates under way never wait long for those of a large fleet. */
+const MAX_CONFIGURED = 100;
 
-/** The controller's own node last, then fewest failures first, then by name. */
-function inOrder(assessments: readonly Assessment[], ownNode: string): Contender[] {
-  const isOwn = ({ candidate }: Contender): number => (candidate.node.metadata.name === ownNode ? 1 : 0);
-  return assessments
-    .flatMap((assessment) =>
-      assessment.candidate === undefined ? [] : [{ assessment, candidate: assessment.candidate }],
-    )
-    .toSorted(
-      (a, b) =>
-        isOwn(a) - isOwn(b) ||
-        failures(a.candidate.shadow) - failures(b.candidate.shadow) ||
-        compare(a.candidate.node.metadata.name, b.candidate.node.metadata.name),
-    );
-}
-
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpecs'> {
+  const all = decisions.flatMap(specWrites);
+  const configured = all.filter(({ outcome }) => outcome === 'Configured');
+  const others = all.filter(({ outcome }) => outcome !== 'Configured');
+  return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
 }
 
 function specWrites({ assessment: { member }, change }: Decision): SpecWrite[] {
@@ -182,18 +230,14 @@ function nodeVerdicts({ assessment: { member }, verdict }: Decision): NodeVerdic
   return verdict === undefined || node === undefined || shadow === undefined ? [] : [{ shadow, node, verdict }];
 }
 
-function count(decisions: readonly Decision[]): NodeCounts {
-  const counts = { managed: 0, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
-  for (const { assessment, standing = 'waiting' } of decisions) {
-    if (!assessment.managed) continue;
-    counts.managed += 1;
-    counts[standing] += 1;
-  }
+function count(counted: readonly Decision[]): NodeCounts {
+  const counts = { managed: counted.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
+  for (const { standing = 'waiting' } of counted) counts[standing] += 1;
   return counts;
 }
 
-function times({ assessment, retryAt }: Decision): (number | undefined)[] {
-  return [...assessment.times, assessment.cleanUp?.dueAt, retryAt];
+function times({ assessment, wait }: Decision): (number | undefined)[] {
+  return [...assessment.times, assessment.cleanUp?.dueAt, wait?.retryAt];
 }
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {

@@ -6,18 +6,12 @@ import type { Rules } from './rules.ts';
 
 const MINUTE_MS = 60_000;
 
-/**
- * How long a node may take for what its spec calls for, until it counts as stuck. The agent has shorter limits of its own and reports
- * which one was hit; these hold when no report comes. StagedAndPerformedUpdate: 45 min
- * there. RebootedIntoUpdate: 10 min activation and 15 min reboot there; the drain comes on top, as the configuration says.
- */
-export const STEP_LIMITS_MS: Readonly<Record<ShadowState, number>> = {
-  Idle: 5 * MINUTE_MS,
-  StagedAndPerformedUpdate: 50 * MINUTE_MS,
-  RebootedIntoUpdate: 30 * MINUTE_MS,
-  MonitoringUpdate: 30 * MINUTE_MS,
-  ErrorReset: 5 * MINUTE_MS,
-};
+/** How long an agent may take to confirm that its spec says Idle. */
+const IDLE_LIMIT_MS = 5 * MINUTE_MS;
+/** Agents have the same limits for their steps and report which one was hit; only when no report comes, this much later, a step counts as stuck. */
+const REPORT_MS = 5 * MINUTE_MS;
+/** The agent's limit for activating a version. */
+const ACTIVATION_MS = 10 * MINUTE_MS;
 
 /** Clocks of two replicas may differ by so much. */
 export const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
@@ -30,13 +24,28 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
 
 /** When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. */
 export function deadlineOf(spec: ShadowSpec, rules: Rules, now: number): number {
-  return (stateSince(spec, now) ?? now) + limitMs(spec.state, rules);
+  return (stateSince(spec, now) ?? now) + limitMs(spec, rules);
 }
 
-/** How long a node may take for a state, milliseconds. */
-export function limitMs(state: ShadowState, { monitoringMs, drainMs }: Rules): number {
-  if (state === 'MonitoringUpdate') return STEP_LIMITS_MS[state] + monitoringMs;
-  return STEP_LIMITS_MS[state] + (state === 'RebootedIntoUpdate' ? drainMs : 0);
+/** How long a node may take for what its spec calls for, milliseconds. What its agent was told when the step began holds until that ends. */
+export function limitMs({ state, timeoutSeconds }: ShadowSpec, { monitoringMs, drainMs, timeouts }: Rules): number {
+  const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
+  switch (state) {
+    case 'StagedAndPerformedUpdate':
+      return (toldMs ?? timeouts.stageMs) + REPORT_MS;
+    case 'RebootedIntoUpdate':
+      return drainMs + ACTIVATION_MS + (toldMs ?? timeouts.rebootMs) + REPORT_MS;
+    case 'MonitoringUpdate':
+      return timeouts.monitorMs + monitoringMs;
+    default:
+      return IDLE_LIMIT_MS;
+  }
+}
+
+/** The limit that the agent is told for a state, whole seconds; null: it has none of the configuration. */
+export function timeoutSeconds(state: ShadowState, { timeouts }: Rules): number | null {
+  if (state === 'StagedAndPerformedUpdate') return timeouts.stageMs / 1000;
+  return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
 }
 
 /** True when the spec calls for a step of an update whose deadline has passed. */
@@ -57,5 +66,5 @@ export function restingSince({ metadata, spec }: ShadowView, now: number): numbe
 
 /** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
 export function silentAt(shadow: ShadowView, now: number): number {
-  return restingSince(shadow, now) + STEP_LIMITS_MS.Idle;
+  return restingSince(shadow, now) + IDLE_LIMIT_MS;
 }

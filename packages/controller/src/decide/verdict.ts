@@ -2,7 +2,8 @@ import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Outcome } from './advance.ts';
 import { monitoringProblem } from './advance.ts';
 import type { NodeView } from '../cluster/node-view.ts';
-import type { Reason } from './reasons.ts';
+import type { Reason, Wait } from './reasons.ts';
+import { rfc3339 } from '@brupop/shared/clock';
 import type { Rules } from './rules.ts';
 import { limitMs } from './steps.ts';
 
@@ -11,13 +12,16 @@ export interface Verdict {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
   readonly message: string;
+  /** For a column of kubectl: the reason, and until when if that is known. Empty: it does not wait. */
+  readonly waitingFor: string;
 }
 
 const MINUTE_MS = 60_000;
 
 /** Nothing to do. */
-export function upToDate(version: string): Verdict {
-  return verdict('False', 'UpToDate', `Runs ${version}, the version that the host is offered`);
+export function upToDate(version: string, isPinned: boolean): Verdict {
+  const which = isPinned ? 'the version that is pinned' : 'the version that the host is offered';
+  return verdict('False', 'UpToDate', `Runs ${version}, ${which}`);
 }
 
 /**
@@ -32,9 +36,18 @@ export function updating(version: string, podsProblem?: string): Verdict {
 }
 
 /** Held back by a gate. */
-export function waiting({ reason, message }: { readonly reason: Reason; readonly message: string }): Verdict {
-  return verdict('False', reason, message);
+export function waiting({ reason, message, retryAt }: Wait): Verdict {
+  const until = retryAt === undefined || !TIMED.has(reason) ? '' : ` until ${rfc3339(retryAt)}`;
+  return { ...verdict('False', reason, message), waitingFor: `${reason}${until}` };
 }
+
+/** Reasons that pass at a time that is known. */
+const TIMED: ReadonlySet<Reason> = new Set<Reason>([
+  'OutsideMaintenanceWindow',
+  'Blackout',
+  'VersionTooYoung',
+  'Backoff',
+]);
 
 /** The step under way has run past its deadline. */
 export function overdue(
@@ -42,7 +55,7 @@ export function overdue(
   outcome: Outcome | undefined,
 ): Verdict {
   const { state, version } = shadow.spec;
-  const minutes = Math.round(limitMs(state, rules) / MINUTE_MS);
+  const minutes = Math.round(limitMs(shadow.spec, rules) / MINUTE_MS);
   if (state === 'MonitoringUpdate') {
     const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
     return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
@@ -64,5 +77,5 @@ export function silent(): Verdict {
 }
 
 function verdict(status: Verdict['status'], reason: Reason, message: string): Verdict {
-  return { status, reason, message };
+  return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
 }

@@ -4,10 +4,8 @@ import type { Clock } from '@brupop/shared/clock';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/constants';
 import type { KubeClient } from '@brupop/shared/kube';
 import { crPath } from '@brupop/shared/kube-paths';
-import type { Condition } from '@brupop/shared/kubernetes-types';
-import type { FleetSettings } from '../decide/fleet-settings.ts';
-import type { NodeCounts, Plan } from '../decide/plan.ts';
-import { transitionTime } from './publish.ts';
+import type { Plan } from '../decide/plan.ts';
+import { statusOf } from './config-report.ts';
 import type { Writes } from './writes.ts';
 
 export interface ConfigStatusOptions {
@@ -18,6 +16,8 @@ export interface ConfigStatusOptions {
 
 /** Writes are at least so far apart; the last state is always written. */
 const MIN_GAP_MS = 1_000;
+/** The watch has shown a write by then. */
+const WATCH_LIMIT_MS = 30_000;
 const KEY = 'config_status';
 
 /** Keeps the status of the BrupopConfig, if there is one. */
@@ -35,19 +35,32 @@ export class ConfigStatus {
     this.#written = undefined;
   }
 
-  /** Writes what has changed. Answers the milliseconds after which it has more to write, or undefined. */
-  async publish(config: BrupopConfig | undefined, plan: Plan, signal: AbortSignal): Promise<number | undefined> {
+  /**
+   * Writes what has changed. Answers the milliseconds after which it has more to write, or undefined.
+   * @param isInEffect - all that the configuration asks for is written
+   */
+  async publish(
+    config: BrupopConfig | undefined,
+    plan: Plan,
+    isInEffect: boolean,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
     if (config === undefined) return undefined;
     const { clock, writes } = this.#options;
     const { uid } = config.metadata;
-    const before = this.#written?.uid === uid ? this.#written.status : config.status;
-    const status = statusOf(config, plan, before, clock.now());
+    const before = this.#isFresh(uid) ? this.#written?.status : config.status;
+    const status = statusOf({ config, plan, before, isInEffect, now: clock.now() });
     if (isDeepStrictEqual(status, before) || !writes.mayTry(KEY)) return undefined;
     const wait = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
     if (wait > 0) return wait;
     this.#writtenAt = clock.monotonic();
     await writes.attempt('config_status', KEY, signal, () => this.#apply(uid, status, signal));
     return undefined;
+  }
+
+  /** Until the watch has shown what was written; after that what it shows counts, since somebody may have edited it. */
+  #isFresh(uid: string): boolean {
+    return this.#written?.uid === uid && this.#options.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
   }
 
   async #apply(uid: string, status: BrupopConfigStatus, signal: AbortSignal): Promise<void> {
@@ -62,42 +75,4 @@ export class ConfigStatus {
     await this.#options.client.apply(crPath(CONFIG_PLURAL, place), body, options);
     this.#written = { uid, status };
   }
-}
-
-/** The status that says what a plan made of the configuration, at `now` (epoch milliseconds). */
-export function statusOf(
-  { metadata: { generation = 0 } }: BrupopConfig,
-  { fleet, counts }: { readonly fleet: FleetSettings; readonly counts: NodeCounts },
-  before: BrupopConfigStatus | undefined,
-  now: number,
-): BrupopConfigStatus {
-  const conditions = [ready(fleet), paused(fleet)].map((condition): Condition => {
-    const last = before?.conditions?.find(({ type }) => type === condition.type);
-    const lastTransitionTime = transitionTime(last, condition.status, now);
-    return { ...condition, lastTransitionTime, observedGeneration: generation };
-  });
-  return { observedGeneration: generation, conditions, nodes: counts };
-}
-
-/** Reasons of the conditions of a BrupopConfig. `docs/runbook.md` explains each. */
-export const CONFIG_REASONS = ['InUse', 'InvalidConfiguration', 'Paused', 'NotPaused'] as const;
-
-interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
-  readonly reason: (typeof CONFIG_REASONS)[number];
-}
-
-function ready({ problem }: FleetSettings): NewCondition {
-  if (problem === undefined) {
-    return { type: 'Ready', status: 'True', reason: 'InUse', message: 'The configuration is in use' };
-  }
-  const message = `No node begins an update: ${problem}`;
-  return { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message };
-}
-
-function paused({ paused, pauseReason }: FleetSettings): NewCondition {
-  if (!paused) {
-    return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Nodes may begin updates' };
-  }
-  const message = pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why';
-  return { type: 'Paused', status: 'True', reason: 'Paused', message };
 }

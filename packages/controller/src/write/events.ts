@@ -10,6 +10,7 @@ export const EVENT_REASONS = [
   'UpdateFailed',
   'UpdatePostponed',
   'UpdateInterrupted',
+  'UpdateSuperseded',
   'DeadlineExceeded',
   'Restored',
 ] as const;

@@ -56,7 +56,7 @@ export class Publisher {
       apiVersion: `${GROUP}/${SHADOW_VERSION}`,
       kind: SHADOW_KIND,
       metadata: { name, namespace, uid },
-      status: { conditions: [condition] },
+      status: { conditions: [condition], waitingFor: news.verdict.waitingFor },
     };
     await client.apply(path, body, { fieldManager: CONTROLLER, force: true, signal });
     assumptions.condition(uid, condition, clock.now());
@@ -77,7 +77,8 @@ function keyOf(uid: string): string {
 
 /** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
 export function conditionOf({ shadow, verdict }: NodeVerdict, now: number): Condition {
-  return { type: PROGRESSING, ...verdict, lastTransitionTime: transitionTime(shadow.progressing, verdict.status, now) };
+  const { waitingFor: _, ...said } = verdict;
+  return { type: PROGRESSING, ...said, lastTransitionTime: transitionTime(shadow.progressing, verdict.status, now) };
 }
 
 /** When the status of a condition last changed, given what it is to become at `now`. */

@@ -1,17 +1,30 @@
-import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
+import { parseTime } from '@brupop/shared/clock';
+import {
+  FAILED_ATTEMPTS_ANNOTATION,
+  RETRY_ANNOTATION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  UNANSWERED_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/constants';
 import type { KubeClient } from '@brupop/shared/kube';
 import { crPath } from '@brupop/shared/kube-paths';
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/errors';
 import type { Logger } from '@brupop/shared/log';
+import type { ShadowSpec } from '@brupop/shared/shadow';
+import { sameSettings } from '../decide/advance.ts';
 import type { Outcome } from '../decide/advance.ts';
-import { unanswered } from '../decide/failures.ts';
+import { oneMoreAttempt, unanswered } from '../decide/failures.ts';
 import type { Assumptions } from './assumptions.ts';
 import type { Events } from '@brupop/shared/events';
 import type { EventReason, NodeOccurrence } from './events.ts';
 import { occurrenceAt } from './events.ts';
 import type { SpecWrite } from '../decide/plan.ts';
 import { readShadow } from '../cluster/shadow-view.ts';
+import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Writes } from './writes.ts';
-import { forEachOf } from './writes.ts';
+import { NotKept, forEachOf } from './writes.ts';
 
 export interface SpecWriterOptions {
   readonly client: KubeClient;
@@ -25,6 +38,9 @@ export interface SpecWriterOptions {
 export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
+
+/** A definition of an earlier release, or a webhook, has dropped the field. */
+const NOT_KEPT = 'it does not keep spec.hostSettings; install the CustomResourceDefinition of this release';
 
 /** Writes specs, each only onto the very resourceVersion that it was planned from. */
 export class SpecWriter {
@@ -51,8 +67,10 @@ export class SpecWriter {
     const { client, log, events, assumptions } = this.#options;
     const { name, namespace = '' } = write.shadow.metadata;
     const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
-    assumptions.shadow(readShadow(await client.mergePatch(path, patchOf(write), { signal })));
+    const answer = readShadow(await client.mergePatch(path, patchOf(write), { signal }));
+    assumptions.shadow(answer);
     const { outcome, spec, node } = write;
+    if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new NotKept(NOT_KEPT);
     log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
     const occurrence = occurrenceOf(write);
     if (occurrence !== undefined) events.record(occurrenceAt(occurrence));
@@ -70,20 +88,77 @@ export function patchOf(write: SpecWrite): object {
       state: spec.state,
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
+      timeoutSeconds: spec.timeoutSeconds ?? null,
+      hostSettings: settingsPatch(spec.hostSettings),
     },
   };
 }
 
+/** Each setting by name, since a merge patch leaves alone what it does not name. */
+function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
+  if (settings == null) return null;
+  return { versionLock: settings.versionLock ?? null, ignoreWaves: settings.ignoreWaves ?? null };
+}
+
 /**
  * A start uses up the annotation that asked for it: a second failure is not retried blindly. What was called off is counted here, since the
- * agent counts only what it reports.
+ * agent counts only what it reports; and so is what failed with one version. A success ends the count and leaves how long it took.
  */
-function annotationsOf({ shadow, outcome }: SpecWrite): Readonly<Record<string, string | null>> | undefined {
-  const has = (name: string): boolean => shadow.metadata.annotations?.[name] !== undefined;
-  if (outcome === 'Started' && has(RETRY_ANNOTATION)) return { [RETRY_ANNOTATION]: null };
-  if (outcome === 'Cancelled') return { [UNANSWERED_ANNOTATION]: String(unanswered(shadow) + 1) };
-  if (outcome === 'Succeeded' && has(UNANSWERED_ANNOTATION)) return { [UNANSWERED_ANNOTATION]: null };
-  return undefined;
+function annotationsOf(write: SpecWrite): Readonly<Record<string, string | null>> | undefined {
+  const { shadow, outcome, spec } = write;
+  switch (outcome) {
+    case 'Started':
+      return {
+        [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
+        ...without(shadow, RETRY_ANNOTATION),
+      };
+    case 'Failed':
+      return countsAgainst(shadow) ? oneMore(shadow) : undefined;
+    case 'Cancelled':
+      return { ...oneMore(shadow), [UNANSWERED_ANNOTATION]: String(unanswered(shadow) + 1) };
+    case 'Postponed':
+      return tookTooLong(write);
+    case 'Succeeded':
+      return { ...tookSeconds(shadow, spec), ...without(shadow, UNANSWERED_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION) };
+    default:
+      return undefined;
+  }
+}
+
+function oneMore(shadow: ShadowView): Readonly<Record<string, string>> {
+  return { [FAILED_ATTEMPTS_ANNOTATION]: oneMoreAttempt(shadow, shadow.spec.version ?? '') };
+}
+
+/** What soon passes does not use up the attempts with a version. */
+function countsAgainst({ status }: ShadowView): boolean {
+  const code = status?.lastOperation?.errorCode;
+  return code === undefined || !isErrorCode(code) || ERROR_CODES[code] !== 'RetrySoon';
+}
+
+function without({ metadata: { annotations = {} } }: ShadowView, ...names: string[]): Readonly<Record<string, null>> {
+  return Object.fromEntries(names.filter((name) => annotations[name] !== undefined).map((name) => [name, null]));
+}
+
+/** An update that ran past a deadline says nothing about the next. */
+function tookSeconds(shadow: ShadowView, spec: ShadowSpec): Readonly<Record<string, string>> {
+  const seconds = shadow.progressing?.reason === 'DeadlineExceeded' ? undefined : secondsSoFar(shadow, spec);
+  return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
+}
+
+/** A node that did not fit into its window will need at least as long the next time: else it would be staged in vain in each window. */
+function tookTooLong({ shadow, spec, because }: SpecWrite): Readonly<Record<string, string>> | undefined {
+  const seconds = secondsSoFar(shadow, spec) ?? 0;
+  const known = Number(shadow.metadata.annotations?.[UPDATE_SECONDS_ANNOTATION] ?? 0);
+  const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
+  return closed && seconds > known ? { [UPDATE_SECONDS_ANNOTATION]: String(seconds) } : undefined;
+}
+
+/** Since the update began; undefined when the times do not tell. */
+function secondsSoFar({ metadata }: ShadowView, spec: ShadowSpec): number | undefined {
+  const began = parseTime(metadata.annotations?.[UPDATE_STARTED_ANNOTATION]);
+  const ended = parseTime(spec.state_transition_timestamp);
+  if (began === undefined || ended === undefined || ended < began) return undefined;
+  return Math.ceil((ended - began) / 1000);
 }
 
 /** The Event that a write deserves, or undefined. */
@@ -102,11 +177,19 @@ const TELLING: Partial<Record<Outcome, { reason: EventReason; message: (write: S
   },
   Postponed: {
     reason: 'UpdatePostponed',
-    message: () => 'The update is staged, but the node cannot be drained now: others go first',
+    message: ({ because }) => {
+      const why = because?.message ?? 'The node cannot be drained now; its condition Progressing says why';
+      return `The update is staged, and begins again later. ${why}`;
+    },
   },
   Interrupted: {
     reason: 'UpdateInterrupted',
     message: () => 'BrupopConfig "cluster" interrupts updates: this one is undone, and begins again after the pause',
+  },
+  Superseded: {
+    reason: 'UpdateSuperseded',
+    message: ({ shadow: { spec } }) =>
+      `BrupopConfig "cluster" does not allow ${spec.version ?? '?'} any more: this update is undone`,
   },
   Succeeded: {
     reason: 'UpdateSucceeded',

@@ -29,6 +29,11 @@ const WATCH_PAUSE_MS = 250;
 const FORGET_MS = 600_000;
 const PARALLEL = 10;
 
+/** The API server has taken a write, but not all of it: to repeat it is of no use. */
+export class NotKept extends Error {
+  override readonly name = 'NotKept';
+}
+
 /** Why nothing is written any more. */
 export class NotLeading extends Error {
   override readonly name = 'NotLeading';
@@ -131,6 +136,7 @@ export class Writes {
 
 /** True for an answer that says no to this very object: invalid or forbidden, by the schema, RBAC or a webhook. */
 function isRefusal(error: unknown): boolean {
+  if (error instanceof NotKept) return true;
   return error instanceof KubeError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 

@@ -3,29 +3,39 @@ import { RETRY_ANNOTATION } from '@brupop/shared/constants';
 import type { Recovery } from '@brupop/shared/errors';
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/errors';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/shadow';
-import { failures } from '../failures.ts';
+import type { RetrySettings } from '../../settings/fleet-settings.ts';
+import { attempts, failures } from '../failures.ts';
 import type { Wait } from '../reasons.ts';
 import { CLOCK_TOLERANCE_MS } from '../steps.ts';
 import { sameVersion } from '../../cluster/version.ts';
 import type { Candidate, Gate } from './gate.ts';
 
-const MINUTE_MS = 60_000;
-/** First wait and longest wait of the recoveries that come by themselves. */
-const WAITS = {
-  RetrySoon: { firstMs: MINUTE_MS, longestMs: 30 * MINUTE_MS },
-  RetryAfterBackoff: { firstMs: 5 * MINUTE_MS, longestMs: 24 * 60 * MINUTE_MS },
-} as const;
+/** Errors that soon pass wait for this part of the configured time, and never longer than this. */
+const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 const MAX_MESSAGE = 500;
 
 /** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
-export const backoff: Gate = ({ candidate, now }) => {
-  const { shadow, status } = candidate;
+export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
+  const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
-  if (failures(shadow) === 0 || (asked !== undefined && sameVersion(asked, status.target_version))) return undefined;
+  if (failures(shadow) === 0 || (asked !== undefined && sameVersion(asked, version))) return undefined;
   const recovery = recoveryOf(status);
   if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
-  return delayed(candidate, recovery, now);
+  if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
+    return notRetried(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
+  }
+  return delayed(candidate, waitsOf(recovery, retry), now);
 };
+
+interface Waits {
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+function waitsOf(recovery: Recovery, { baseMs, capMs }: RetrySettings): Waits {
+  if (recovery !== 'RetrySoon') return { firstMs: baseMs, longestMs: capMs };
+  return { firstMs: baseMs * SOON.part, longestMs: Math.min(capMs, SOON.longestMs) };
+}
 
 /** Statuses of older operators name no code, and an attempt that was called off has none. A code that this release does not know is left to a person. */
 function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
@@ -36,8 +46,8 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
 }
 
 function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'NeedsPerson'): Wait | undefined {
-  const { lastOperation, target_version } = candidate.status;
-  if (lastOperation === undefined || !sameVersion(lastOperation.version, target_version)) return undefined;
+  const { lastOperation } = candidate.status;
+  if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
   if (recovery === 'NeedsPerson' && hasBootedSince(candidate, lastOperation)) return undefined;
   return notRetried(candidate, 'it is not tried again by itself');
 }
@@ -47,8 +57,7 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
 
-function delayed(candidate: Candidate, recovery: keyof typeof WAITS, now: number): Wait | undefined {
-  const { firstMs, longestMs } = WAITS[recovery];
+function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Wait | undefined {
   const failedAt = failureTime(candidate, now);
   if (failedAt === undefined) return notRetried(candidate, 'the time of the failure is unknown');
   const doublings = Math.min(failures(candidate.shadow) - 1, 30);
@@ -70,7 +79,7 @@ function failureTime({ shadow, status }: Candidate, now: number): number | undef
 
 function notRetried(candidate: Candidate, why: string): Wait {
   const { name, namespace } = candidate.shadow.metadata;
-  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.status.target_version}`;
+  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.version}`;
   return { reason: 'NotRetried', message: `${whatFailed(candidate)}; ${why}. To try it again: ${command}` };
 }
 

@@ -1,15 +1,17 @@
 import type { ShadowView } from '../../cluster/shadow-view.ts';
 import type { ShadowStatus } from '@brupop/shared/shadow';
 import type { Drainable } from '../drainable.ts';
-import type { FleetSettings } from '../fleet-settings.ts';
+import type { FleetSettings } from '../../settings/fleet-settings.ts';
 import type { NodeView } from '../../cluster/node-view.ts';
 import type { Wait } from '../reasons.ts';
 
-/** A managed node at rest whose host offers another version than the one it runs. */
+/** A managed node that is to run another version than it does. */
 export interface Candidate {
   readonly node: NodeView;
   readonly shadow: ShadowView;
   readonly status: ShadowStatus;
+  /** The version that it would go to. */
+  readonly version: string;
   /** Why the API server has just refused a spec for the shadow. */
   readonly refusal?: string | undefined;
 }
@@ -19,8 +21,12 @@ export interface GateInput {
   readonly fleet: FleetSettings;
   /** Resources of which nothing was heard for too long. */
   readonly stale: readonly string[];
-  /** How many nodes may still begin an update now. */
-  readonly free: number;
+  /** Why there is no place for this node among those that are away, or undefined. */
+  readonly room: Wait | undefined;
+  /** Since when a version is on offer in this cluster, epoch milliseconds; undefined: since now. */
+  readonly offeredSince: (version: string) => number | undefined;
+  /** How long a window must still be open, milliseconds. */
+  readonly needMs: number;
   readonly drain: Drainable;
   readonly now: number;
 }

@@ -1,16 +1,19 @@
 import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
-import { readFleetSettings } from '../fleet-settings.ts';
+import { readFleetSettings } from '../../settings/fleet-settings.ts';
 import type { Wait } from '../reasons.ts';
 import type { Drainable } from '../drainable.ts';
 import { DRAINABLE, MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../test-objects.ts';
 import type { NodeParts, ShadowParts } from '../../test-objects.ts';
+import { wantedVersion } from '../wanted-version.ts';
 import { whyNot } from './index.ts';
 
 interface Case {
   readonly node?: NodeParts;
   readonly shadow?: ShadowParts;
   readonly config?: unknown;
-  readonly free?: number;
+  readonly room?: Wait;
+  readonly needMs?: number;
+  readonly offeredSince?: number;
   readonly refusal?: string;
   readonly stale?: readonly string[];
   readonly drain?: Partial<Drainable>;
@@ -20,7 +23,9 @@ function hold({
   node,
   shadow: parts,
   config,
-  free = 1,
+  room,
+  needMs = 0,
+  offeredSince,
   refusal,
   stale = [],
   drain: found = {},
@@ -30,9 +35,12 @@ function hold({
   if (status === undefined) throw new Error('a candidate has a status');
   const fleet = readFleetSettings(aSnapshot([], config).config);
   const drain = { ...DRAINABLE, ...found };
-  return whyNot({ candidate: { node: aNode(node), shadow, status, refusal }, fleet, stale, free, drain, now: NOW });
+  const version = wantedVersion(status.target_version, fleet.versions);
+  const candidate = { node: aNode(node), shadow, status, version, refusal };
+  return whyNot({ candidate, fleet, stale, room, drain, needMs, offeredSince: () => offeredSince, now: NOW });
 }
 
+const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
 const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
 
 /** A node whose attempts failed, the latest a minute ago. */
@@ -83,13 +91,15 @@ const cases: Record<string, [Case, string | undefined]> = {
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
     'RestorePending',
   ],
-  'without a free place a node waits': [{ free: 0 }, 'WaitingForCapacity'],
-  'a lowered limit leaves less than no place': [{ free: -2 }, 'WaitingForCapacity'],
+  'without a free place a node waits': [{ room: FULL }, 'WaitingForCapacity'],
   'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
-  'it says so whether there is a place or not': [{ drain: { blocks: HELD, recheckAt: NOW }, free: 0 }, 'DrainBlocked'],
+  'it says so whether there is a place or not': [
+    { drain: { blocks: HELD, recheckAt: NOW }, room: FULL },
+    'DrainBlocked',
+  ],
   'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodsUnknown'],
   'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodsUnknown'],
-  'nobody looks for pods without a free place': [{ drain: { fresh: false }, free: 0 }, 'WaitingForCapacity'],
+  'nobody looks for pods without a free place': [{ drain: { fresh: false }, room: FULL }, 'WaitingForCapacity'],
   'a node whose spec is refused waits': [{ refusal: 'denied' }, 'SpecRefused'],
 
   'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],

@@ -1,4 +1,5 @@
-import { nodesAtOnce, readFleetSettings } from './fleet-settings.ts';
+import { readFleetSettings } from './fleet-settings.ts';
+import { nodesAtOnce } from './quantities.ts';
 import { aSnapshot } from '../test-objects.ts';
 
 const read = (spec: unknown): ReturnType<typeof readFleetSettings> => readFleetSettings(aSnapshot([], spec).config);
@@ -14,7 +15,7 @@ const limits: Record<string, [unknown, number, number]> = {
 test.each(Object.entries(limits))('%s', (_, [spec, managed, expected]) => {
   const settings = read(spec);
   expect(settings.problem).toBeUndefined();
-  expect(nodesAtOnce(settings.maxUpdating, managed)).toBe(expected);
+  expect(nodesAtOnce(settings.concurrency.maxUpdating, managed)).toBe(expected);
 });
 
 const problems: Record<string, [unknown, RegExp]> = {

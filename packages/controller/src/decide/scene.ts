@@ -1,0 +1,90 @@
+import type { BrupopConfigStatus } from '@brupop/shared/brupop-config';
+import type { NodeView } from '../cluster/node-view.ts';
+import { isManaged } from '../cluster/node-view.ts';
+import { parseTime } from '@brupop/shared/clock';
+import type { Member, Snapshot } from '../cluster/snapshot.ts';
+import { sameVersion } from '../cluster/version.ts';
+import { carriesOurs } from '@brupop/shared/node-marks';
+import { readFleetSettings } from '../settings/fleet-settings.ts';
+import type { FleetSettings } from '../settings/fleet-settings.ts';
+import type { Drainable } from './drainable.ts';
+import { drainable } from './drainable.ts';
+import type { Estimate } from './estimate.ts';
+import { estimateOf } from './estimate.ts';
+import { isSelected } from './gates/skipped.ts';
+import { placeUntil } from './place.ts';
+import { Room, isUnavailable } from './room.ts';
+import type { Rules } from './rules.ts';
+import { rulesOf } from './rules.ts';
+import { staleResources } from './view.ts';
+import { yielding } from './yielding.ts';
+
+/** What the decision on one node takes from the rest of the fleet. */
+export interface Scene {
+  readonly fleet: FleetSettings;
+  readonly rules: Rules;
+  /** Resources of which nothing was heard for too long. */
+  readonly stale: readonly string[];
+  readonly drainOf: (node: NodeView) => Drainable;
+  readonly offeredSince: (version: string) => number | undefined;
+  readonly estimate: Estimate;
+  /** Until when members take a place, epoch milliseconds. */
+  readonly placeUntil: ReadonlyMap<Member, number | undefined>;
+  /** The status of the configuration as it was before. */
+  readonly before: BrupopConfigStatus | undefined;
+  /** Nodes, by name, that must not be drained since more are away than may be. */
+  readonly yielding: ReadonlySet<string>;
+  /** Counts the nodes that are away now, and then those that are let go. */
+  readonly room: Room;
+  readonly now: number;
+}
+
+/** Puts it together. */
+export function sceneOf(snapshot: Snapshot, now: number): Scene {
+  const { members, config, monitoringMs } = snapshot;
+  const fleet = readFleetSettings(config);
+  const rules = rulesOf(fleet, monitoringMs);
+  const places = new Map(members.map((member) => [member, placeUntil(member, rules, now)]));
+  const versions = config?.status?.versions ?? [];
+  return {
+    fleet,
+    rules,
+    stale: staleResources(snapshot.silences),
+    drainOf: (node) => drainable(node, snapshot, fleet.drain, now),
+    offeredSince: (version) => parseTime(versions.find((one) => sameVersion(one.version, version))?.firstOfferedTime),
+    estimate: estimateOf(members, fleet.maintenance),
+    placeUntil: places,
+    before: config?.status,
+    yielding: yielding(takingPlaces(places, now), roomOf(fleet, places, now, isDisturbed)),
+    room: roomOf(fleet, places, now),
+    now,
+  };
+}
+
+function takingPlaces(places: ReadonlyMap<Member, number | undefined>, now: number): Member[] {
+  return [...places].flatMap(([member, until]) => (until !== undefined && now < until ? [member] : []));
+}
+
+/** A node at rest that has not confirmed a change of its host's settings takes a place, but nothing has happened to it. */
+function isDisturbed({ node, shadow }: Member): boolean {
+  return shadow?.spec.state !== 'Idle' || (node !== undefined && carriesOurs(node));
+}
+
+/** Every node that takes a place counts, and the nodes that the configuration is about also when they are away for another reason. */
+function roomOf(
+  fleet: FleetSettings,
+  places: ReadonlyMap<Member, number | undefined>,
+  now: number,
+  counts: (member: Member) => boolean = () => true,
+): Room {
+  const isOurs = (node: NodeView): boolean => isManaged(node) && isSelected(node, fleet);
+  const nodes = [...places].flatMap(([member, until]) => {
+    const { node } = member;
+    return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(member) }];
+  });
+  const room = new Room(fleet.concurrency, nodes.filter(({ node }) => isOurs(node)).length);
+  for (const { node, updating } of nodes) {
+    if (updating || (isOurs(node) && isUnavailable(node))) room.take(node, updating);
+  }
+  return room;
+}
