@@ -1,5 +1,6 @@
 import type { BrupopConfig } from '@brupop/shared/brupop-config';
 import { CONFIG_NAME } from '@brupop/shared/constants';
+import { withDefaults } from '@brupop/shared/default-spec';
 import { readDrainSettings } from '@brupop/shared/drain/settings';
 import type { DrainSettings } from '@brupop/shared/drain/settings';
 import type { Logger } from '@brupop/shared/log';
@@ -20,11 +21,13 @@ export class Settings {
   }
 
   /**
-   * What holds now. A configuration that cannot be followed leaves the last good one in force for the nodes under way (the controller begins
-   * nothing new). Throws Failure `Unavailable` when this replica has seen none that was good.
+   * What holds now: what the controller has put in force, or the spec itself while it has not seen it. A configuration that cannot be followed
+   * leaves the last good one in force for the nodes under way (the controller begins nothing new). Throws Failure `Unavailable` when this
+   * replica has seen none that was good.
    */
   current(): DrainSettings {
-    const { settings, problem } = readDrainSettings(this.#configs.get(CONFIG_NAME)?.spec);
+    const { spec, status } = this.#configs.get(CONFIG_NAME) ?? {};
+    const { settings, problem } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
     this.#complain(problem);
     if (problem === undefined) this.#good = settings;
     if (this.#good !== undefined) return this.#good;
