@@ -10,8 +10,10 @@ import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
+  FAILED_ATTEMPTS_ANNOTATION,
   GROUP,
   RETRY_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
   shadowName,
 } from '../../packages/shared/src/constants.ts';
 import type { Condition } from '../../packages/shared/src/kubernetes-types.ts';
@@ -156,9 +158,13 @@ describe('a controller', () => {
       const { status, metadata } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
       expect(status?.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
       expect(status?.observedGeneration).toBe(metadata.generation);
-      expect(status?.conditions?.map(({ type, status }) => [type, status])).toEqual([
-        ['Ready', 'True'],
-        ['Paused', 'False'],
+      expect(status?.conditions?.map(({ type, status, reason }) => [type, status, reason])).toEqual([
+        ['Ready', 'True', 'InUse'],
+        ['Paused', 'False', 'NotPaused'],
+        ['Frozen', 'False', 'NotFrozen'],
+        ['WindowOpen', 'True', 'NoWindows'],
+        ['Progressing', 'False', 'UpToDate'],
+        ['Degraded', 'False', 'AsExpected'],
       ]);
     });
   });
@@ -215,7 +221,10 @@ describe('a controller', () => {
         await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { metadata: { annotations } });
       }
     }
-    expect((await readShadow(cluster, name)).metadata.annotations ?? {}).toEqual({});
+    expect((await readShadow(cluster, name)).metadata.annotations).toEqual({
+      [UPDATE_STARTED_ANNOTATION]: expect.stringContaining('T') as string,
+      [FAILED_ATTEMPTS_ANNOTATION]: `${newVersion}=2`,
+    });
   });
 
   it('stops the update of a node that is no longer managed, and gives it back when its agent has ended', async () => {

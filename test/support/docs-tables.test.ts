@@ -4,15 +4,17 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 
 import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
-import { CONFIG_REASONS } from '../../packages/controller/src/write/config-status.ts';
+import { CONFIG_REASONS } from '../../packages/controller/src/write/config-conditions.ts';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-events.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/write/events.ts';
 import { BLOCK_REASONS } from '../../packages/shared/src/drain/blocks.ts';
-import { DEFAULTS, nodesAtOnce, readFleetSettings } from '../../packages/controller/src/decide/fleet-settings.ts';
+import { readFleetSettings } from '../../packages/controller/src/settings/fleet-settings.ts';
+import { nodesAtOnce } from '../../packages/controller/src/settings/quantities.ts';
 import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { REASONS } from '../../packages/controller/src/decide/reasons.ts';
 import type { BrupopConfig } from '../../packages/shared/src/brupop-config.ts';
-import { SECONDS } from '../../packages/shared/src/drain/settings.ts';
+import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/constants.ts';
+import { DEFAULT_SPEC } from '../../packages/shared/src/default-spec.ts';
 import { ERROR_CODES } from '../../packages/shared/src/errors.ts';
 import { createRegistry } from '../../packages/shared/src/metrics.ts';
 import { chartDir, readCrd } from './crds.ts';
@@ -136,22 +138,22 @@ describe('the BrupopConfig', () => {
   });
 
   it('has the documented defaults', () => {
-    const defaults = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
-    const { paused, pauseMode, pauseReason = 'none', maxUpdating, drain } = DEFAULTS;
-    const { onTimeout, emptyDirPods, unmanagedPods, maxGracePeriodSeconds = 'none', taintWaitingNodes } = drain;
-    const words = { onTimeout, emptyDirPods, unmanagedPods, taintWaitingNodes };
-    const given = {
-      paused,
-      pauseMode,
-      'concurrency.maxUpdating': nodesAtOnce(maxUpdating, 0),
-      ...Object.fromEntries(Object.entries(words).map(([name, value]) => [`drain.${name}`, value])),
-      ...Object.fromEntries(Object.entries(SECONDS).map(([name, { fallback }]) => [name, fallback])),
-    };
-    expect(defaults).toEqual({
-      ...Object.fromEntries(Object.entries(given).map(([name, value]) => [`spec.${name}`, `\`${value}\``])),
-      'spec.pauseReason': pauseReason,
-      'spec.drain.maxGracePeriodSeconds': maxGracePeriodSeconds,
-    });
+    const documented = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
+    const defaults = Object.fromEntries(leaves(DEFAULT_SPEC));
+    const expected = Object.keys(documented).map((field) => [field, defaults[field] ?? 'none']);
+    expect(documented).toEqual(Object.fromEntries(expected));
+    // A list of objects is documented by their fields.
+    const isThere = (field: string): boolean =>
+      Object.keys(documented).some((one) => one === field || one.startsWith(`${field}[].`));
+    expect(Object.keys(defaults).filter((field) => !isThere(field))).toEqual([]);
+  });
+
+  it('has the documented defaults in its definition', () => {
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    const undescribed = leaves(DEFAULT_SPEC)
+      .filter(([, text]) => text !== '`[]`')
+      .filter(([field, text]) => !describes(schema?.openAPIV3Schema, field, codeOf(text)));
+    expect(undescribed).toEqual([]);
   });
 
   it('rounds percentages as documented', () => {
@@ -163,19 +165,81 @@ describe('the BrupopConfig', () => {
   });
 });
 
+describe('the examples of a BrupopConfig', () => {
+  const examples = pages.flatMap((page) => configsOf(read(page)).map((text, index) => [`${page} ${index + 1}`, text]));
+
+  it('are found', () => {
+    const inPages = new Set(examples.map(([place = '']) => place.replace(/ \d+$/u, '')));
+    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/configuration.md', 'docs/runbook.md']);
+  });
+
+  it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {
+    const example = parse(text) as BrupopConfig;
+    expect(example).toMatchObject({ apiVersion: `${GROUP}/${CONFIG_VERSION}`, metadata: { name: CONFIG_NAME } });
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    const known = new Set(fields(schema?.openAPIV3Schema ?? {}).map(([field]) => field));
+    const { spec, metadata } = example;
+    expect(fieldsIn(spec, 'spec').filter((field) => !known.has(field))).toEqual([]);
+    expect(readFleetSettings({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
+  });
+});
+
+/** The BrupopConfigs in the code blocks of a page, alone or as what a shell feeds to a command. */
+function configsOf(text: string): string[] {
+  const blocks = [...text.matchAll(/^```(?:yaml|sh)\n(?<code>.*?)^```$/gmsu)].map(
+    ({ groups }) => groups?.['code'] ?? '',
+  );
+  return blocks
+    .flatMap((code) => [
+      code,
+      ...[...code.matchAll(/<<EOF\n(?<fed>.*?)^EOF$/gmsu)].map(({ groups }) => groups?.['fed'] ?? ''),
+    ])
+    .filter((code) => code.startsWith('apiVersion:') && code.includes('kind: BrupopConfig'));
+}
+
+/** The fields that are given, as {@link fields} names them. */
+function fieldsIn(value: unknown, path: string): string[] {
+  if (Array.isArray(value) && value.some((one) => typeof one === 'object')) {
+    return value.flatMap((one: unknown) => fieldsIn(one, `${path}[]`));
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || path.endsWith('.matchLabels'))
+    return [path];
+  return Object.entries(value).flatMap(([name, one]) => fieldsIn(one, `${path}.${name}`));
+}
+
+/** Each field with its default, as the documentation writes it. */
+function leaves(value: object, path = 'spec'): [string, string][] {
+  return Object.entries(value).flatMap(([name, one]: [string, unknown]): [string, string][] => {
+    const field = `${path}.${name}`;
+    if (typeof one === 'object' && one !== null && !Array.isArray(one)) return leaves(one, field);
+    return [[field, `\`${Array.isArray(one) ? '[]' : String(one)}\``]];
+  });
+}
+
+/** True when the definition says of the field that this is its default: `The default is 5.`, or `Name (the default)`. */
+function describes(schema: Schema | undefined, field: string, text: string): boolean {
+  const found = field.split('.').reduce<Schema | undefined>((one, name) => one?.properties?.[name], schema);
+  const { description = '' } = found ?? {};
+  const named = text[0]?.toUpperCase() === text[0] ? text : text[0]?.toUpperCase() + text.slice(1);
+  return description.includes(`The default is ${text}.`) || description.includes(`${named} (the default)`);
+}
+
 function fields({ properties = {} }: Schema, path: readonly string[] = []): [string, string][] {
   return Object.entries(properties).flatMap(([name, schema]): [string, string][] => {
     const here = [...path, name];
     if (schema.properties !== undefined) return fields(schema, here);
+    if (name !== 'conditions' && schema.items?.properties !== undefined)
+      return fields(schema.items, [...path, `${name}[]`]);
     return [[here.join('.'), schema['x-kubernetes-int-or-string'] === true ? 'integer or string' : `${schema.type}`]];
   });
 }
 
 function atOnce(text: string, nodes: number): number {
   const maxUpdating: unknown = parse(text);
-  const { maxUpdating: limit, problem } = readFleetSettings({ spec: { concurrency: { maxUpdating } } } as BrupopConfig);
+  const config = { metadata: { generation: 1 }, spec: { concurrency: { maxUpdating } } } as BrupopConfig;
+  const { concurrency, problem } = readFleetSettings(config);
   if (problem !== undefined) throw new Error(problem);
-  return nodesAtOnce(limit, nodes);
+  return nodesAtOnce(concurrency.maxUpdating, nodes);
 }
 
 interface ValueSchema {

@@ -29,6 +29,8 @@ export const fullShadow = {
     state: 'RebootedIntoUpdate',
     version: '1.21.0',
     state_transition_timestamp: '2026-01-02T03:04:05Z',
+    timeoutSeconds: 900,
+    hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
   },
   status: {
     current_state: 'ErrorReset',
@@ -38,6 +40,7 @@ export const fullShadow = {
     state_transition_failure_timestamp: '2026-01-02T03:04:05.678Z',
     observedGeneration: 3,
     bootID: '3cbb0d1a-9a4f-4c57-8a66-9f2f1f4f0c11',
+    bootTime: '2026-01-01T03:04:05Z',
     lastOperation: {
       operation: 'Drain',
       state: 'Failed',
@@ -74,6 +77,12 @@ export const fullShadow = {
         replaced: true,
       },
     },
+    hostSettings: {
+      versionLock: { value: '1.21.0', before: 'latest' },
+      ignoreWaves: { value: true, before: false },
+      message: 'the host refuses the version lock',
+    },
+    waitingFor: 'Paused',
     conditions: [condition],
   },
 } as const satisfies Full<Named<BottlerocketShadow>>;
@@ -87,7 +96,15 @@ export const fullConfig = {
     paused: true,
     pauseMode: 'Interrupt',
     pauseReason: 'change freeze',
-    concurrency: { maxUpdating: '10%' },
+    maintenance: {
+      timeZone: 'Europe/Berlin',
+      windows: [{ schedule: '0 2 * * *', duration: '4h', days: ['Sat'] }],
+      blackouts: [{ from: '2026-12-20T00:00:00Z', to: '2027-01-06T00:00:00Z', reason: 'holidays' }],
+      updateEstimate: '20m',
+      margin: '5m',
+    },
+    concurrency: { maxUpdating: '10%', maxUnavailable: '20%', maxPerZone: 2, maxZones: 1 },
+    versions: { pin: '1.21.0', minimumAge: '72h', ignoreWaves: true, deny: ['1.20.5'] },
     drain: {
       timeoutSeconds: 900,
       onTimeout: 'Force',
@@ -99,10 +116,23 @@ export const fullConfig = {
       taintWaitingNodes: true,
     },
     loadBalancer: { exclusionSeconds: 30 },
+    timeouts: { stageSeconds: 3600, rebootSeconds: 1200, monitorSeconds: 600 },
+    retry: { backoffSeconds: 600, maxBackoffSeconds: 7200, attempts: 3 },
+    nodeSelector: {
+      matchLabels: { pool: 'web' },
+      matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],
+    },
+    order: 'OldestBoot',
   },
   status: {
     observedGeneration: 3,
     conditions: [{ ...condition, type: 'Ready' }],
     nodes: { managed: 12, upToDate: 7, updating: 2, waiting: 2, failed: 1 },
+    versions: [{ version: '1.21.0', running: 7, offered: 5, firstOfferedTime: '2026-01-01T03:04:05Z' }],
+    window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
+    updateEstimateSeconds: 420,
+    expectedCompletionTime: '2026-01-03T03:00:00Z',
+    plan: [{ node: 'node-1', version: '1.21.0', reason: 'Paused', expectedTime: '2026-01-03T02:00:00Z' }],
+    inForce: { generation: 3, spec: { paused: true } },
   },
 } as const satisfies Full<Named<BrupopConfig>>;

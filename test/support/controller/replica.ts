@@ -17,11 +17,15 @@ export interface Replica {
   stop(): Promise<void>;
 }
 
-/** Starts a controller as the chart's service account and waits until it is ready. */
+/**
+ * Starts a controller as the chart's service account and waits until it is ready.
+ * @param release - the program of another release; default the sources
+ */
 export async function startReplica(
   { url }: Connection,
   serviceAccountDir: string,
   settings: Partial<ControllerConfig> = {},
+  release: { readonly serve: typeof serve } = { serve },
 ): Promise<Replica> {
   const { log, lines } = recordingLogger();
   const stopping = new AbortController();
@@ -39,7 +43,7 @@ export async function startReplica(
     monitoringMs: 0,
     ...settings,
   };
-  const ended = serve(config, { signal: stopping.signal, log, clock: systemClock });
+  const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });
   const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${healthPort}${path}`);
   const ready = eventually(async () => {
     const { status } = await ask('/readyz');

@@ -1,0 +1,195 @@
+import { invalidMaintenance } from './maintenance.ts';
+import { LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from './spec-with.ts';
+import type { InvalidSpec } from './spec-with.ts';
+
+const NODES = /must be a whole number of at least 1 \(such as 3\) or a percentage from "1%" to "100%" \(in quotes\)/u;
+const OF_NODES = /must be of type integer,string/u;
+const nodes = (value: unknown, says = NODES): InvalidSpec => wrong('concurrency.maxUpdating', value, says);
+
+const concurrency: Record<string, InvalidSpec> = {
+  'no node at once is a pause': nodes(0, /to stop updates, set spec\.paused/u),
+  'there are not less than 0 nodes at once': nodes(-1),
+  'no percent of the nodes at once is a pause': nodes('0%', /to stop updates, set spec\.paused/u),
+  'there are no more nodes than all of them': nodes('101%'),
+  'a percentage is a whole one': nodes('2.5%'),
+  'a percentage has no space': nodes('5 %'),
+  'a percentage has no leading zero': nodes('05%'),
+  'a number of nodes has no quotes': nodes('3'),
+  'a number of nodes is no word': nodes('all'),
+  'a number of nodes is not empty': nodes(''),
+  'nodes are not halved': nodes(1.5, OF_NODES),
+  'a number of nodes is not endless': nodes(1e20, OF_NODES),
+  'a number of nodes is no list': nodes([1], OF_NODES),
+  'a number of nodes is not true': nodes(true, OF_NODES),
+  'no node away is a pause': wrong('concurrency.maxUnavailable', 0, NODES),
+  'there are no more nodes away than all of them': wrong('concurrency.maxUnavailable', '200%', NODES),
+  'nodes away are not halved': wrong('concurrency.maxUnavailable', 0.5, OF_NODES),
+  'nodes of a zone are not counted in percent': wrong('concurrency.maxPerZone', '10%', /must be of type integer/u),
+};
+
+const VERSION = /must be a semantic version such as 1\.21\.0, without a leading v/u;
+const PIN = /must not be one of deny; take it off that list, or pin another version/u;
+const MINIMUM_AGE = /must be hours and minutes from 0m to 8760h, such as 72h/u;
+const pin = (value: unknown, says = VERSION): InvalidSpec => wrong('versions.pin', value, says);
+const pinAndDeny = (one: string, deny: string): InvalidSpec => ({
+  spec: { versions: { pin: one, deny: ['1.20.0', deny] } },
+  field: 'spec.versions.pin',
+  says: PIN,
+});
+
+const versions: Record<string, InvalidSpec> = {
+  'a version has no leading v': pin('v1.20.0'),
+  'a version has three numbers': pin('1.20'),
+  'a version is a number, not latest': pin('latest'),
+  'a version is no range': pin('^1.20.0'),
+  'a version has no leading zeros': pin('1.020.0'),
+  'a version is not empty': pin(''),
+  'a version is a text': pin(1.2, /must be of type string/u),
+  'a version has at most 128 characters': pin(`1.20.0-${'a'.repeat(122)}`, /more than 128/u),
+  'a denied version is not pinned': pinAndDeny('1.21.0', '1.21.0'),
+  'a denied version is not pinned in another build': pinAndDeny('1.21.0+a', '1.21.0'),
+  'a denied version has no leading v': wrong('versions.deny[0]', 'v1.20.0', VERSION),
+  'a denied version has no wildcard': wrong('versions.deny[0]', '1.20.x', VERSION),
+  'a denied version is not null': wrong('versions.deny[0]', null, /must be of type string/u),
+  'denied versions are a list': wrong('versions.deny', '1.20.0', /must be of type array/u),
+  'a version is denied once': wrongAt(
+    '[1]',
+    'versions.deny',
+    ['1.20.0', '1.20.0'],
+    /Duplicate value: "1\.20\.0"/u,
+    TWICE,
+  ),
+  'at most 50 versions are denied': wrong(
+    'versions.deny',
+    Array.from({ length: 51 }, (_, index) => `1.20.${index}`),
+    /must have at most 50 items/u,
+    LENGTHS,
+  ),
+  'a minimum age has no days': wrong('versions.minimumAge', '3d', MINIMUM_AGE),
+  'a minimum age is at most a year': wrong('versions.minimumAge', '8760h1m', MINIMUM_AGE),
+};
+
+const CAP = /must not be less than backoffSeconds, which is 300 when it is left out/u;
+const retry: Record<string, InvalidSpec> = {
+  'the longest wait is not shorter than the first': {
+    spec: { retry: { backoffSeconds: 601, maxBackoffSeconds: 600 } },
+    field: 'spec.retry.maxBackoffSeconds',
+    says: CAP,
+  },
+  'the longest wait is not shorter than the default of the first': wrong('retry.maxBackoffSeconds', 299, CAP),
+};
+
+const VALUES = /must be given for In and NotIn, and not for Exists and DoesNotExist/u;
+const KEY = /must be the key of a label, such as pool or topology\.kubernetes\.io\/zone/u;
+const VALUE = /must be the value of a label: at most 63 letters/u;
+const requirement = (field: string, value: unknown, says: RegExp): InvalidSpec =>
+  wrong(`nodeSelector.matchExpressions[0].${field}`, value, says);
+const withValues = (operator: string, values?: readonly string[]): InvalidSpec => ({
+  spec: { nodeSelector: { matchExpressions: [{ key: 'pool', operator, values }] } },
+  field: 'spec.nodeSelector.matchExpressions[0].values',
+  says: VALUES,
+});
+const labels = (value: unknown, says: RegExp): InvalidSpec => wrong('nodeSelector.matchLabels', value, says);
+
+const nodeSelector: Record<string, InvalidSpec> = {
+  'In has values': withValues('In'),
+  'In has not an empty list of values': withValues('In', []),
+  'NotIn has values': withValues('NotIn'),
+  'Exists has no values': withValues('Exists', ['web']),
+  'DoesNotExist has no values': withValues('DoesNotExist', ['web']),
+  'an operator is not that of a node affinity': requirement(
+    'operator',
+    'Gt',
+    /"In", "NotIn", "Exists", "DoesNotExist"/u,
+  ),
+  'an operator is no sign': requirement('operator', '==', /"In", "NotIn", "Exists", "DoesNotExist"/u),
+  'a requirement has an operator': requirement('operator', undefined, /Required value/u),
+  'a requirement has a key': requirement('key', undefined, /Required value/u),
+  'a key is not empty': requirement('key', '', KEY),
+  'a key has no spaces': requirement('key', 'node pool', KEY),
+  'a key has one slash': requirement('key', 'example.com/a/b', KEY),
+  'a value has no spaces': requirement('values[0]', 'web pool', VALUE),
+  'a value is not null': requirement('values[0]', null, /must be of type string/u),
+  'a value is a text': requirement('values[0]', 1, /must be of type string/u),
+  'values are a list': requirement('values', 'web', /must be of type array/u),
+  'requirements are a list': wrong('nodeSelector.matchExpressions', 'pool in (web)', /must be of type array/u),
+  'labels are no list': labels(['pool'], /must be of type object/u),
+  'labels have texts, also for true': labels({ gpu: true }, /must be of type string/u),
+  'labels have values': labels({ pool: null }, /each label must have a value; for any value, use matchExpressions/u),
+  'labels have keys without spaces': labels({ 'node pool': 'web' }, KEY),
+  'labels have values without spaces': labels({ pool: 'web pool' }, VALUE),
+  'labels have values of at most 63 characters': labels({ pool: 'a'.repeat(64) }, /more than 63/u),
+  'labels are below matchLabels': wrong('nodeSelector.pool', 'web', /unknown field/u, OTHER_RELEASE),
+  'a selector is no text': wrong('nodeSelector', 'pool=web', /must be of type object/u),
+};
+
+const others: Record<string, InvalidSpec> = {
+  'a pause is not yes': wrong('paused', 'yes', /must be of type boolean/u),
+  'a pause is not 1': wrong('paused', 1, /must be of type boolean/u),
+  'a pause finishes or interrupts': wrong('pauseMode', 'Stop', /supported values: "Finish", "Interrupt"/u),
+  'a reason for a pause is a text': wrong('pauseReason', 5, /must be of type string/u),
+  'a reason for a pause is not empty': wrong('pauseReason', '', /at least 1 chars long/u, 'an empty reason is none'),
+  'a reason for a pause has at most 1024 characters': wrong(
+    'pauseReason',
+    'x'.repeat(1025),
+    /more than 1024/u,
+    LENGTHS,
+  ),
+  'waves are ignored or not': wrong('versions.ignoreWaves', 'false', /must be of type boolean/u),
+  'nodes are tainted or not': wrong('drain.taintWaitingNodes', 'no', /must be of type boolean/u),
+  'a drain aborts or forces': wrong('drain.onTimeout', 'Ignore', /supported values: "Abort", "Force"/u),
+  'pods with an emptyDir are evicted or block': wrong('drain.emptyDirPods', 'Skip', /"Evict", "Block"/u),
+  'pods without a controller are evicted or block': wrong('drain.unmanagedPods', true, /"Evict", "Block"/u),
+  'an order has a capital': wrong('order', 'name', /supported values: "Name", "Random", "OldestBoot"/u),
+  'there is one order': wrong('order', ['Name'], /must be of type string/u),
+  'a field is spelt as it is': wrong('pausedReason', 'freeze', /unknown field/u, OTHER_RELEASE),
+  'a field is where it is': wrong('maxUpdating', 3, /unknown field/u, OTHER_RELEASE),
+  'seconds are named so': wrong('drain.timeout', '30m', /unknown field/u, OTHER_RELEASE),
+};
+
+/** The fields that are numbers with their ranges. */
+export const numbers: Readonly<Record<string, readonly [number, number]>> = {
+  'concurrency.maxPerZone': [1, Number.MAX_SAFE_INTEGER],
+  'concurrency.maxZones': [1, Number.MAX_SAFE_INTEGER],
+  'drain.timeoutSeconds': [60, 86_400],
+  'drain.maxGracePeriodSeconds': [1, 86_400],
+  'drain.volumeDetachTimeoutSeconds': [0, 3_600],
+  'drain.replacementTimeoutSeconds': [0, 3_600],
+  'loadBalancer.exclusionSeconds': [0, 3_600],
+  'timeouts.stageSeconds': [60, 86_400],
+  'timeouts.rebootSeconds': [480, 86_400],
+  'timeouts.monitorSeconds': [60, 86_400],
+  'retry.backoffSeconds': [10, 86_400],
+  'retry.maxBackoffSeconds': [10, 604_800],
+  'retry.attempts': [1, 100],
+};
+
+const above = (field: string, max: number): [string, InvalidSpec] => [
+  `${field} is not above ${max}`,
+  wrong(field, max + 1, new RegExp(`less than or equal to ${max}`, 'u')),
+];
+
+const unfit = Object.entries(numbers).flatMap(([field, [min, max]]): [string, InvalidSpec][] => [
+  [`${field} is not below ${min}`, wrong(field, min - 1, new RegExp(`greater than or equal to ${min}`, 'u'))],
+  ...(max === Number.MAX_SAFE_INTEGER ? [] : [above(field, max)]),
+  [`${field} is no text`, wrong(field, '5m', /must be of type integer/u)],
+  [`${field} is whole`, wrong(field, min + 0.5, /must be of type integer/u)],
+]);
+
+const groups = ['maintenance', 'concurrency', 'versions', 'drain', 'loadBalancer', 'timeouts', 'retry'];
+const flat = groups.flatMap((field): [string, InvalidSpec][] => [
+  [`${field} is no text`, wrong(field, 'default', /must be of type object/u)],
+  [`${field} is no list`, wrong(field, [], /must be of type object/u)],
+]);
+
+/** Specs with a mistake, by what is to be heeded. */
+export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
+  ...invalidMaintenance,
+  ...concurrency,
+  ...versions,
+  ...retry,
+  ...nodeSelector,
+  ...others,
+  ...Object.fromEntries(unfit),
+  ...Object.fromEntries(flat),
+};

@@ -1,0 +1,41 @@
+/** A spec of a BrupopConfig with one mistake. */
+export interface InvalidSpec {
+  readonly spec: object;
+  /** The field that the API server and the controller name. */
+  readonly field: string;
+  /** What the API server says is wrong, or to be written instead. */
+  readonly says: RegExp;
+  /** Why the controller takes it all the same. Undefined: it does not. */
+  readonly taken?: string;
+}
+
+/** What an item of a list has besides the field in question. */
+export const ITEMS: Readonly<Record<string, object>> = {
+  windows: { schedule: '0 2 * * *', duration: '4h' },
+  blackouts: { from: '2026-12-20T00:00:00Z', to: '2027-01-06T00:00:00Z' },
+  matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },
+};
+
+/** A spec with this value in a field such as `maintenance.windows[0].schedule`; undefined: without the field. */
+export function specWith(field: string, value: unknown): object {
+  const [, name = '', list, rest = ''] = /^(\w+)(\[0\])?\.?(.*)$/u.exec(field) ?? [];
+  const inner = rest === '' ? value : specWith(rest, value);
+  if (list === undefined) return { [name]: inner };
+  return { [name]: [rest === '' ? inner : { ...ITEMS[name], ...(inner as object) }] };
+}
+
+/** A spec with a wrong value in a field. */
+export function wrong(field: string, value: unknown, says: RegExp, taken?: string): InvalidSpec {
+  return { spec: specWith(field, value), field: `spec.${field}`, says, ...(taken !== undefined && { taken }) };
+}
+
+/** As {@link wrong}, with the place of the mistake within the field. */
+export function wrongAt(place: string, ...rest: Parameters<typeof wrong>): InvalidSpec {
+  return { ...wrong(...rest), field: `spec.${rest[0]}${place}` };
+}
+
+/** Reasons for which the controller takes what the API server refuses. */
+export const LENGTHS = 'a long text or list does no harm';
+export const OTHER_RELEASE = 'fields that there are not may be those of another release';
+export const TWICE = 'twice is as good as once';
+export const SAME = 'it can mean one thing only';
