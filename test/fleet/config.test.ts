@@ -82,16 +82,37 @@ async function holdsBack(scene: Scene): Promise<void> {
   expect(fleet.observer.leftovers()).toEqual([]);
 }
 
-/** A window that closes while a node is drained: that one goes on, no other begins. */
+/** Another value in every field that acts on nodes, with a window that is closed. */
+const everythingElse = (): BrupopConfigSpec => ({
+  maintenance: { ...later(), timeZone: 'UTC', updateEstimate: '5m', margin: '1m' },
+  concurrency: { maxUpdating: '75%', maxUnavailable: 3, maxPerZone: 2, maxZones: 2 },
+  versions: { minimumAge: '1m', ignoreWaves: true, deny: ['1.30.0'] },
+  drain: { timeoutSeconds: 900, volumeDetachTimeoutSeconds: 60, replacementTimeoutSeconds: 60 },
+  loadBalancer: { exclusionSeconds: 1 },
+  timeouts: { stageSeconds: 600, rebootSeconds: 600, monitorSeconds: 600 },
+  retry: { backoffSeconds: 60, maxBackoffSeconds: 600, attempts: 3 },
+  nodeSelector: { matchExpressions: [{ key: 'pool', operator: 'DoesNotExist' }] },
+  order: 'Random',
+});
+
+/** A window that closes while a node is drained, and every other field changed with it: that node goes on undisturbed, no other begins. */
 async function closesInTheMiddle(scene: Scene): Promise<void> {
   const { fleet, cluster } = scene;
   await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: 'true' } } });
   await fleet.configure({});
   const name = await untilSomeNodeIsHeldUp(fleet);
-  await fleet.configure({ maintenance: later() });
-  await untilInEffect(scene);
+  const drained = fleet.shadow(name);
+  await fleet.configure(everythingElse());
+  await eventually(async () => expect((await configOf(scene)).status?.inForce?.spec['order']).toBe('Random'));
+  await eventually(() => {
+    for (const [one, { host }] of fleet.nodes)
+      expect([one, host.settings.updates().ignoreWaves]).toEqual([one, one !== name]);
+  });
+  expect(fleet.shadow(name)?.metadata.generation).toBe(drained?.metadata.generation);
+  expect(fleet.shadow(name)?.status?.drain?.startTime).toBe(drained?.status?.drain?.startTime);
   await releaseDrains(scene);
   await eventually(() => fleet.assertRuns(name, NEW), { limitMs: 60_000 });
+  await untilInEffect(scene);
   const others = [...fleet.nodes.keys()].filter((one) => one !== name && one !== 'node-4');
   await eventually(() => {
     for (const one of others) expect(waitingFor(fleet, one)).toMatch(/^OutsideMaintenanceWindow until/);
