@@ -115,7 +115,8 @@ async function closesInTheMiddle(scene: Scene): Promise<void> {
   await untilInEffect(scene);
   const others = [...fleet.nodes.keys()].filter((one) => one !== name && one !== 'node-4');
   await eventually(() => {
-    for (const one of others) expect(waitingFor(fleet, one)).toMatch(/^OutsideMaintenanceWindow until/);
+    for (const one of others)
+      expect(waitingFor(fleet, one)).toMatch(/^(?:OutsideMaintenanceWindow|VersionTooYoung) until/);
     expect(waitingFor(fleet, 'node-4')).toBe('Skipped');
   });
   expect(versions(fleet).filter((version) => version === NEW)).toHaveLength(1);
