@@ -41,6 +41,8 @@ export const UNANSWERED_ANNOTATION = `${GROUP}/unanswered-attempts`;
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /** On a shadow: how long its latest update took, whole seconds. Maintenance windows reckon with it. */
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
+/** On a shadow: after how long, whole seconds, its update was put off since its maintenance window was over. Its next one takes at least as long. */
+export const PUT_OFF_SECONDS_ANNOTATION = `${GROUP}/put-off-seconds`;
 /** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
 export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
 /** On a Node, by people: a whole number; nodes with a higher one are updated first. */

@@ -179,10 +179,10 @@ function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefi
 }
 
 /** True when only the pods on the node are still to be looked up before it goes on. */
-export function needsPods({ shadow, drain }: AdvanceInput): boolean {
+export function needsPods({ shadow, drain, hold }: AdvanceInput): boolean {
   const { state } = shadow.spec;
   const staged = state === 'StagedAndPerformedUpdate' && answers(shadow) && shadow.status?.current_state === state;
-  return staged && !isDrainable(drain);
+  return staged && hold === undefined && !isDrainable(drain);
 }
 
 /** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */

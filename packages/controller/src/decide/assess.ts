@@ -15,7 +15,7 @@ import type { Wait } from './reasons.ts';
 import type { Rules } from './rules.ts';
 import { deadlineOf, isOverdue, silentAt } from './steps.ts';
 import type { Verdict } from './verdict.ts';
-import { overdue, silent, upToDate, updating, waiting } from './verdict.ts';
+import { notConfigured, overdue, silent, upToDate, updating, waiting } from './verdict.ts';
 import { sameVersion } from '../cluster/version.ts';
 import { wantedVersion } from './wanted-version.ts';
 
@@ -124,6 +124,10 @@ function assessSettled(own: Own, circumstances: Circumstances): Findings {
   if (status === undefined) return { standing: 'waiting', times: [] };
   const change = advance(advanceInput(own, circumstances));
   const version = wantedVersion(status.target_version, circumstances.rules.versions);
+  const trouble = status.hostSettings?.message;
+  if (trouble !== undefined && sameVersion(status.current_version, status.target_version)) {
+    return { verdict: notConfigured(trouble), ...changed(change, refusal), standing: 'waiting', times: [] };
+  }
   if (sameVersion(status.current_version, version)) {
     const verdict = upToDate(status.current_version, circumstances.rules.versions.pin !== undefined);
     return { verdict, ...changed(change, refusal), standing: 'upToDate', times: [] };

@@ -1,4 +1,4 @@
-import { UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/constants';
+import { PUT_OFF_SECONDS_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/constants';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../settings/maintenance.ts';
@@ -21,15 +21,23 @@ export function estimateOf(members: readonly Member[], { estimateMs, marginMs }:
   return { measuredMs, usualMs: measuredMs ?? estimateMs, marginMs };
 }
 
-/** How long the update of this node is expected to take, milliseconds: as long as its own latest one, if that was slower than usual. */
+/**
+ * How long the update of this node is expected to take, milliseconds: as long as its own latest one, if that was slower than usual, and longer
+ * than it took to get to where it was put off.
+ */
 export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
-  return Math.max(usualMs, lastUpdateMs(shadow) ?? 0);
+  const putOffMs = durationMs(shadow, PUT_OFF_SECONDS_ANNOTATION) ?? 0;
+  return Math.max(usualMs, putOffMs, lastUpdateMs(shadow) ?? 0);
+}
+
+function lastUpdateMs(shadow: ShadowView): number | undefined {
+  return durationMs(shadow, UPDATE_SECONDS_ANNOTATION);
 }
 
 /** What is said to have taken longer was measured by a clock that jumped. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-function lastUpdateMs({ metadata: { annotations = {} } }: ShadowView): number | undefined {
-  const text = annotations[UPDATE_SECONDS_ANNOTATION] ?? '';
+function durationMs({ metadata: { annotations = {} } }: ShadowView, name: string): number | undefined {
+  const text = annotations[name] ?? '';
   return /^\d{1,7}$/u.test(text) ? Math.min(Number(text) * 1000, LONGEST_MS) : undefined;
 }

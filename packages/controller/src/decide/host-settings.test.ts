@@ -82,6 +82,25 @@ test.each(Object.entries(waits))('%s', (_, [made, reason]) => {
   expect(made.specs).toEqual([]);
 });
 
+test('a host that cannot be set, or set back, is not said to be up to date', () => {
+  const hostSettings = { message: 'PATCH /settings: 404' };
+  const shadow: ShadowParts = {
+    spec: { hostSettings: { ignoreWaves: true } },
+    status: { target_version: OLD, hostSettings },
+  };
+  const made = planOf([aMember('a', {}, shadow)], { ignoreWaves: true });
+  expect([reasonOf(made), made.counts.upToDate]).toEqual(['HostNotConfigured', 0]);
+  expect(reasonOf(planOf([aMember('a', {}, { status: { target_version: OLD, hostSettings } })]))).toBe(
+    'HostNotConfigured',
+  );
+});
+
+test('a node without the label of managed nodes is not pinned', () => {
+  const [write] = planOf([aMember('a', { managed: false }, pinned)], { pin: NEW }).specs;
+  expect(write?.spec.hostSettings).toBeNull();
+  expect(planOf([aMember('a', { managed: false })], { pin: NEW }).specs).toEqual([]);
+});
+
 test('what the host says about the lock is passed on', () => {
   const hostSettings = { message: 'PATCH /settings: 400 Invalid version string' };
   const shadow: ShadowParts = { ...pinned, status: { target_version: OLD, hostSettings } };

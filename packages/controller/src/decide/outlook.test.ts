@@ -54,9 +54,19 @@ test('nodes that can go are named before those that a person must see to', () =>
   expect(turns(found).map(([node]) => node)).toEqual(['b', 'c', 'd', 'a']);
 });
 
-test('an update that takes longer than usual is expected to end any moment', () => {
-  const found = outlook([aMember('a', {}, updating(60)), ...waiting.slice(0, 1), aMember('z', {}, done)]);
-  expect(turns(found)).toEqual([['b', 'WaitingForCapacity', at(10)]]);
+test('of an update that takes longer than usual nobody can tell when it is through', () => {
+  const late = aMember('a', {}, updating(60));
+  const found = outlook([late, ...waiting.slice(0, 1), aMember('z', {}, done)]);
+  expect(turns(found)).toEqual([['b', 'WaitingForCapacity', undefined]]);
+  expect(found.completionTime).toBeUndefined();
+  const two = [late, aMember('aa', {}, updating(4)), ...waiting.slice(0, 1), aMember('z', {}, done)];
+  expect(turns(outlook(two, { concurrency: { maxUpdating: 2 } }))).toEqual([['b', 'WaitingForCapacity', at(16)]]);
+});
+
+test('while nodes that are unavailable keep all others waiting nobody can tell', () => {
+  const found = outlook([aMember('a', { ready: false }), ...waiting], { concurrency: { maxUnavailable: 1 } });
+  expect(new Set(turns(found).map(([, , time]) => time))).toEqual(new Set([undefined]));
+  expect(found.completionTime).toBeUndefined();
 });
 
 test('windows are waited for', () => {

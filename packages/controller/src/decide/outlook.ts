@@ -7,6 +7,8 @@ import { nodesAtOnce } from '../settings/quantities.ts';
 import { expectedMs } from './estimate.ts';
 import type { Candidate } from './gates/index.ts';
 import type { Decision } from './plan.ts';
+import type { Assessment } from './assess.ts';
+import { REASONS } from './reasons.ts';
 import type { Reason, Wait } from './reasons.ts';
 import type { Scene } from './scene.ts';
 
@@ -68,6 +70,8 @@ const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   'PodsUnknown',
 ]);
 
+/** Of those, what passes when other nodes are through. */
+const FOR_A_PLACE: ReadonlySet<Reason> = new Set<Reason>(['WaitingForCapacity', 'WaitingForZone', 'NodesUnavailable']);
 /** Of those, what passes at a time of its own, whether there is a place or not. */
 const ITS_OWN_TIME: ReadonlySet<Reason> = new Set<Reason>(['VersionTooYoung', 'Backoff']);
 /** What one node waits for, but not the fleet: those that can go are named first. */
@@ -96,7 +100,7 @@ export function outlookOf({ scene, counted, waiting }: OutlookInput): Outlook {
   const queue = placesFrom(scene, counted);
   const turns = waiting.flatMap((decision) => turnOf(decision, scene, queue));
   const ends = [
-    ...queue.busy,
+    ...queue.ends,
     ...turns.filter(({ reason }) => PASSING.has(reason)).map(({ expectedAt }) => expectedAt),
   ];
   return {
@@ -118,11 +122,13 @@ export function outlookOf({ scene, counted, waiting }: OutlookInput): Outlook {
 }
 
 interface Places {
-  /** When the updates under way are expected to be complete. */
-  readonly busy: readonly number[];
+  /** When the updates under way are expected to be complete; undefined: they should be already. */
+  readonly ends: readonly (number | undefined)[];
   /** When places become free, in order; each one that is taken is put back at the end. */
   readonly free: number[];
   next: number;
+  /** No update is under way that is in time: when there will be a place, nobody can tell. */
+  readonly stuck: boolean;
   /** When so many milliseconds fit into the windows. */
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
@@ -132,12 +138,14 @@ function placesFrom({ fleet, estimate, now }: Scene, counted: readonly Decision[
     .filter(({ standing }) => standing === 'updating')
     .map(({ assessment: { member } }) => {
       const since = parseTime(member.shadow?.metadata.annotations?.[UPDATE_STARTED_ANNOTATION]) ?? now;
-      return Math.max(now, since + estimate.usualMs);
+      return since + estimate.usualMs;
     })
     .toSorted((a, b) => a - b);
+  const inTime = busy.filter((end) => end > now);
   const places = Math.min(counted.length, Math.max(1, atOnce(fleet.concurrency, counted)));
   const free = Array.from({ length: Math.max(0, places - busy.length) }, () => now);
-  return { busy, free: [...free, ...busy], next: 0, fit: fleet.calendar.outlook(now) };
+  const ends = busy.map((end) => (end > now ? end : undefined));
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: fleet.calendar.outlook(now) };
 }
 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */
@@ -160,7 +168,7 @@ function turnOf({ assessment: { candidate }, wait }: Decision, scene: Scene, pla
 
 function expected({ shadow }: Candidate, { reason, retryAt }: Wait, scene: Scene, places: Places): number | undefined {
   const { estimate, now } = scene;
-  if (!PASSING.has(reason)) return undefined;
+  if (!PASSING.has(reason) || (places.stuck && FOR_A_PLACE.has(reason))) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const begins = places.fit(from, needMs + estimate.marginMs);
@@ -193,11 +201,17 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
   return [...counts].map(([version, count]) => ({ version, ...count }));
 }
 
+/** Of a node of which nothing new is said. */
+function toldBefore({ member }: Assessment): Reason | undefined {
+  return REASONS.find((reason) => reason === member.shadow?.progressing?.reason);
+}
+
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
-  for (const { verdict } of counted) {
-    if (verdict === undefined || verdict.reason === 'UpToDate' || verdict.reason === 'Updating') continue;
-    reasons.set(verdict.reason, (reasons.get(verdict.reason) ?? 0) + 1);
+  for (const { verdict, assessment } of counted) {
+    const reason = verdict?.reason ?? toldBefore(assessment);
+    if (reason === undefined || reason === 'UpToDate' || reason === 'Updating') continue;
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }
   return reasons;
 }

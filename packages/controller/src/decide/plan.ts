@@ -11,6 +11,7 @@ import type { FleetSettings } from '../settings/fleet-settings.ts';
 import type { Candidate } from './gates/index.ts';
 import { whyNot, whyNotDrained } from './gates/index.ts';
 import { isSelected } from './gates/skipped.ts';
+import { isManaged } from '../cluster/node-view.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Member, Snapshot } from '../cluster/snapshot.ts';
 import { inOrder } from './order.ts';
@@ -111,7 +112,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 
 /** Hosts that the configuration is not about keep their settings, or get them back. */
 function rulesFor({ node }: Member, { rules, fleet }: Scene): Rules {
-  return node === undefined || isSelected(node, fleet) ? rules : { ...rules, hostSettings: undefined };
+  const isOurs = node === undefined || (isManaged(node) && isSelected(node, fleet));
+  return isOurs ? rules : { ...rules, hostSettings: undefined };
 }
 
 interface Contender {

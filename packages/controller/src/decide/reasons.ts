@@ -11,6 +11,7 @@ export const REASONS = [
   'VersionDenied',
   'VersionTooYoung',
   'VersionNotOffered',
+  'HostNotConfigured',
   'NodeNotReady',
   'CordonedByOthers',
   'RestorePending',

@@ -1,12 +1,13 @@
 /** What keeps a node that has staged its version from being drained. */
-import { SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/constants';
+import { SKIP_ANNOTATION, PUT_OFF_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/constants';
 import { plan } from './plan.ts';
 import type { SpecWrite } from './plan.ts';
 import { patchOf } from '../write/write-specs.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NOW, aMember, aSnapshot, ago, underWay } from '../test-objects.ts';
+import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, underWay } from '../test-objects.ts';
 import type { NodeParts, ShadowParts } from '../test-objects.ts';
 
+const upToDate = { current_version: NEW };
 /** It has staged its version, so many minutes after its update began. */
 const staged = (minutes = 1): ShadowParts => ({
   spec: underWay('StagedAndPerformedUpdate'),
@@ -50,10 +51,20 @@ const cases: Record<string, [string | undefined, string]> = {
 };
 test.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));
 
-test('a node that did not fit into its window needs at least as long the next time', () => {
+test('a node that did not fit into its window needs at least as long the next time, and no other node does', () => {
   const [write] = writes([aMember('a', {}, staged(90))], window('0 6 * * *', '125m'));
   if (write === undefined) throw new Error('it is postponed');
-  expect(patchOf(write)).toMatchObject({ metadata: { annotations: { [UPDATE_SECONDS_ANNOTATION]: '5400' } } });
+  const annotations = { [PUT_OFF_SECONDS_ANNOTATION]: '5400' };
+  expect(patchOf(write)).toMatchObject({ metadata: { annotations } });
+  const again = (name: string, shadow: ShadowParts): string | undefined =>
+    plan(
+      aSnapshot(
+        [aMember(name, {}, shadow), aMember('z', {}, { annotations, status: upToDate })],
+        window('0 7 * * *', '2h'),
+      ),
+      NOW,
+    ).verdicts.find(({ node }) => node.metadata.name === name)?.verdict.reason;
+  expect([again('a', { annotations }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 
 test('a node that is postponed for another reason does not', () => {
@@ -81,6 +92,13 @@ describe('when a limit is lowered', () => {
     const made = writes([staging, aMember('b', {}, staged())], { concurrency: { maxUpdating: 1 } });
     expect(made.map(({ node, outcome: found }) => [node.metadata.name, found])).toEqual([['b', 'Advanced']]);
   });
+});
+
+test('the pods on a staged node are not looked up while a watch is silent', () => {
+  const snapshot = aSnapshot([aMember('a', {}, staged())]);
+  const silences = [{ resource: 'nodes', ms: 500_000 }];
+  const made = plan({ ...snapshot, silences, pods: new Map() }, NOW);
+  expect([made.specs, made.lookUps]).toEqual([[], []]);
 });
 
 test('hosts that are only set otherwise push nobody out', () => {

@@ -35,6 +35,15 @@ export function updating(version: string, podsProblem?: string): Verdict {
   return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
 }
 
+/** The agent cannot set its host as the spec says, or back. What the host offers then is of other settings. */
+export function notConfigured(message: string): Verdict {
+  return verdict(
+    'False',
+    'HostNotConfigured',
+    `The host is not set as spec.versions of BrupopConfig "cluster" says: ${message}`,
+  );
+}
+
 /** Held back by a gate. */
 export function waiting({ reason, message, retryAt }: Wait): Verdict {
   const until = retryAt === undefined || !TIMED.has(reason) ? '' : ` until ${rfc3339(retryAt)}`;

@@ -32,3 +32,10 @@ test.each(Object.entries(problems))('%s', (_, [spec, expected]) => expect(read(s
 test('a pause with its reason is read', () => {
   expect(read({ paused: true, pauseReason: 'holidays' })).toMatchObject({ paused: true, pauseReason: 'holidays' });
 });
+
+test('of a broken configuration that nothing was in force before all counts that can be made out', () => {
+  const zone = { maintenance: { timeZone: 'Mars/Phobos', windows: [{ schedule: '0 2 * * *', duration: '1h' }] } };
+  expect(read(zone).calendar.at(0).open).toBe(false);
+  const pinned = read({ versions: { pin: '1.20.0' }, order: 'Nope' });
+  expect([pinned.versions.pin, pinned.problem]).toEqual(['1.20.0', expect.stringContaining('spec.order')]);
+});

@@ -94,8 +94,11 @@ export function readFleetSettings(config: BrupopConfig | undefined): FleetSettin
 }
 
 /** What held before holds for nodes under way; a pause is honoured all the same, but it interrupts nothing. */
-function lastGood(good: InForce | undefined, { paused, pauseReason }: Read): Read {
-  const before = readSpec(withDefaults(good?.spec));
+function lastGood(good: InForce | undefined, own: Read): Read {
+  const { paused, pauseReason } = own;
+  // Of what nobody has ever put in force all counts that can be made out.
+  if (good === undefined) return { ...own, pauseMode: 'Finish' };
+  const before = readSpec(good.spec);
   if (!paused || before.paused) return before;
   return { ...before, paused, pauseMode: 'Finish', pauseReason };
 }

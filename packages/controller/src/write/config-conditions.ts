@@ -111,6 +111,7 @@ const ATTENTION: readonly Reason[] = [
   'AgentNotResponding',
   'DeadlineExceeded',
   'VersionNotOffered',
+  'HostNotConfigured',
   'UnreadableVersion',
   'WindowTooShort',
   'SpecRefused',

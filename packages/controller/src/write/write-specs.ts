@@ -1,6 +1,7 @@
 import { parseTime } from '@brupop/shared/clock';
 import {
   FAILED_ATTEMPTS_ANNOTATION,
+  PUT_OFF_SECONDS_ANNOTATION,
   RETRY_ANNOTATION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
@@ -117,9 +118,12 @@ function annotationsOf(write: SpecWrite): Readonly<Record<string, string | null>
     case 'Cancelled':
       return { ...oneMore(shadow), [UNANSWERED_ANNOTATION]: String(unanswered(shadow) + 1) };
     case 'Postponed':
-      return tookTooLong(write);
+      return putOff(write);
     case 'Succeeded':
-      return { ...tookSeconds(shadow, spec), ...without(shadow, UNANSWERED_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION) };
+      return {
+        ...tookSeconds(shadow, spec),
+        ...without(shadow, UNANSWERED_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, PUT_OFF_SECONDS_ANNOTATION),
+      };
     default:
       return undefined;
   }
@@ -146,11 +150,10 @@ function tookSeconds(shadow: ShadowView, spec: ShadowSpec): Readonly<Record<stri
 }
 
 /** A node that did not fit into its window will need at least as long the next time: else it would be staged in vain in each window. */
-function tookTooLong({ shadow, spec, because }: SpecWrite): Readonly<Record<string, string>> | undefined {
-  const seconds = secondsSoFar(shadow, spec) ?? 0;
-  const known = Number(shadow.metadata.annotations?.[UPDATE_SECONDS_ANNOTATION] ?? 0);
+function putOff({ shadow, spec, because }: SpecWrite): Readonly<Record<string, string>> | undefined {
+  const seconds = secondsSoFar(shadow, spec);
   const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
-  return closed && seconds > known ? { [UPDATE_SECONDS_ANNOTATION]: String(seconds) } : undefined;
+  return closed && seconds !== undefined ? { [PUT_OFF_SECONDS_ANNOTATION]: String(seconds) } : undefined;
 }
 
 /** Since the update began; undefined when the times do not tell. */

@@ -27,6 +27,8 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
 const WATCH_PAUSE_MS = 250;
 /** Holds of objects that nobody writes any more are forgotten. */
 const FORGET_MS = 600_000;
+/** Somebody must see to it first, and each try changes the object. */
+const NOT_KEPT_MS = 600_000;
 const PARALLEL = 10;
 
 /** The API server has taken a write, but not all of it: to repeat it is of no use. */
@@ -118,6 +120,12 @@ export class Writes {
 
   #failed(kind: WriteKind, key: string, error: unknown): void {
     const { log, metrics } = this.#options;
+    if (error instanceof NotKept) {
+      metrics.wrote(kind, 'error');
+      log.error('a write is not kept', { kind, key, error: messageOf(error) });
+      this.#hold(key, backoff(RETRY), NOT_KEPT_MS, messageOf(error));
+      return;
+    }
     if (hasStatus(error, 409) || hasStatus(error, 404)) {
       metrics.wrote(kind, 'conflict');
       log.debug('an object has changed since it was read', { kind, key });
@@ -136,7 +144,6 @@ export class Writes {
 
 /** True for an answer that says no to this very object: invalid or forbidden, by the schema, RBAC or a webhook. */
 function isRefusal(error: unknown): boolean {
-  if (error instanceof NotKept) return true;
   return error instanceof KubeError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 

@@ -26,7 +26,7 @@ function tooShort(needMs: number): Wait {
   const message =
     `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. ` +
     'Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, ' +
-    'remove the annotation brupop.bottlerocket.aws/update-seconds from their BottlerocketShadows';
+    'remove the annotations update-seconds and put-off-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows';
   return { reason: 'WindowTooShort', message };
 }
 
