@@ -1,8 +1,6 @@
 import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
-import { comeThrough, onEach } from '../support/faults/at-every-step.ts';
-import type { Cases } from '../support/faults/at-every-step.ts';
 import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
@@ -12,14 +10,6 @@ import type { Scene } from '../support/fleet/with-fleet.ts';
 jest.setTimeout(900_000);
 
 describe('a rollout in which something dies', () => {
-  it('goes on from every step when programs of ours are killed', async () => {
-    const cases: Cases = {
-      'every agent': onEach((node) => ({ kind: 'killed', who: { program: 'agent', node }, forMs: 0 })),
-      'the leading controller': [{ kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 }],
-    };
-    expect(await comeThrough(cases)).toEqual(Object.keys(cases));
-  });
-
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
     const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
     await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {

@@ -34,7 +34,7 @@ export async function comeThroughChosen(cases: Cases): Promise<Played> {
  * updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it does not, or that
  * violates what must never happen.
  */
-export async function comeThrough(cases: Cases): Promise<string[]> {
+async function comeThrough(cases: Cases): Promise<string[]> {
   const names: string[] = [];
   await withRollingFleet(HELD.size, async (scene) => {
     for (const [name, faults] of Object.entries(cases)) {

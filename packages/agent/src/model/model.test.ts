@@ -8,7 +8,7 @@ import { NEW, SimWorld } from './sim-world.ts';
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
-const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '200' } = process.env;
+const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '120' } = process.env;
 const seed = Number(BRUPOP_FUZZ_SEED);
 const numRuns = Number(BRUPOP_FUZZ_RUNS);
 

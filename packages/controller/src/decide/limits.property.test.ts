@@ -10,7 +10,7 @@ import { NODES, isUnderWay, story, tell } from './test-world.ts';
 import type { Turn } from './test-world.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
-const { BRUPOP_FUZZ_RUNS = '60' } = process.env;
+const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
 
 /** Turns in which `isWrong` holds must be none, however people edit the configuration and whatever happens. */
 function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings: FleetSettings) => boolean): void {
