@@ -90,9 +90,14 @@ export function answers({ metadata, status }: BottlerocketShadow): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation;
 }
 
+/** True when the agent reports that the node has come to where its spec wants it. */
+export function hasReached(shadow: BottlerocketShadow): boolean {
+  return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
+}
+
 /** True when nothing is under way: the spec says Idle and the agent has confirmed it. */
 export function isSettled(shadow: BottlerocketShadow): boolean {
-  return shadow.spec.state === 'Idle' && shadow.status?.current_state === 'Idle' && answers(shadow);
+  return shadow.spec.state === 'Idle' && hasReached(shadow);
 }
 
 /** True while the spec calls for a step of an update. */

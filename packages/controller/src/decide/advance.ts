@@ -4,7 +4,7 @@ import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/shadow';
 import type { NodeView } from '../cluster/node-view.ts';
 import { hasOurCordon } from '@brupop/shared/node-marks';
-import { answers, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
+import { answers, hasReached, isSettled, isUnderWay } from '../cluster/shadow-view.ts';
 import type { Drainable } from './drainable.ts';
 import { isDrainable, isHopeless } from './drainable.ts';
 import type { Wait } from './reasons.ts';
@@ -180,8 +180,7 @@ function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefi
 
 /** True when only the pods on the node are still to be looked up before it goes on. */
 export function needsPods({ shadow, drain, hold }: AdvanceInput): boolean {
-  const { state } = shadow.spec;
-  const staged = state === 'StagedAndPerformedUpdate' && answers(shadow) && shadow.status?.current_state === state;
+  const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
   return staged && hold === undefined && !isDrainable(drain);
 }
 

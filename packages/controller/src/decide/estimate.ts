@@ -1,4 +1,9 @@
-import { PUT_OFF_SECONDS_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/constants';
+import { parseTime } from '@brupop/shared/clock';
+import {
+  PUT_OFF_SECONDS_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/constants';
 import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../settings/maintenance.ts';
@@ -28,6 +33,11 @@ export function estimateOf(members: readonly Member[], { estimateMs, marginMs }:
 export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
   const putOffMs = durationMs(shadow, PUT_OFF_SECONDS_ANNOTATION) ?? 0;
   return Math.max(usualMs, putOffMs, lastUpdateMs(shadow) ?? 0);
+}
+
+/** When its latest update began, epoch milliseconds; undefined: nobody has written it down. */
+export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
+  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
 }
 
 function lastUpdateMs(shadow: ShadowView): number | undefined {

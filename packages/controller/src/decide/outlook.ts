@@ -1,10 +1,9 @@
-import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/constants';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import type { CalendarState } from '../calendar/calendar.ts';
 import { zoneOf } from '../cluster/node-view.ts';
 import type { Concurrency } from '../settings/fleet-settings.ts';
 import { nodesAtOnce } from '../settings/quantities.ts';
-import { expectedMs } from './estimate.ts';
+import { expectedMs, startedAt } from './estimate.ts';
 import type { Candidate } from './gates/index.ts';
 import type { Decision } from './plan.ts';
 import type { Assessment } from './assess.ts';
@@ -137,8 +136,8 @@ function placesFrom({ fleet, estimate, now }: Scene, counted: readonly Decision[
   const busy = counted
     .filter(({ standing }) => standing === 'updating')
     .map(({ assessment: { member } }) => {
-      const since = parseTime(member.shadow?.metadata.annotations?.[UPDATE_STARTED_ANNOTATION]) ?? now;
-      return since + estimate.usualMs;
+      const since = member.shadow === undefined ? undefined : startedAt(member.shadow);
+      return (since ?? now) + estimate.usualMs;
     })
     .toSorted((a, b) => a - b);
   const inTime = busy.filter((end) => end > now);

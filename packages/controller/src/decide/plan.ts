@@ -1,17 +1,14 @@
 import type { ShadowView } from '../cluster/shadow-view.ts';
-import { parseTime } from '@brupop/shared/clock';
-import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/constants';
 import type { SpecChange } from './advance.ts';
 import { startSpec } from './advance.ts';
 import type { Assessment, Standing } from './assess.ts';
 import { assess } from './assess.ts';
 import type { CleanUp } from './clean-up.ts';
-import { expectedMs } from './estimate.ts';
+import { expectedMs, startedAt } from './estimate.ts';
 import type { FleetSettings } from '../settings/fleet-settings.ts';
 import type { Candidate } from './gates/index.ts';
 import { whyNot, whyNotDrained } from './gates/index.ts';
-import { isSelected } from './gates/skipped.ts';
-import { isManaged } from '../cluster/node-view.ts';
+import { isConcerned } from './gates/skipped.ts';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Member, Snapshot } from '../cluster/snapshot.ts';
 import { inOrder } from './order.ts';
@@ -78,9 +75,13 @@ export interface Decision {
 export function plan(snapshot: Snapshot, now: number): Plan {
   const scene = sceneOf(snapshot, now);
   const { fleet, stale, drainOf, room, placeUntil } = scene;
-  const whyNot = (candidate: Candidate): Wait | undefined => holdsDrain(candidate, scene);
   const assessments = snapshot.members.map((member) =>
-    assess(member, { rules: rulesFor(member, scene), drainOf, whyNotDrained: whyNot, now }),
+    assess(member, {
+      rules: rulesFor(member, scene),
+      drainOf,
+      whyNotDrained: (candidate) => holdsDrain(candidate, scene),
+      now,
+    }),
   );
   const contenders = inOrder(assessments.flatMap(contender), snapshot.ownNode, fleet.order);
   const admitted = admit(contenders, scene, room);
@@ -112,8 +113,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 
 /** Hosts that the configuration is not about keep their settings, or get them back. */
 function rulesFor({ node }: Member, { rules, fleet }: Scene): Rules {
-  const isOurs = node === undefined || (isManaged(node) && isSelected(node, fleet));
-  return isOurs ? rules : { ...rules, hostSettings: undefined };
+  return node === undefined || isConcerned(node, fleet) ? rules : { ...rules, hostSettings: undefined };
 }
 
 interface Contender {
@@ -126,8 +126,8 @@ function contender(assessment: Assessment): Contender[] {
   return candidate === undefined ? [] : [{ assessment, candidate }];
 }
 
-function isCounted({ managed, member: { node } }: Assessment, fleet: FleetSettings): boolean {
-  return managed && node !== undefined && isSelected(node, fleet);
+function isCounted({ member: { node } }: Assessment, fleet: FleetSettings): boolean {
+  return node !== undefined && isConcerned(node, fleet);
 }
 
 /** Sends the candidates through the gates, in their order, until the free places are taken. */
@@ -149,7 +149,7 @@ function admit(contenders: readonly Contender[], scene: Scene, room: Room): Map<
 function holdsDrain(candidate: Candidate, scene: Scene): Wait | undefined {
   const { node, shadow } = candidate;
   const { estimate, now } = scene;
-  const since = parseTime(shadow.metadata.annotations?.[UPDATE_STARTED_ANNOTATION]) ?? now;
+  const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   const yields = scene.yielding.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
   return whyNotDrained({ ...scene, candidate, drain: scene.drainOf(node), room: undefined, needMs }) ?? yields;

@@ -34,15 +34,10 @@ export class Room {
     this.#count(node, -1, true);
   }
 
-  /** How many more nodes may update at once, all other limits aside; negative when there are too many. */
-  get free(): number {
-    return nodesAtOnce(this.#concurrency.maxUpdating, this.#managed) - this.#fleet.updating;
-  }
-
   /** Why this node must not be away as well, or undefined. The messages name no numbers: else each step of one node would rewrite the conditions of all that wait. */
   whyFull(node: NodeView): Wait | undefined {
     const zone = this.#zone(node);
-    if (this.free <= 0) return FULL;
+    if (this.#free <= 0) return FULL;
     if (this.#fleet.away >= this.#mayBeAway) return UNAVAILABLE;
     if (zone.away >= (this.#concurrency.maxPerZone ?? Infinity)) return ZONE_FULL;
     return this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity) ? OTHER_ZONES : undefined;
@@ -51,7 +46,7 @@ export class Room {
   /** True when more are away than may be, and a node that is counted as updating, but could still stay, would help. */
   isOverfull(node: NodeView): boolean {
     const { maxPerZone = Infinity } = this.#concurrency;
-    return this.free < 0 || this.#fleet.away > this.#mayBeAway || this.#zone(node).away > maxPerZone;
+    return this.#free < 0 || this.#fleet.away > this.#mayBeAway || this.#zone(node).away > maxPerZone;
   }
 
   #count(node: NodeView, by: 1 | -1, updating: boolean): void {
@@ -61,6 +56,11 @@ export class Room {
       count.away += by;
       if (updating) count.updating += by;
     }
+  }
+
+  /** How many more nodes may update at once, all other limits aside; negative when there are too many. */
+  get #free(): number {
+    return nodesAtOnce(this.#concurrency.maxUpdating, this.#managed) - this.#fleet.updating;
   }
 
   get #mayBeAway(): number {

@@ -1,6 +1,5 @@
 import type { BrupopConfigStatus } from '@brupop/shared/brupop-config';
 import type { NodeView } from '../cluster/node-view.ts';
-import { isManaged } from '../cluster/node-view.ts';
 import { parseTime } from '@brupop/shared/clock';
 import type { Member, Snapshot } from '../cluster/snapshot.ts';
 import { sameVersion } from '../cluster/version.ts';
@@ -11,7 +10,7 @@ import type { Drainable } from './drainable.ts';
 import { drainable } from './drainable.ts';
 import type { Estimate } from './estimate.ts';
 import { estimateOf } from './estimate.ts';
-import { isSelected } from './gates/skipped.ts';
+import { isConcerned } from './gates/skipped.ts';
 import { placeUntil } from './place.ts';
 import { Room, isUnavailable } from './room.ts';
 import type { Rules } from './rules.ts';
@@ -77,14 +76,13 @@ function roomOf(
   now: number,
   counts: (member: Member) => boolean = () => true,
 ): Room {
-  const isOurs = (node: NodeView): boolean => isManaged(node) && isSelected(node, fleet);
   const nodes = [...places].flatMap(([member, until]) => {
     const { node } = member;
     return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(member) }];
   });
-  const room = new Room(fleet.concurrency, nodes.filter(({ node }) => isOurs(node)).length);
+  const room = new Room(fleet.concurrency, nodes.filter(({ node }) => isConcerned(node, fleet)).length);
   for (const { node, updating } of nodes) {
-    if (updating || (isOurs(node) && isUnavailable(node))) room.take(node, updating);
+    if (updating || (isConcerned(node, fleet) && isUnavailable(node))) room.take(node, updating);
   }
   return room;
 }

@@ -1,5 +1,5 @@
 import type { NodeView } from '../cluster/node-view.ts';
-import { answers } from '../cluster/shadow-view.ts';
+import { hasReached } from '../cluster/shadow-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import type { Room } from './room.ts';
 import { isUnavailable } from './room.ts';
@@ -27,7 +27,7 @@ export function yielding(updating: readonly Member[], room: Room): ReadonlySet<s
 
 function staging({ node, shadow }: Member): Staging[] {
   if (node === undefined || shadow?.spec.state !== 'StagedAndPerformedUpdate' || isUnavailable(node)) return [];
-  return [{ node, isStaged: answers(shadow) && shadow.status?.current_state === shadow.spec.state }];
+  return [{ node, isStaged: hasReached(shadow) }];
 }
 
 function byHaste(a: Staging, b: Staging): number {

@@ -106,7 +106,10 @@ function lastGood(good: InForce | undefined, own: Read): Read {
 /** Fields that have fields of their own. */
 const GROUPS = ['maintenance', 'concurrency', 'versions', 'drain', 'loadBalancer', 'timeouts', 'retry', 'nodeSelector'];
 
-/** What is wrong is taken as not given. */
+/**
+ * What is wrong is taken as not given. What is neither given nor on record is as it was before there was such a field, or has the value with which
+ * the field came: that is not to follow the defaults of later releases.
+ */
 function readSpec(spec: unknown): Read {
   const read = new SpecReader(spec);
   for (const group of GROUPS) readGroup(read, group);

@@ -16,6 +16,7 @@ import type { Logger } from '@brupop/shared/log';
 import type { ShadowSpec } from '@brupop/shared/shadow';
 import { sameSettings } from '../decide/advance.ts';
 import type { Outcome } from '../decide/advance.ts';
+import { startedAt } from '../decide/estimate.ts';
 import { oneMoreAttempt, unanswered } from '../decide/failures.ts';
 import type { Assumptions } from './assumptions.ts';
 import type { Events } from '@brupop/shared/events';
@@ -157,8 +158,8 @@ function putOff({ shadow, spec, because }: SpecWrite): Readonly<Record<string, s
 }
 
 /** Since the update began; undefined when the times do not tell. */
-function secondsSoFar({ metadata }: ShadowView, spec: ShadowSpec): number | undefined {
-  const began = parseTime(metadata.annotations?.[UPDATE_STARTED_ANNOTATION]);
+function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
+  const began = startedAt(shadow);
   const ended = parseTime(spec.state_transition_timestamp);
   if (began === undefined || ended === undefined || ended < began) return undefined;
   return Math.ceil((ended - began) / 1000);

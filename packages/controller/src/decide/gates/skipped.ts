@@ -1,12 +1,17 @@
 import { selects } from '@brupop/shared/label-selector';
 import { SKIP_ANNOTATION } from '@brupop/shared/constants';
+import { isManaged } from '../../cluster/node-view.ts';
 import type { NodeView } from '../../cluster/node-view.ts';
 import type { FleetSettings } from '../../settings/fleet-settings.ts';
 import type { Wait } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
-/** True when the configuration is about this node. */
-export function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: FleetSettings): boolean {
+/** True when the configuration is about this node: people manage it, and have not narrowed it out. */
+export function isConcerned(node: NodeView, fleet: FleetSettings): boolean {
+  return isManaged(node) && isSelected(node, fleet);
+}
+
+function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: FleetSettings): boolean {
   return nodeSelector === undefined || selects(nodeSelector, labels);
 }
 
