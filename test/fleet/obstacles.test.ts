@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 
+import { RETRY_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
@@ -8,12 +9,12 @@ import type { Scene } from '../support/fleet/with-fleet.ts';
 jest.setTimeout(360_000);
 
 describe('a rollout that meets an obstacle', () => {
-  it('leaves a node whose new version does not boot on the old one, says so, does not try again, and updates the others', async () => {
+  it('leaves a node whose new version does not boot on the old one, says so, updates the others, and tries again only when asked, also without its shadow', async () => {
     const broken = 'node-2';
     const breakBoot = async ({ fleet }: Scene): Promise<void> => {
       await fleet.node(broken).host.faults.set({ boot: { rollsBack: true } });
     };
-    await withFleet({ nodes: fleetNodes(4), before: breakBoot }, async ({ fleet }) => {
+    await withFleet({ nodes: fleetNodes(3), before: breakBoot }, async ({ fleet, cluster }) => {
       await eventually(
         () => {
           for (const name of fleet.nodes.keys()) fleet.assertRuns(name, name === broken ? OLD : NEW);
@@ -25,6 +26,20 @@ describe('a rollout that meets an obstacle', () => {
         { limitMs: 90_000 },
       );
       expect(fleet.node(broken).host.reboots).toBe(1);
+
+      const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${broken}`;
+      const known = fleet.shadow(broken)?.metadata.uid;
+      await cluster.api.delete(path);
+      await eventually(() => {
+        const { metadata, status } = fleet.shadow(broken) ?? {};
+        expect(metadata?.uid).not.toBe(known);
+        expect(status?.conditions).toMatchObject([{ reason: 'NotRetried' }]);
+        expect(status?.conditions?.[0]?.message).toContain('and the shadow does not say why');
+      });
+      await fleet.node(broken).host.faults.set({ boot: { rollsBack: false } });
+      await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: NEW } } });
+      await fleet.untilAllRun(NEW);
+      expect(fleet.node(broken).host.reboots).toBe(2);
     });
   });
 });

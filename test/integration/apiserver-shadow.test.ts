@@ -1,5 +1,7 @@
+import type { V1Node } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
 
+import { ACTIVATED_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import type { AgentShadow } from '../../packages/shared/src/operator-api.ts';
 import type { BottlerocketShadow } from '../../packages/shared/src/shadow.ts';
 import { createAgent, createAgentPod } from '../support/apiserver/cluster.ts';
@@ -124,6 +126,24 @@ describe('an apiserver that keeps shadows', () => {
       const { status, body } = await report(uid, changes);
       expect([status, body.status]).toEqual([200, idleStatus(changes as object)]);
       expect((await live()).status).toEqual({ ...idleStatus(changes as object), conditions });
+    });
+
+    it('has the Node remember what is activated before it acknowledges that, and nothing of other steps', async () => {
+      const { uid } = await ensure();
+      const remembered = async (): Promise<string | undefined> => {
+        const { metadata } = await suite.cluster.api.get<V1Node>(`/api/v1/nodes/${agent.node}`);
+        return metadata?.annotations?.[ACTIVATED_ANNOTATION];
+      };
+      const { errorCode: _code, message: _message, ...step } = operation;
+      const drain = { ...step, operation: 'Drain', state: 'Processing' };
+      await report(uid, { lastOperation: drain });
+      expect(await remembered()).toBeUndefined();
+      expect((await report(uid, { lastOperation: { ...drain, operation: 'Activate' } })).status).toBe(200);
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID}`);
+      await report(uid, {
+        lastOperation: { ...drain, operation: 'Reboot', version: '1.22.0', bootID: 'another-boot' },
+      });
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID},1.22.0@another-boot`);
     });
 
     it('takes away what the next report does not say any more', async () => {

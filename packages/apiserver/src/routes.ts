@@ -1,7 +1,15 @@
+import { activationOf } from '@brupop/shared/activations';
 import { shadowName } from '@brupop/shared/constants';
-import type { DrainResult, ExclusionResult, RestoreResult, SpecReference } from '@brupop/shared/operator-api';
+import type {
+  DrainResult,
+  ExclusionResult,
+  RestoreResult,
+  SpecReference,
+  StatusReport,
+} from '@brupop/shared/operator-api';
 import type { Reflector } from '@brupop/shared/reflector';
 
+import type { Identity } from './auth/authenticator.ts';
 import { readDrainRequest, readSpecReference, readStatusReport } from './bodies.ts';
 import type { Call } from './calls.ts';
 import type { Drainer } from './drain/drain.ts';
@@ -49,9 +57,10 @@ export class Routes {
     hub.open(identity, httpSink(response), found);
   }
 
-  /** PUT shadow/status */
+  /** PUT shadow/status. Before a report that a version is activated is acknowledged, the Node remembers it. */
   async status({ identity, body, signal, response }: Call): Promise<void> {
     const report = readStatusReport(body);
+    await this.#remember(identity, report, signal);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
     response.json(agentShadow(shadow));
   }
@@ -86,6 +95,15 @@ export class Routes {
     const shadow = cache.get(shadowName(identity.node), namespace);
     if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
     response.json(result);
+  }
+
+  async #remember(identity: Identity, { status }: StatusReport, signal: AbortSignal): Promise<void> {
+    const { nodes, cache, namespace } = this.#options;
+    const activation = activationOf(status.lastOperation);
+    if (activation === undefined) return;
+    const before = activationOf(cache.get(shadowName(identity.node), namespace)?.status?.lastOperation);
+    if (before?.version === activation.version && before.bootID === activation.bootID) return;
+    await nodes.remember(identity, activation, status.current_version, signal);
   }
 
   /** The spec is read live: a cache could still hold one that the controller has taken back. */

@@ -71,6 +71,12 @@ export class PartitionTable {
     return this.#next() === this.#active;
   }
 
+  /** The version that the boot loader would try first. */
+  get nextVersion(): string | undefined {
+    const index = this.#next();
+    return index === undefined ? undefined : this.sets[index].version;
+  }
+
   /**
    * Boots as the boot loader does: highest priority among the sets that were successful or have a try left; the try is
    * spent before the boot. A failed boot is followed by another, which falls back. Returns the number of attempts.

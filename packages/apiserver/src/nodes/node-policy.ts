@@ -1,3 +1,5 @@
+import { rememberActivation } from '@brupop/shared/activations';
+import type { Activation } from '@brupop/shared/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import {
   CORDONED_ANNOTATION,
@@ -84,4 +86,12 @@ export function restore(node: Node): NodeChange<RestoreResult> {
   const patch = releasePatch(node);
   const result = { uncordoned: patch?.spec !== undefined, included: patch?.metadata?.labels !== undefined };
   return patch === undefined ? { result } : { patch, result };
+}
+
+/** Has the Node remember that its host is about to boot a version. */
+export function remember(node: Node, activation: Activation, running: string): NodeChange<undefined> {
+  const annotations = rememberActivation(node, activation, running);
+  return annotations === undefined
+    ? { result: undefined }
+    : { patch: { metadata: { annotations } }, result: undefined };
 }

@@ -1,3 +1,4 @@
+import type { Activation } from '@brupop/shared/activations';
 import { backoff } from '@brupop/shared/backoff';
 import type { Clock } from '@brupop/shared/clock';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/constants';
@@ -9,7 +10,7 @@ import type { RestoreResult } from '@brupop/shared/operator-api';
 
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../failure.ts';
-import { cordon, exclude, restore, slimNode } from './node-policy.ts';
+import { cordon, exclude, remember, restore, slimNode } from './node-policy.ts';
 import type { Cordon, Node, NodeChange } from './node-policy.ts';
 
 export type { Node } from './node-policy.ts';
@@ -69,6 +70,14 @@ export class Nodes {
   /** Takes back what of cordon and exclusion is ours. */
   async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
     return this.#change(identity, 'restored', restore, signal);
+  }
+
+  /**
+   * Has the Node remember that its host is about to boot a version.
+   * @param running - the version that its host runs
+   */
+  async remember(identity: Identity, activation: Activation, running: string, signal: AbortSignal): Promise<void> {
+    await this.#change(identity, 'remembers an activation', (node) => remember(node, activation, running), signal);
   }
 
   async #get(node: string, signal: AbortSignal): Promise<Node> {

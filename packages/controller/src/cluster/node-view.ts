@@ -1,4 +1,5 @@
 import {
+  ACTIVATED_ANNOTATION,
   HOLDS,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
@@ -32,7 +33,7 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const ANNOTATIONS = [...SIGNATURES, ...HOLDS, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
+const ANNOTATIONS = [...SIGNATURES, ...HOLDS, ACTIVATED_ANNOTATION, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
 
 /** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {

@@ -1,8 +1,10 @@
+import { readActivations } from '@brupop/shared/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
-import { RETRY_ANNOTATION } from '@brupop/shared/constants';
+import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/constants';
 import type { Recovery } from '@brupop/shared/errors';
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/errors';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/shadow';
+import type { ShadowView } from '../../cluster/shadow-view.ts';
 import type { RetrySettings } from '../../settings/fleet-settings.ts';
 import { attempts, failures } from '../failures.ts';
 import type { Wait } from '../reasons.ts';
@@ -18,11 +20,13 @@ const MAX_MESSAGE = 500;
 export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
   const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
-  if (failures(shadow) === 0 || (asked !== undefined && sameVersion(asked, version))) return undefined;
+  if (asked !== undefined && sameVersion(asked, version)) return undefined;
+  if (isForgotten(candidate)) return forgotten(candidate);
+  if (failures(shadow) === 0) return undefined;
   const recovery = recoveryOf(status);
   if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
-    return notRetried(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
+    return failedForGood(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
   return delayed(candidate, waitsOf(recovery, retry), now);
 };
@@ -45,11 +49,27 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   return isErrorCode(code) ? ERROR_CODES[code] : 'NeedsPerson';
 }
 
+/**
+ * The Node remembers that this version was activated, its host has booted since without coming to it, and the latest that the shadow knows is not
+ * how that ended: it was deleted, or its status was.
+ */
+function isForgotten({ node, status, version }: Candidate): boolean {
+  const { lastOperation: last, bootID } = status;
+  const isKnown = last !== undefined && ['Activate', 'Reboot'].includes(last.operation);
+  if (bootID === '' || (isKnown && sameVersion(last.version, version))) return false;
+  return readActivations(node).some((one) => sameVersion(one.version, version) && one.bootID !== bootID);
+}
+
+function forgotten({ node, shadow, version }: Candidate): Wait {
+  const found = `Node ${node.metadata.name} (${ACTIVATED_ANNOTATION}): ${version} was activated and its host has booted since, but not into it`;
+  return notRetried(shadow, version, `${found}, and the shadow does not say why`);
+}
+
 function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'NeedsPerson'): Wait | undefined {
   const { lastOperation } = candidate.status;
   if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
   if (recovery === 'NeedsPerson' && hasBootedSince(candidate, lastOperation)) return undefined;
-  return notRetried(candidate, 'it is not tried again by itself');
+  return failedForGood(candidate, 'it is not tried again by itself');
 }
 
 /** A boot after the failure may have healed the host. The boot that was part of a failed reboot proves nothing. */
@@ -59,7 +79,7 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
 
 function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Wait | undefined {
   const failedAt = failureTime(candidate, now);
-  if (failedAt === undefined) return notRetried(candidate, 'the time of the failure is unknown');
+  if (failedAt === undefined) return failedForGood(candidate, 'the time of the failure is unknown');
   const doublings = Math.min(failures(candidate.shadow) - 1, 30);
   const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
   if (now >= retryAt) return undefined;
@@ -77,10 +97,13 @@ function failureTime({ shadow, status }: Candidate, now: number): number | undef
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-function notRetried(candidate: Candidate, why: string): Wait {
-  const { name, namespace } = candidate.shadow.metadata;
-  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.version}`;
-  return { reason: 'NotRetried', message: `${whatFailed(candidate)}; ${why}. To try it again: ${command}` };
+function failedForGood(candidate: Candidate, why: string): Wait {
+  return notRetried(candidate.shadow, candidate.version, `${whatFailed(candidate)}; ${why}`);
+}
+
+function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Wait {
+  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
+  return { reason: 'NotRetried', message: `${why}. To try it again: ${command}` };
 }
 
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {

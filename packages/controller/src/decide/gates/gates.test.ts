@@ -1,4 +1,9 @@
-import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/constants';
+import {
+  ACTIVATED_ANNOTATION,
+  CORDONED_ANNOTATION,
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+} from '@brupop/shared/constants';
 import { readFleetSettings } from '../../settings/fleet-settings.ts';
 import type { Wait } from '../reasons.ts';
 import type { Drainable } from '../drainable.ts';
@@ -54,6 +59,15 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
     ...more.status,
   },
 });
+/** A node on which versions were activated in the boot before this one. */
+const activated = (...versions: string[]): NodeParts => ({
+  annotations: { [ACTIVATED_ANNOTATION]: versions.map((version) => `${version}@boot-0`).join(',') },
+});
+/** Long enough for any backoff. */
+const longAgo: ShadowParts = {
+  spec: { state_transition_timestamp: ago(24 * 60 * MINUTE) },
+  status: { state_transition_failure_timestamp: ago(24 * 60 * MINUTE) },
+};
 const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
 /** A node whose attempts were called off, the latest a minute ago. */
 const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
@@ -125,6 +139,30 @@ const cases: Record<string, [Case, string | undefined]> = {
   'asking for another version changes nothing': [
     { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
     'NotRetried',
+  ],
+  'a boot of which the shadow does not know is not repeated': [{ node: activated(NEW) }, 'NotRetried'],
+  'nor when other things have failed since': [
+    { node: activated(NEW), shadow: failed(1, failure('HostBusy', { version: '1.20.5' })) },
+    'NotRetried',
+  ],
+  'nor when what the shadow knows of the version came before the activation, or after the boot': [
+    { node: activated(NEW), shadow: failed(1, failure('StagedImageLost', { operation: 'Drain' })) },
+    'NotRetried',
+  ],
+  'nor when another version was activated since': [{ node: activated(NEW, '1.20.5') }, 'NotRetried'],
+  'nor while the kubelet still reports the boot before': [
+    { node: { ...activated(NEW), bootID: 'boot-0' } },
+    'NodeNotReady',
+  ],
+  'a person may ask for it': [{ node: activated(NEW), shadow: asksFor(NEW) }, undefined],
+  'a boot into another version says nothing about this one': [{ node: activated('1.20.5') }, undefined],
+  'an activation that no boot has followed may be repeated': [
+    { node: { annotations: { [ACTIVATED_ANNOTATION]: `${NEW}@boot-1` } } },
+    undefined,
+  ],
+  'what the shadow knows of the boot counts more than the Node': [
+    { node: activated(NEW), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
+    undefined,
   ],
   'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
   'asking does not overrule a pause': [
