@@ -24,7 +24,7 @@ test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of t
 
 matrix: $(installed) ## Run the matrix of faults: everything dies at every step; CASE='etcd is killed' plays one
 	@echo '== Running the matrix of faults'
-	@CASE="$(CASE)" npm run --silent test -- --projects matrix $(TESTS)
+	@CASE="$(CASE)" npm run --silent test -- --projects connections,matrix $(TESTS)
 
 lint: $(installed) ## Check types, style and format
 	@echo '== Checking types, style and format'

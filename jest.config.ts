@@ -31,6 +31,13 @@ const config: Config = {
     },
     {
       ...common,
+      displayName: 'connections',
+      testMatch: ['<rootDir>/test/connections/**/*.test.ts'],
+      globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
+      globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
+    },
+    {
+      ...common,
       displayName: 'matrix',
       testMatch: ['<rootDir>/test/matrix/**/*.test.ts'],
       globalSetup: '<rootDir>/test/support/jest/global-setup.ts',

@@ -2,10 +2,10 @@
  * Runs the tests: gets the programs of the test control plane, builds the bundles, runs Jest for one project after the other, and ends
  * with a line such as `12 passed, 0 failed`, or `12 passed, 0 failed, 1 skipped`.
  *
- * `npm test -- [--projects unit,integration,fleet,matrix] [arguments of Jest, such as paths]`
+ * `npm test -- [--projects unit,integration,fleet,connections,matrix] [arguments of Jest, such as paths]`
  *
  * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with CI=true) none was skipped. Without
- * arguments every project but the matrix of faults, which takes long, is run and must have run a test.
+ * arguments every project but those of the matrix of faults (connections and matrix), which take long, is run and must have run a test.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ const root = join(import.meta.dirname, '..');
 /** The temporary folder of everything that this run starts. It goes when the run ends, with whatever was left in it. */
 const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
 const interrupted = new AbortController();
-const allProjects = ['unit', 'integration', 'fleet', 'matrix'];
+const allProjects = ['unit', 'integration', 'fleet', 'connections', 'matrix'];
 const usualProjects = ['unit', 'integration', 'fleet'];
 
 interface Result {
@@ -49,7 +49,11 @@ async function node(args: readonly string[]): Promise<number> {
 
 async function prepare(projects: readonly string[]): Promise<void> {
   const steps = [
-    { script: 'test/support/control-plane/cli.ts', args: ['obtain'], for: ['integration', 'fleet', 'matrix'] },
+    {
+      script: 'test/support/control-plane/cli.ts',
+      args: ['obtain'],
+      for: ['integration', 'fleet', 'connections', 'matrix'],
+    },
     { script: 'scripts/build.ts', args: [], for: ['fleet', 'matrix'] },
   ];
   for (const step of steps.filter(({ for: needs }) => needs.some((project) => projects.includes(project)))) {

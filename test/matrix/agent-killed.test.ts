@@ -9,6 +9,8 @@ jest.setTimeout(600_000);
 
 /** A call that is tried again and again may not come in a state at which it came once. */
 const TRIES = 3;
+/** How often an agent is killed in one update of its node, if all goes as it did before. */
+const KILLS_PER_UPDATE = 3;
 
 /** Instants that come in every update. */
 const NEVER_MISSED = [
@@ -49,13 +51,13 @@ async function instantsOfAnUpdate(fleet: Fleet): Promise<Set<string>> {
   return instants;
 }
 
-/** One update of each node, whose agent is killed at an instant of its own; answers which of them came. */
+/** One update of each node, whose agent is killed at instants of its own; answers which of them came. */
 async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<string>> {
-  const left = new Map([...fleet.nodes.keys()].map((name, index) => [name, instants[index]]));
+  const nodes = [...fleet.nodes.keys()];
+  const nodeOf = new Map(instants.map((instant, index) => [instant, nodes[index % nodes.length]]));
   const killed = new Set<string>();
   watchCalls(fleet, (node, instant) => {
-    if (left.get(node) !== instant) return 'pass';
-    left.delete(node);
+    if (nodeOf.get(instant) !== node || killed.has(instant)) return 'pass';
     killed.add(instant);
     for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
     return 'drop';
@@ -70,8 +72,9 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
   let rounds = 0;
   for (let tries = TRIES; tries > 0; tries -= 1) {
     const left = [...instants].filter((instant) => !came.has(instant));
-    for (let at = 0; at < left.length; at += fleet.nodes.size) {
-      for (const instant of await killAt(fleet, left.slice(at, at + fleet.nodes.size))) came.add(instant);
+    const atOnce = KILLS_PER_UPDATE * fleet.nodes.size;
+    for (let at = 0; at < left.length; at += atOnce) {
+      for (const instant of await killAt(fleet, left.slice(at, at + atOnce))) came.add(instant);
       rounds += 1;
     }
   }

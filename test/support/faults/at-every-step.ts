@@ -1,17 +1,18 @@
+import type { Operation } from '../../../packages/shared/src/shadow.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { Excuses } from './excuses.ts';
 import type { Fault } from './fault.ts';
 import { heal, inflict } from './inflict.ts';
 import { RECOVERY_MS, recover } from './recovery.ts';
 import { withRollingFleet } from './rolling-fleet.ts';
-import { HELD, arrangeTableau } from './tableau.ts';
+import { HELD, NODES, arrangeTableau } from './tableau.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
 export type Cases = Readonly<Record<string, readonly Fault[]>>;
 
-/** A fault on each of the nodes that are at a step of their update. */
-export function onEach(fault: (node: string) => Fault): Fault[] {
-  return [...HELD.keys()].map(fault);
+/** A fault on each of the nodes that are at a step of their update, or at one of some. */
+export function onEach(fault: (node: string) => Fault, steps: readonly Operation[] = [...HELD.values()]): Fault[] {
+  return [...HELD].filter(([, step]) => steps.includes(step)).map(([node]) => fault(node));
 }
 
 export interface Played {
@@ -30,7 +31,7 @@ export async function comeThroughChosen(cases: Cases): Promise<Played> {
 }
 
 /**
- * On one fleet, for one case after the other: has nodes at every step of their update, brings the faults about, and lets the nodes go on, until all are
+ * On one fleet, for one case after the other: has nodes at every step of their update, brings the faults about, and lets the nodes go on, until they are
  * updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it does not, or that
  * violates what must never happen.
  */
@@ -57,7 +58,7 @@ async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
   );
   await heal(scene);
   await release();
-  await recover(scene, version, RECOVERY_MS);
+  await recover(scene, { version, nodes: NODES, limitMs: RECOVERY_MS });
   const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
   if (missed.length > 0) throw new Error(`nobody was hit by ${JSON.stringify(missed)}`);
 }

@@ -21,7 +21,7 @@ export interface CampaignOptions {
 
 /** How many nodes of a campaign's fleet update at a time. */
 export const CAMPAIGN_AT_ONCE = 2;
-const FAULTS_PER_ROUND = 12;
+const FAULTS_PER_ROUND = 20;
 /** Between the beginnings of two faults, at most. */
 const LONGEST_PAUSE_MS = 1_500;
 
@@ -46,11 +46,11 @@ export async function runCampaign(scene: Scene, { seed, faults, say, signal }: C
     say(`${version} ${begun}`);
     await afflict(scene, excuses, report, drawn);
     await heal(scene);
-    const { ms, askedAgain } = await recover(scene, version, LONG_RECOVERY_MS);
+    const { ms, askedAgain } = await recover(scene, { version, nodes, limitMs: LONG_RECOVERY_MS });
     report.recovered(ms);
     say(`${version} on every node ${ms} ms after the last fault`);
     for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
-    report.check(scene.fleet);
+    for (const what of report.check(scene.fleet)) say(`  VIOLATION: ${what}`);
   }
   return report;
 }

@@ -16,11 +16,19 @@ export interface Recovery {
   readonly askedAgain: readonly string[];
 }
 
+/** What is to come true, and how soon. */
+export interface Expected {
+  readonly version: string;
+  /** Which nodes are to run it. */
+  readonly nodes: Iterable<string>;
+  readonly limitMs: number;
+}
+
 /**
- * Until every node runs the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
+ * Until the nodes run the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
  * Throws when it takes longer than the limit.
  */
-export async function recover(scene: Scene, version: string, limitMs: number): Promise<Recovery> {
+export async function recover(scene: Scene, { version, nodes, limitMs }: Expected): Promise<Recovery> {
   const { fleet } = scene;
   const healedAt = performance.now();
   const asked = new Set<string>();
@@ -28,7 +36,7 @@ export async function recover(scene: Scene, version: string, limitMs: number): P
     async () => {
       await revive(scene);
       for (const why of await askAgain(scene, version)) asked.add(why);
-      for (const name of fleet.nodes.keys()) fleet.assertRuns(name, version);
+      for (const name of nodes) fleet.assertRuns(name, version);
       const left = fleet.observer.leftovers();
       if (left.length > 0) throw new Error(left.join('; '));
     },

@@ -32,10 +32,12 @@ export class Report {
     return [...this.#tried.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Takes over what the observer has found so far. */
-  check(fleet: Fleet): void {
+  /** Takes over what the observer has found so far; answers what is new. */
+  check(fleet: Fleet): readonly string[] {
     this.#checks = fleet.observer.checks;
+    const known = new Set(this.violations);
     this.violations.splice(0, Infinity, ...fleet.problems());
+    return this.violations.filter((what) => !known.has(what));
   }
 
   lines(): string[] {

@@ -91,7 +91,8 @@ export class FleetNode {
     const { cluster, kubelet, observer } = this.#surroundings;
     if (phase === 'down') {
       // Nobody can be blamed for a power cut.
-      if (cause === 'reboot') await observer.hostGoesDown(this.name, bootID);
+      if (cause === 'reboot')
+        await observer.hostGoesDown(this.name, { bootID, next: this.host.model.partitions.nextVersion });
       await kubelet.nodeDown(this.name, { markNotReady: true });
       await setNodeRebooting(cluster, this.name);
       this.isDown = true;

@@ -196,11 +196,6 @@ export class Fleet {
     return next;
   }
 
-  /** Publishes to all hosts what some have already. */
-  publishAgain(): void {
-    this.publish(this.#published);
-  }
-
   /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */
   async untilAllRun(version: string, limitMs = ROLLOUT_LIMIT_MS): Promise<void> {
     await eventually(

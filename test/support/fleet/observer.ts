@@ -28,6 +28,14 @@ import { recordingLogger } from '../recording-logger.ts';
 
 type Observed<T> = T & KubernetesObject;
 
+/** What a host boots. */
+interface Boot {
+  /** Of the boot that ends. */
+  readonly bootID: string;
+  /** The version that its boot loader tries first. */
+  readonly next: string | undefined;
+}
+
 export interface ObserverOptions {
   readonly client: KubeClient;
   /** Namespace of the operator. */
@@ -42,7 +50,10 @@ export interface ObserverOptions {
  */
 export class Observer {
   readonly violations: string[] = [];
-  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault. Cordons of ours count all the same. */
+  /**
+   * True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault, the pods that a budget misses at
+   * the end until they are well again. Cordons of ours count all the same.
+   */
   hostsFail = false;
   /** How often something was held against what must never happen. */
   checks = 0;
@@ -61,6 +72,10 @@ export class Observer {
   readonly #running: Promise<void>[];
   /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
   readonly #begun = new Set<string>();
+  /** How many pods failing hosts have cost a budget, by its UID, and are not back yet. */
+  readonly #hurt = new Map<string, number>();
+  /** UIDs of budgets that are violated now. */
+  readonly #short = new Set<string>();
 
   constructor(options: ObserverOptions) {
     this.#options = options;
@@ -76,20 +91,20 @@ export class Observer {
     const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
     this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
     this.shadows.subscribe(({ object, old }) => this.#noteRetry(object, old));
-    budgets.subscribe(({ object, old }) => this.#checkBudget(object, old));
+    budgets.subscribe(({ object }) => this.#checkBudget(object));
     for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
     const all = [this.nodes, this.pods, this.shadows, this.#leases, budgets, deployments, statefulSets];
     this.#running = all.map(async (reflector) => await reflector.run(this.#stop.signal));
   }
 
   /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
-  async hostGoesDown(name: string, bootID: string): Promise<void> {
+  async hostGoesDown(name: string, boot: Boot): Promise<void> {
     try {
       await this.#judgeReboot(name);
     } catch (error) {
       this.#violated(`${name} went down and it could not be seen in which state: ${String(error)}`);
     }
-    this.#checkSecondReboot(name, bootID);
+    this.#checkSecondReboot(name, boot);
   }
 
   async #judgeReboot(name: string): Promise<void> {
@@ -159,15 +174,29 @@ export class Observer {
     }
   }
 
-  #checkBudget(budget: Observed<V1PodDisruptionBudget>, old: Observed<V1PodDisruptionBudget> | undefined): void {
+  #checkBudget(budget: Observed<V1PodDisruptionBudget>): void {
     this.checks += 1;
     // Tests kill our own pods, which no budget prevents.
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
-    const now = shortfall(budget) - this.#markedNotReady(budget);
-    if (isWell(budget)) this.#begun.add(budget.metadata.uid);
-    const isNews = now > 0 && (old === undefined || shortfall(old) <= 0) && this.#begun.has(budget.metadata.uid);
-    if (!isNews || this.hostsFail) return;
-    this.#violated(`disruption budget ${budget.metadata.name} is short of ${now} pods: ${this.#pods(budget)}`);
+    const { name, uid } = budget.metadata;
+    if (isWell(budget)) this.#begun.add(uid);
+    const missing = shortfall(budget) - this.#markedNotReady(budget);
+    const isExcused = this.hostsFail || missingPods(budget) <= this.#takenByHosts(budget);
+    const isShort = missing > 0 && this.#begun.has(uid) && !isExcused;
+    if (isShort && !this.#short.has(uid)) {
+      this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
+    }
+    if (isShort) this.#short.add(uid);
+    else this.#short.delete(uid);
+  }
+
+  /** What failing hosts have taken of a budget is missing until pods are well elsewhere, and may not become more afterwards. */
+  #takenByHosts(budget: Observed<V1PodDisruptionBudget>): number {
+    const { uid } = budget.metadata;
+    const missing = missingPods(budget);
+    const taken = this.hostsFail ? missing : Math.min(missing, this.#hurt.get(uid) ?? 0);
+    this.#hurt.set(uid, taken);
+    return taken;
   }
 
   /**
@@ -196,22 +225,24 @@ export class Observer {
   }
 
   /** One reboot for one update; a person who asks for another attempt allows another one. */
-  #checkSecondReboot(name: string, bootID: string): void {
-    const { version } = this.shadows.get(`brs-${name}`, this.#options.operatorNamespace)?.spec ?? {};
-    const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${version}`;
+  #checkSecondReboot(name: string, { bootID, next }: Boot): void {
+    const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${next}`;
     if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
     this.#rebooted.add(update);
   }
 
-  #noteRetry({ metadata }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
+  #noteRetry({ metadata, status }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
     const asked = metadata.annotations?.[RETRY_ANNOTATION];
     if (asked === undefined || old?.metadata.annotations?.[RETRY_ANNOTATION] === asked) return;
+    // What is tried again by itself must not have been booted.
+    if (!isNotRetried(status)) return;
     const name = metadata.name.replace(/^brs-/u, '');
     this.#rebooted.delete(`${name} (${this.nodes.get(name)?.metadata.uid}) into ${asked}`);
   }
 
   #violated(what: string): void {
-    if (!this.violations.includes(what)) this.violations.push(what);
+    if (this.violations.some((known) => known.startsWith(what))) return;
+    this.violations.push(`${what}, at ${new Date().toISOString().slice(11, 23)}`);
   }
 }
 
@@ -244,6 +275,14 @@ function conditionOf({ metadata, status }: V1Pod): string {
 
 function isWell(budget: V1PodDisruptionBudget): boolean {
   return shortfall(budget) <= 0 && (budget.status?.currentHealthy ?? 0) > 0;
+}
+
+function isNotRetried(status: BottlerocketShadow['status']): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NotRetried';
+}
+
+function missingPods({ status }: V1PodDisruptionBudget): number {
+  return Math.max(0, (status?.expectedPods ?? 0) - (status?.currentHealthy ?? 0));
 }
 
 function shortfall({ status }: V1PodDisruptionBudget): number {
