@@ -1,4 +1,5 @@
 import { readActivations } from '@brupop/shared/activations';
+import type { Activation } from '@brupop/shared/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/constants';
 import type { Recovery } from '@brupop/shared/errors';
@@ -54,10 +55,16 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
  * how that ended: it was deleted, or its status was.
  */
 function isForgotten({ node, status, version }: Candidate): boolean {
-  const { lastOperation: last, bootID } = status;
-  const isKnown = last !== undefined && ['Activate', 'Reboot'].includes(last.operation);
-  if (bootID === '' || (isKnown && sameVersion(last.version, version))) return false;
-  return readActivations(node).some((one) => sameVersion(one.version, version) && one.bootID !== bootID);
+  const { lastOperation, bootID } = status;
+  const known = lastOperation !== undefined && sameVersion(lastOperation.version, version) ? lastOperation : undefined;
+  const found = readActivations(node).find((one) => sameVersion(one.version, version));
+  return found !== undefined && bootID !== '' && found.bootID !== bootID && !knowsEnd(known, found);
+}
+
+/** A restore in the boot of the activation has undone it. */
+function knowsEnd(last: LastOperation | undefined, { bootID }: Activation): boolean {
+  if (last?.operation === 'Restore') return last.bootID === bootID;
+  return last?.operation === 'Activate' || last?.operation === 'Reboot';
 }
 
 function forgotten({ node, shadow, version }: Candidate): Wait {

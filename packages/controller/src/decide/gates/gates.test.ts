@@ -164,6 +164,28 @@ const cases: Record<string, [Case, string | undefined]> = {
     { node: activated(NEW), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
     undefined,
   ],
+  'an activation that was undone before the boot may be repeated': [
+    {
+      node: activated(NEW),
+      shadow: {
+        status: {
+          lastOperation: { ...failure('HostBusy'), operation: 'Restore', state: 'Succeeded', bootID: 'boot-0' },
+        },
+      },
+    },
+    undefined,
+  ],
+  'a restore after the boot does not tell how that ended': [
+    {
+      node: activated(NEW),
+      shadow: {
+        status: {
+          lastOperation: { ...failure('HostBusy'), operation: 'Restore', state: 'Succeeded', bootID: 'boot-1' },
+        },
+      },
+    },
+    'NotRetried',
+  ],
   'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
   'asking does not overrule a pause': [
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
