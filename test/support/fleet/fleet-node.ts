@@ -29,18 +29,18 @@ export interface NodeSurroundings {
 
 /** A Node of the cluster with its stand-in host and what the stand-in kubelet runs on it. */
 export class FleetNode {
-  readonly name: string;
-  readonly spec: NodeSpec;
   readonly host: BottlerocketHost;
   /** Whether the cluster sees that the host is down. */
   isDown = false;
+  #spec: NodeSpec;
   readonly #surroundings: NodeSurroundings;
+  /** What the agent sees as the host's `/run`. */
+  readonly #run: string;
 
   /** Creates Node and host, and has the kubelet act for it. */
   static async join(spec: NodeSpec, surroundings: NodeSurroundings): Promise<FleetNode> {
-    const { name, zone } = spec;
-    const { cluster, kubelet, folder, version, repository, durations } = surroundings;
-    const run = join(folder, name, 'run');
+    const { folder, version, repository, durations } = surroundings;
+    const run = join(folder, spec.name, 'run');
     await mkdir(run, { recursive: true });
     // The host starts before there is a node to act on, and reboots only after.
     let node: FleetNode | undefined;
@@ -52,39 +52,60 @@ export class FleetNode {
       durations,
       onReboot,
     });
-    node = new FleetNode(spec, host, surroundings);
-    const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
-    await patiently(async () => await createNode(cluster, { name, zone, version, labels, bootID: host.bootID }));
-    kubelet.addNode({
-      name,
-      hostPaths: new Map([
-        ['/run', run],
-        ['/proc/sys/kernel/random', run],
-      ]),
-    });
+    node = new FleetNode(spec, host, surroundings, run);
+    await node.#register();
     return node;
   }
 
-  private constructor(spec: NodeSpec, host: BottlerocketHost, surroundings: NodeSurroundings) {
-    this.name = spec.name;
-    this.spec = spec;
+  private constructor(spec: NodeSpec, host: BottlerocketHost, surroundings: NodeSurroundings, run: string) {
+    this.#spec = spec;
     this.host = host;
     this.#surroundings = surroundings;
+    this.#run = run;
+  }
+
+  get name(): string {
+    return this.#spec.name;
+  }
+
+  get spec(): NodeSpec {
+    return this.#spec;
   }
 
   /** Deletes the Node and ends what runs on it. */
   async leave(): Promise<void> {
-    const { cluster, kubelet } = this.#surroundings;
     // First, since a reboot may be under way, which acts on the others.
     await this.host.stop();
-    await kubelet.removeNode(this.name);
-    await patiently(async () => await cluster.api.delete(`/api/v1/nodes/${this.name}`));
+    await this.#unregister();
+  }
+
+  /** Has the host, as it is, come back as a Node of another name. */
+  async rename(name: string): Promise<void> {
+    await this.#unregister();
+    this.#spec = { ...this.#spec, name };
+    await this.#register();
   }
 
   /** Puts the managed label on or takes it off. */
   async setManaged(managed: boolean): Promise<void> {
     const labels = { [MANAGED_LABEL]: managed ? MANAGED_LABEL_VALUE : null };
     await this.#surroundings.cluster.api.patch(`/api/v1/nodes/${this.name}`, { metadata: { labels } });
+  }
+
+  async #register(): Promise<void> {
+    const { cluster, kubelet } = this.#surroundings;
+    const { name, zone } = this.#spec;
+    const { bootID, version } = this.host;
+    const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
+    await patiently(async () => await createNode(cluster, { name, zone, version, labels, bootID }));
+    const hostPaths = new Map(['/run', '/proc/sys/kernel/random'].map((path) => [path, this.#run]));
+    kubelet.addNode({ name, hostPaths });
+  }
+
+  async #unregister(): Promise<void> {
+    const { cluster, kubelet } = this.#surroundings;
+    await kubelet.removeNode(this.name);
+    await patiently(async () => await cluster.api.delete(`/api/v1/nodes/${this.name}`));
   }
 
   private async reboots({ phase, cause, bootID, version }: RebootEvent): Promise<void> {

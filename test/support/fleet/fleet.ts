@@ -159,6 +159,14 @@ export class Fleet {
     await this.addNode(spec);
   }
 
+  /** Has a host, as it is, come back as a Node of another name. */
+  async renameNode(name: string, next: string): Promise<void> {
+    const node = this.node(name);
+    this.nodes.delete(name);
+    await node.rename(next);
+    this.nodes.set(next, node);
+  }
+
   node(name: string): FleetNode {
     const node = this.nodes.get(name);
     if (node === undefined) throw new Error(`the fleet has no node ${name}`);
