@@ -161,7 +161,7 @@ function assessUnsettled(own: Own, circumstances: Circumstances): Findings {
   const standing = standingBefore(shadow);
   return {
     ...(change !== undefined && { change }),
-    ...(now >= at && { verdict: silent() }),
+    ...(now >= at && { verdict: silent(shadow.status?.lastOperation) }),
     standing: now >= at ? 'waiting' : standing,
     pending: now < at,
     times: [at],

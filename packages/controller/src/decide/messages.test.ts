@@ -14,7 +14,7 @@ import { conditionOf } from '../write/publish.ts';
 import { dropPatch, restorePatch } from '../write/restore.ts';
 import { MINUTE, NEW, NOW, RULES, aNode, aShadow, ago, failure, underWay } from '../test-objects.ts';
 import type { ShadowParts } from '../test-objects.ts';
-import { updating, upToDate } from './verdict.ts';
+import { silent, updating, upToDate } from './verdict.ts';
 import { occurrenceOf, patchOf } from '../write/write-specs.ts';
 
 const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchOf>[0] => ({
@@ -137,5 +137,18 @@ test('a signature of what somebody has taken back goes alone, and with it nothin
   const labels = { [EXCLUSION_LABEL]: 'true' };
   expect(dropPatch(aNode({ annotations, labels }))).toEqual({
     metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
+  });
+});
+
+describe('an agent that does not confirm its spec', () => {
+  const waits = 'nothing is begun for 7 min';
+
+  it('is quoted where it says what it waits for', () => {
+    const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: waits });
+    expect(silent(step).message).toContain(waits);
+  });
+
+  it.each([undefined, failure('HostBusy', { message: waits })])('is not quoted where that is over: %j', (last) => {
+    expect(silent(last).message).toBe('The agent does not confirm the spec; look whether its pod runs on the node');
   });
 });

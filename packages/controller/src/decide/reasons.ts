@@ -1,3 +1,6 @@
+/** How much of what others say goes into a message, characters. */
+export const MAX_MESSAGE = 500;
+
 /** Reasons of the Progressing condition of a shadow, and of waiting in the metrics. `docs/runbook.md` explains each. */
 export const REASONS = [
   'UpToDate',

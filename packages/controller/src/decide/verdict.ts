@@ -2,6 +2,8 @@ import type { ShadowView } from '../cluster/shadow-view.ts';
 import type { Outcome } from './advance.ts';
 import { monitoringProblem } from './advance.ts';
 import type { NodeView } from '../cluster/node-view.ts';
+import type { LastOperation } from '@brupop/shared/shadow';
+import { MAX_MESSAGE } from './reasons.ts';
 import type { Reason, Wait } from './reasons.ts';
 import { rfc3339 } from '@brupop/shared/clock';
 import type { Rules } from './rules.ts';
@@ -79,10 +81,12 @@ export function overdue(
   return verdict('False', 'DeadlineExceeded', message);
 }
 
-/** The spec says Idle and the agent does not confirm it. */
-export function silent(): Verdict {
-  const message = 'The agent does not confirm the spec; look whether its pod runs on the node';
-  return verdict('False', 'AgentNotResponding', message);
+/** The spec says Idle and the agent does not confirm it. What it said last may be the reason. */
+export function silent(last: LastOperation | undefined): Verdict {
+  const { message = '' } = last?.state === 'Processing' ? last : {};
+  const said = message === '' ? '' : `. The latest that it said: ${message.slice(0, MAX_MESSAGE)}`;
+  const problem = 'The agent does not confirm the spec; look whether its pod runs on the node';
+  return verdict('False', 'AgentNotResponding', `${problem}${said}`);
 }
 
 function verdict(status: Verdict['status'], reason: Reason, message: string): Verdict {

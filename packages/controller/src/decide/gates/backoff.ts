@@ -8,6 +8,7 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/shadow';
 import type { ShadowView } from '../../cluster/shadow-view.ts';
 import type { RetrySettings } from '../../settings/fleet-settings.ts';
 import { attempts, failures } from '../failures.ts';
+import { MAX_MESSAGE } from '../reasons.ts';
 import type { Wait } from '../reasons.ts';
 import { CLOCK_TOLERANCE_MS } from '../steps.ts';
 import { sameVersion } from '../../cluster/version.ts';
@@ -15,7 +16,6 @@ import type { Candidate, Gate } from './gate.ts';
 
 /** Errors that soon pass wait for this part of the configured time, and never longer than this. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
-const MAX_MESSAGE = 500;
 
 /** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
 export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
