@@ -102,6 +102,14 @@ const cases: Cases = {
     'wait',
   ],
   'whether the host answers or not': [{ host: refused, last: step('Reboot'), memory: pendingFor(MINUTE) }, 'wait'],
+  'when it cannot come any more, that is written down without the host, so that no other process waits again': [
+    { host: refused, last: step('Reboot'), memory: pendingFor(7 * MINUTE) },
+    'report Idle, Restore Processing',
+  ],
+  'what a boot may have made of the step is still to be seen when the host answers': [
+    { host: refused, last: rebooted(16 * MINUTE) },
+    'restore',
+  ],
   'nobody leaves for a socket on which a host that goes down does not listen': [
     {
       host: refused,

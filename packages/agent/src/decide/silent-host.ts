@@ -24,7 +24,12 @@ interface Silence {
 export function silentHost(silence: Silence): Action {
   const { seen, memory, message } = silence;
   const untilMs = Math.max(memory.host.notBefore, seen.nowMs + LIMITS.pollFirst);
-  return endStep(silence) ?? giveBack(silence) ?? wait(seen, `the host does not answer: ${message}`, untilMs);
+  return (
+    endStep(silence) ??
+    closeStep(silence) ??
+    giveBack(silence) ??
+    wait(seen, `the host does not answer: ${message}`, untilMs)
+  );
 }
 
 const OPERATION_OF: Partial<Record<ShadowState, Operation>> = {
@@ -42,13 +47,31 @@ function endStep(silence: Silence): Action | undefined {
   const { spec, status } = shadow;
   const operation = OPERATION_OF[spec.state];
   if (operation === undefined || spec.version == null || status === undefined || hasFailed(silence)) return undefined;
+  const attempted = { ...silence, base: knownBase(seen, shadow, status) };
+  const step = stepUnderWay(silence, spec.version);
+  return (step && limited(attempted, step)) ?? unreachable(attempted, operation, spec.version);
+}
+
+function knownBase(seen: Observation, shadow: AgentShadow, status: AgentStatus): AgentStatus {
   const { current_version, target_version, hostSettings } = status;
   const recorded = hostSettings === undefined ? {} : { hostSettings };
   const facts = { current_version, target_version, observedGeneration: shadow.generation, ...recorded };
-  const base = baseStatus(seen, shadow, facts);
-  const attempted = { ...silence, base };
-  const step = stepUnderWay(silence, spec.version);
-  return (step && limited(attempted, step)) ?? unreachable(attempted, operation, spec.version);
+  return baseStatus(seen, shadow, facts);
+}
+
+/**
+ * A step of this boot that nobody asks for any more becomes an undoing, as it does when the host answers. Otherwise each new process of this agent
+ * would wait again for the reboot that the step may have asked for.
+ */
+function closeStep({ seen, shadow }: Silence): Action | undefined {
+  const { spec, status } = shadow;
+  const last = status?.lastOperation;
+  const isOpen = last?.state === 'Processing' && last.operation !== 'Restore' && last.bootID === seen.bootID;
+  if (status === undefined || !isOpen || !isUndone(spec.state)) return undefined;
+  const { version } = last;
+  const lastOperation = began('Restore', { version, bootID: seen.bootID, wallMs: seen.wallMs });
+  const reason = `Restore of ${version} begins, whether the host answers or not`;
+  return { do: 'report', status: { ...knownBase(seen, shadow, status), lastOperation }, reason };
 }
 
 /** Fails a step that runs past its limit. */
@@ -87,8 +110,12 @@ function failed(
 }
 
 function giveBack({ shadow, memory }: Silence): Action | undefined {
-  const { state } = shadow.spec;
-  const over = state === 'Idle' || state === 'ErrorReset' || hasFailed({ shadow });
+  const over = isUndone(shadow.spec.state) || hasFailed({ shadow });
   if (!over || memory.attempt.restored) return undefined;
   return { do: 'restore', reason: 'nothing is to be done on this node, whether its host answers or not' };
+}
+
+/** True for the states in which nothing is to be left of an update under way. */
+function isUndone(state: ShadowState): boolean {
+  return state === 'Idle' || state === 'ErrorReset';
 }

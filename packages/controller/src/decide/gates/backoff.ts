@@ -61,9 +61,9 @@ function isForgotten({ node, status, version }: Candidate): boolean {
   return found !== undefined && bootID !== '' && found.bootID !== bootID && !knowsEnd(known, found);
 }
 
-/** A restore in the boot of the activation has undone it. */
+/** A restore that has succeeded in the boot of the activation has undone it. */
 function knowsEnd(last: LastOperation | undefined, { bootID }: Activation): boolean {
-  if (last?.operation === 'Restore') return last.bootID === bootID;
+  if (last?.operation === 'Restore') return last.state === 'Succeeded' && last.bootID === bootID;
   return last?.operation === 'Activate' || last?.operation === 'Reboot';
 }
 
