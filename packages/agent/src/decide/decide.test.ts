@@ -114,9 +114,17 @@ const cases: Cases = {
     {
       host: refused,
       last: step('Reboot'),
-      memory: { ...pendingFor(3 * MINUTE), hostRefusedSince: NOW - 3 * MINUTE },
+      memory: { ...pendingFor(6.5 * MINUTE), hostRefusedSince: NOW - 6.5 * MINUTE, hostHasAnswered: false },
     },
     'wait',
+  ],
+  'but a process that has met its host before looks for it on a new mount': [
+    {
+      host: refused,
+      last: step('Reboot'),
+      memory: { ...pendingFor(3 * MINUTE), hostRefusedSince: NOW - 3 * MINUTE },
+    },
+    'exit',
   ],
   'nothing else is begun then': [
     { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), memory: pendingFor(MINUTE) },

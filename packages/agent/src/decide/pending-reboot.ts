@@ -23,13 +23,14 @@ export function rebooting(seen: Observation, { reboots: { asked } }: MemoryView)
 export function unlessRebooting(seen: Observation, memory: MemoryView, action: Action): Action {
   const untilMs = pendingUntil(seen, memory);
   if (untilMs === undefined || servesReboot(action)) return action;
-  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextTry(seen, memory) ?? untilMs));
+  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextTry(seen, memory)));
 }
 
-/** When to look again at a host that did not say how it is; undefined: it did. */
-function nextTry({ host, nowMs }: Observation, memory: MemoryView): number | undefined {
+/** When to look at the host again: soon when it did not say how it is, else from time to time, so that a stale mount is noticed before the wait is over. */
+function nextTry({ host, nowMs }: Observation, memory: MemoryView): number {
   if (host.kind === 'silent') return Math.max(memory.host.notBefore, nowMs + LIMITS.pollFirst);
-  return host.update.kind === 'status' || host.update.kind === 'uninitialized' ? undefined : nowMs + LIMITS.pollLongest;
+  const said = host.update.kind === 'status' || host.update.kind === 'uninitialized';
+  return nowMs + (said ? LIMITS.staleSocket : LIMITS.pollLongest);
 }
 
 /**

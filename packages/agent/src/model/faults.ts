@@ -10,7 +10,8 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
 export type Fault =
-  | { readonly kind: 'kill' | 'reboot' | 'lose' | 'delay' }
+  /** `mount stale`: the host's socket is another one than this process of the agent has. */
+  | { readonly kind: 'kill' | 'reboot' | 'lose' | 'delay' | 'mount stale' }
   | { readonly kind: 'spec Idle' | 'shadow deleted' | 'status wiped' | 'newer version' | 'rolls back' }
   | { readonly kind: 'apiserver away' | 'host away' | 'lock held' | 'label off'; readonly ms: number }
   | { readonly kind: 'clock jumps' | 'boot takes' | 'pods stay'; readonly ms: number }
@@ -65,7 +66,7 @@ const withMs = <K extends string>(kind: K, times: fc.Arbitrary<number>): fc.Arbi
   fc.record({ kind: fc.constant(kind), ms: times });
 
 export const fault: fc.Arbitrary<Fault> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('kill', 'reboot', 'lose', 'delay') }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('kill', 'reboot', 'lose', 'delay', 'mount stale') }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('spec Idle', 'shadow deleted', 'status wiped') }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('newer version', 'rolls back') }) },
   { weight: 4, arbitrary: withMs('apiserver away', away) },

@@ -48,6 +48,7 @@ const matrix: Record<string, readonly Fault[]> = {
   'the agent is killed': [{ kind: 'kill' }],
   'the call or its answer is lost': [{ kind: 'lose' }],
   'its answer takes long': [{ kind: 'delay' }],
+  'the host has another socket': [{ kind: 'mount stale' }],
   'the host reboots for another reason': [{ kind: 'reboot' }],
   'all replicas of the apiserver are away for 20 s, 60 s or 12 min': [20, 60, 720].map((seconds) => ({
     kind: 'apiserver away',
@@ -135,6 +136,19 @@ it('goes on at once with a new shadow when the host answers that nothing is acti
   const { status } = world.cluster.shadow ?? {};
   world.killAgent();
   expect(status?.current_state).toBe('StagedAndPerformedUpdate');
+});
+
+it('waits once for a reboot that may have been asked for, although its process must end because the host has another socket', async () => {
+  const atReboot = { on: 'reboot', nth: 0, after: false } as const;
+  const world = new SimWorld([
+    { ...atReboot, later: 0, fault: { kind: 'shadow deleted' } },
+    { ...atReboot, later: 0, fault: { kind: 'kill' } },
+    { ...atReboot, later: 10 * SECOND, fault: { kind: 'mount stale' } },
+  ]);
+  await world.run(12 * MINUTE);
+  world.killAgent();
+  expect(world.judge.violations).toEqual([]);
+  expect(world.host.active).toBe(NEW);
 });
 
 it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {

@@ -41,6 +41,8 @@ export class SimWorld {
   readonly judge = new Judge(this);
   readonly random: () => number;
   #agent: Incarnation | undefined;
+  /** An agent that reaches no host, however often it tries. */
+  #cutOff: Incarnation | undefined;
   #pending: readonly Happening[];
   #healed = false;
   #rebootDelayMs = 200;
@@ -114,6 +116,7 @@ export class SimWorld {
     this.judge.called(name);
     const before = await this.#strikeAll(faults.filter(({ after }) => !after));
     if (before.has('lose')) throw lost(name);
+    if (isOfHost(name) && this.#cutOff === this.#agent) throw new HostError('refused', 'connect ECONNREFUSED');
     const answer = await effect();
     const after = await this.#strikeAll(faults.filter((one) => one.after));
     if (after.has('lose') && name !== 'reboot') throw lost(name);
@@ -228,6 +231,9 @@ export class SimWorld {
     switch (fault.kind) {
       case 'kill':
         return this.killAgent();
+      case 'mount stale':
+        this.#cutOff = this.#agent;
+        return undefined;
       case 'reboot':
         return this.#shutDown('others');
       case 'apiserver away':
@@ -315,7 +321,12 @@ export class SimWorld {
   }
 }
 
+function isOfHost(name: CallName): boolean {
+  return ['look', 'configure', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
+}
+
 function lost(name: CallName): Error {
-  const isHost = ['look', 'configure', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
-  return isHost ? new HostError('silent', `${name}: no answer`) : new ApiError('Unreachable', `${name}: no answer`);
+  return isOfHost(name)
+    ? new HostError('silent', `${name}: no answer`)
+    : new ApiError('Unreachable', `${name}: no answer`);
 }
