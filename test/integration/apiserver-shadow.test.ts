@@ -139,11 +139,11 @@ describe('an apiserver that keeps shadows', () => {
       await report(uid, { lastOperation: drain });
       expect(await remembered()).toBeUndefined();
       expect((await report(uid, { lastOperation: { ...drain, operation: 'Activate' } })).status).toBe(200);
-      expect(await remembered()).toBe(`1.21.0@${operation.bootID}`);
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid}`);
       await report(uid, {
         lastOperation: { ...drain, operation: 'Reboot', version: '1.22.0', bootID: 'another-boot' },
       });
-      expect(await remembered()).toBe(`1.21.0@${operation.bootID},1.22.0@another-boot`);
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid},1.22.0@another-boot@${uid}`);
     });
 
     it('takes away what the next report does not say any more', async () => {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import { activationOf } from '@brupop/shared/activations';
 import { shadowName } from '@brupop/shared/constants';
 import type {
@@ -97,12 +99,13 @@ export class Routes {
     response.json(result);
   }
 
-  async #remember(identity: Identity, { status }: StatusReport, signal: AbortSignal): Promise<void> {
+  async #remember(identity: Identity, { status, shadowUID }: StatusReport, signal: AbortSignal): Promise<void> {
     const { nodes, cache, namespace } = this.#options;
-    const activation = activationOf(status.lastOperation);
+    const activation = activationOf(status.lastOperation, shadowUID);
     if (activation === undefined) return;
-    const before = activationOf(cache.get(shadowName(identity.node), namespace)?.status?.lastOperation);
-    if (before?.version === activation.version && before.bootID === activation.bootID) return;
+    const known = cache.get(shadowName(identity.node), namespace);
+    const before = known && activationOf(known.status?.lastOperation, known.metadata.uid);
+    if (isDeepStrictEqual(before, activation)) return;
     await nodes.remember(identity, activation, status.current_version, signal);
   }
 

@@ -22,7 +22,7 @@ export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
 export const RECORDONED_ANNOTATION = `${GROUP}/cordoned-again`;
 /** On a Node: the annotations among {@link HOLDS} that are ours, with commas between them. */
 export const HELD_ANNOTATION = `${GROUP}/held-with`;
-/** On a Node: the versions that were activated on its host for a reboot, each with the boot in which that was, as `1.21.0@BOOTID,1.22.0@BOOTID`. */
+/** On a Node: the versions that were activated on its host for a reboot, each with the boot in which that was and the UID of the shadow, as `1.21.0@BOOTID@UID`. */
 export const ACTIVATED_ANNOTATION = `${GROUP}/activated`;
 /**
  * Annotations with the value `true` that keep autoscalers from removing a Node: the cluster autoscaler's (its FAQ, "How can I prevent Cluster

@@ -104,7 +104,15 @@ const cases: Cases = {
   'whether the host answers or not': [{ host: refused, last: step('Reboot'), memory: pendingFor(MINUTE) }, 'wait'],
   'when it cannot come any more, that is written down without the host, so that no other process waits again': [
     { host: refused, last: step('Reboot'), memory: pendingFor(7 * MINUTE) },
-    'report Idle, Restore Processing',
+    'report Idle, Activate Processing',
+  ],
+  'a step that makes nobody wait stays open for what the host says': [
+    { host: refused, last: step('Activate'), attempt: { restored: true } },
+    'wait',
+  ],
+  'a boot that came all the same is seen': [
+    { update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
+    'report ErrorReset, Activate Failed RolledBack',
   ],
   'what a boot may have made of the step is still to be seen when the host answers': [
     { host: refused, last: rebooted(16 * MINUTE) },
@@ -114,17 +122,9 @@ const cases: Cases = {
     {
       host: refused,
       last: step('Reboot'),
-      memory: { ...pendingFor(6.5 * MINUTE), hostRefusedSince: NOW - 6.5 * MINUTE, hostHasAnswered: false },
+      memory: { ...pendingFor(6.5 * MINUTE), hostRefusedSince: NOW - 6.5 * MINUTE },
     },
     'wait',
-  ],
-  'but a process that has met its host before looks for it on a new mount': [
-    {
-      host: refused,
-      last: step('Reboot'),
-      memory: { ...pendingFor(3 * MINUTE), hostRefusedSince: NOW - 3 * MINUTE },
-    },
-    'exit',
   ],
   'nothing else is begun then': [
     { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), memory: pendingFor(MINUTE) },

@@ -21,13 +21,13 @@ export function decide(seen: Observation, memory: MemoryView): Action {
 
 /**
  * A mount that has gone stale is only renewed with the container. What can be done without the host comes first. A host that goes down does not listen
- * either: while it may, a process that has met nobody stays, so that the wait for it has an end.
+ * either: while it may, the process stays, so that the wait for it has an end.
  */
 function stale(seen: Observation, memory: MemoryView): Action | undefined {
   const refusedMs = seen.nowMs - (memory.hostRefusedSince ?? seen.nowMs);
   const limitMs = memory.hostHasAnswered ? LIMITS.staleSocket : LIMITS.neverAnswered;
-  const stays = !memory.hostHasAnswered && pendingUntil(seen, memory) !== undefined;
-  if (seen.host.kind === 'silent' && seen.host.refused && !stays && refusedMs > limitMs) {
+  const goesDown = pendingUntil(seen, memory) !== undefined;
+  if (seen.host.kind === 'silent' && seen.host.refused && !goesDown && refusedMs > limitMs) {
     const reason = `nobody has listened on the host's socket for ${Math.round(refusedMs / 1000)} s, its mount may be stale: ${seen.host.message}`;
     return { do: 'exit', reason };
   }

@@ -80,7 +80,7 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
   if (view.state === 'settled') return { ...offered, ...onRecord(view.plan.kept) };
   if (!view.givenUp) {
     const target_version = targetVersion(running, undefined, known);
-    return { observedGeneration: answeredBefore(facts), target_version, ...onRecord(known?.hostSettings) };
+    return { observedGeneration: answeredBefore(facts.shadow), target_version, ...onRecord(known?.hostSettings) };
   }
   const message = complaint(facts);
   return {
@@ -91,7 +91,7 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
 }
 
 /** The generation that the status answers already. One that is still to come was written by a person. */
-function answeredBefore({ shadow: { status, generation } }: Facts): number {
+export function answeredBefore({ status, generation }: AgentShadow): number {
   const observed = status?.observedGeneration ?? 0;
   return observed <= generation ? observed : generation - 1;
 }

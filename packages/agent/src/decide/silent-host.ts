@@ -9,7 +9,9 @@ import { LIMITS, STEP_LIMITS } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
 import { CLOCK_SET_BACK, countedAnew, overdue } from './obstacles.ts';
 import type { Observation } from '../observe.ts';
-import { began } from '../status.ts';
+import { pendingUntil } from './pending-reboot.ts';
+import { answeredBefore } from './settings-view.ts';
+import { began, isRebootUnderWay } from '../status.ts';
 
 /** What a decision sees when the host does not answer. What is not known then is reported as it was. */
 interface Silence {
@@ -60,18 +62,18 @@ function knownBase(seen: Observation, shadow: AgentShadow, status: AgentStatus):
 }
 
 /**
- * A step of this boot that nobody asks for any more becomes an undoing, as it does when the host answers. Otherwise each new process of this agent
- * would wait again for the reboot that the step may have asked for.
+ * When the reboot that a step has asked for cannot come any more, the step is an activation that is to be undone: each new process of this agent would
+ * wait for the reboot again. A boot that comes all the same is still seen by it.
  */
-function closeStep({ seen, shadow }: Silence): Action | undefined {
+function closeStep({ seen, memory, shadow }: Silence): Action | undefined {
   const { spec, status } = shadow;
   const last = status?.lastOperation;
-  const isOpen = last?.state === 'Processing' && last.operation !== 'Restore' && last.bootID === seen.bootID;
+  const isOpen = isRebootUnderWay(last) && last.bootID === seen.bootID && pendingUntil(seen, memory) === undefined;
   if (status === undefined || !isOpen || !isUndone(spec.state)) return undefined;
   const { version } = last;
-  const lastOperation = began('Restore', { version, bootID: seen.bootID, wallMs: seen.wallMs });
-  const reason = `Restore of ${version} begins, whether the host answers or not`;
-  return { do: 'report', status: { ...knownBase(seen, shadow, status), lastOperation }, reason };
+  const lastOperation = began('Activate', { version, bootID: seen.bootID, wallMs: seen.wallMs });
+  const base = { ...knownBase(seen, shadow, status), observedGeneration: answeredBefore(shadow) };
+  return { do: 'report', status: { ...base, lastOperation }, reason: `no reboot into ${version} can come any more` };
 }
 
 /** Fails a step that runs past its limit. */

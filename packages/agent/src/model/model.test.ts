@@ -145,10 +145,29 @@ it('waits once for a reboot that may have been asked for, although its process m
     { ...atReboot, later: 0, fault: { kind: 'kill' } },
     { ...atReboot, later: 10 * SECOND, fault: { kind: 'mount stale' } },
   ]);
-  await world.run(12 * MINUTE);
+  await world.run(9 * MINUTE);
+  expect(world.host.armed).toBe(false);
+  await world.run(16 * MINUTE);
   world.killAgent();
   expect(world.judge.violations).toEqual([]);
   expect(world.host.active).toBe(NEW);
+});
+
+it('sees that a version rolled back although its host was silent for longer than a reboot may take, and was then rebooted by others', async () => {
+  const atReboot = { on: 'reboot', nth: 0, after: false } as const;
+  const world = new SimWorld([
+    { ...atReboot, later: 0, fault: { kind: 'lose' } },
+    { ...atReboot, later: 0, fault: { kind: 'spec Idle' } },
+    { ...atReboot, later: 0, fault: { kind: 'kill' } },
+    { ...atReboot, later: SECOND, fault: { kind: 'paused', ms: 60 * MINUTE } },
+    { ...atReboot, later: SECOND, fault: { kind: 'host away', ms: 12 * MINUTE } },
+    { ...atReboot, later: SECOND, fault: { kind: 'rolls back' } },
+    { ...atReboot, later: 10 * MINUTE, fault: { kind: 'reboot' } },
+  ]);
+  await world.run(20 * MINUTE);
+  const { status } = world.cluster.shadow ?? {};
+  world.killAgent();
+  expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
 });
 
 it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {

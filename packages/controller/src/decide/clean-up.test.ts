@@ -29,6 +29,15 @@ const alone = (node: Parameters<typeof aMember>[1], missingForMs: number): Membe
 const cases: Record<string, [Member, string | undefined, number?]> = {
   'a managed node without anything of ours needs nothing': [aMember('a'), undefined],
   'an agent at rest gets 30 seconds to take back a cordon': [aMember('a', cordoned(10_000)), 'Restore', NOW + 20_000],
+  'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
+    aMember('a', cordoned(10 * MINUTE), {
+      status: null,
+      creationTimestamp: ago(6 * MINUTE),
+      spec: { state_transition_timestamp: null },
+    }),
+    'Reclaim',
+    NOW + 9 * MINUTE,
+  ],
   'after that it is done here': [aMember('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],
   'the time counts from when the spec went to Idle': [
     aMember('a', cordoned(60 * MINUTE), { spec: { state_transition_timestamp: ago(10_000) } }),

@@ -7,6 +7,7 @@ import {
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/constants';
 import { SIGNATURES, carriesOurs, ourHolds } from '@brupop/shared/node-marks';
+import type { ShadowStatus } from '@brupop/shared/shadow';
 import type { NodeView } from '../cluster/node-view.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import { CLOCK_TOLERANCE_MS, restingSince } from './steps.ts';
@@ -43,13 +44,17 @@ export function looseMarks(node: NodeView): string[] {
 
 /**
  * Until when the host of a member at rest may still go down for a reboot that it was asked for, epoch milliseconds; undefined when no
- * reboot is pending. Nobody asks once the spec says Idle. Without a shadow nobody can tell.
+ * reboot is pending. Nobody asks once the spec says Idle. Without a shadow, or without a status of it, nobody can tell.
  */
 export function rebootUntil({ node, shadow, missingSince }: Member, now: number): number | undefined {
   if (node === undefined) return undefined;
-  if (shadow === undefined) return carriesOurs(node) ? missingSince + REBOOT_LIMIT_MS : undefined;
-  const last = shadow.status?.lastOperation;
-  if (last?.operation !== 'Reboot' || last.state !== 'Processing') return undefined;
-  const wentDown = node.bootID !== '' && node.bootID !== last.bootID;
-  return wentDown ? undefined : restingSince(shadow, now) + REBOOT_LIMIT_MS;
+  const since = shadow === undefined ? missingSince : restingSince(shadow, now);
+  return mayGoDown(node, shadow?.status) ? since + REBOOT_LIMIT_MS : undefined;
+}
+
+function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
+  if (status === undefined) return carriesOurs(node);
+  const { lastOperation: last } = status;
+  if (last?.operation !== 'Reboot' || last.state !== 'Processing') return false;
+  return node.bootID === '' || node.bootID === last.bootID;
 }

@@ -1,5 +1,4 @@
 import { readActivations } from '@brupop/shared/activations';
-import type { Activation } from '@brupop/shared/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/clock';
 import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/constants';
 import type { Recovery } from '@brupop/shared/errors';
@@ -51,20 +50,15 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
 }
 
 /**
- * The Node remembers that this version was activated, its host has booted since without coming to it, and the latest that the shadow knows is not
- * how that ended: it was deleted, or its status was.
+ * The Node remembers that this version was activated, its host has booted since without coming to it, and nothing is on record of how that ended: the
+ * shadow of that time was deleted, or its status, after which an agent finds no image where it expects one.
  */
-function isForgotten({ node, status, version }: Candidate): boolean {
+function isForgotten({ node, shadow, status, version }: Candidate): boolean {
   const { lastOperation, bootID } = status;
-  const known = lastOperation !== undefined && sameVersion(lastOperation.version, version) ? lastOperation : undefined;
   const found = readActivations(node).find((one) => sameVersion(one.version, version));
-  return found !== undefined && bootID !== '' && found.bootID !== bootID && !knowsEnd(known, found);
-}
-
-/** A restore that has succeeded in the boot of the activation has undone it. */
-function knowsEnd(last: LastOperation | undefined, { bootID }: Activation): boolean {
-  if (last?.operation === 'Restore') return last.state === 'Succeeded' && last.bootID === bootID;
-  return last?.operation === 'Activate' || last?.operation === 'Reboot';
+  if (found === undefined || bootID === '' || found.bootID === bootID) return false;
+  const isLost = lastOperation?.errorCode === 'StagedImageLost' && lastOperation.bootID === bootID;
+  return isLost || found.shadowUID !== shadow.metadata.uid;
 }
 
 function forgotten({ node, shadow, version }: Candidate): Wait {

@@ -59,9 +59,11 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
     ...more.status,
   },
 });
-/** A node on which versions were activated in the boot before this one. */
-const activated = (...versions: string[]): NodeParts => ({
-  annotations: { [ACTIVATED_ANNOTATION]: versions.map((version) => `${version}@boot-0`).join(',') },
+/** The shadow of the cases. */
+const OWN = { uid: 'shadow-node-a' };
+/** A node on which versions were activated, by default in the boot before this one and for another shadow. */
+const activated = (versions: readonly string[], { boot = 'boot-0', uid = 'shadow-before' } = {}): NodeParts => ({
+  annotations: { [ACTIVATED_ANNOTATION]: versions.map((version) => `${version}@${boot}@${uid}`).join(',') },
 });
 /** Long enough for any backoff. */
 const longAgo: ShadowParts = {
@@ -140,49 +142,37 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
     'NotRetried',
   ],
-  'a boot of which the shadow does not know is not repeated': [{ node: activated(NEW) }, 'NotRetried'],
+  'a boot for a shadow that was deleted is not repeated': [{ node: activated([NEW]) }, 'NotRetried'],
   'nor when other things have failed since': [
-    { node: activated(NEW), shadow: failed(1, failure('HostBusy', { version: '1.20.5' })) },
+    { node: activated([NEW]), shadow: failed(1, failure('HostBusy')) },
     'NotRetried',
   ],
-  'nor when what the shadow knows of the version came before the activation, or after the boot': [
-    { node: activated(NEW), shadow: failed(1, failure('StagedImageLost', { operation: 'Drain' })) },
-    'NotRetried',
-  ],
-  'nor when another version was activated since': [{ node: activated(NEW, '1.20.5') }, 'NotRetried'],
-  'nor while the kubelet still reports the boot before': [
-    { node: { ...activated(NEW), bootID: 'boot-0' } },
-    'NodeNotReady',
-  ],
-  'a person may ask for it': [{ node: activated(NEW), shadow: asksFor(NEW) }, undefined],
-  'a boot into another version says nothing about this one': [{ node: activated('1.20.5') }, undefined],
+  'nor when another version was activated since': [{ node: activated([NEW, '1.20.5']) }, 'NotRetried'],
+  'a person may ask for it': [{ node: activated([NEW]), shadow: asksFor(NEW) }, undefined],
+  'a boot into another version says nothing about this one': [{ node: activated(['1.20.5']) }, undefined],
   'an activation that no boot has followed may be repeated': [
-    { node: { annotations: { [ACTIVATED_ANNOTATION]: `${NEW}@boot-1` } } },
+    { node: activated([NEW], { boot: 'boot-1' }) },
     undefined,
   ],
-  'what the shadow knows of the boot counts more than the Node': [
-    { node: activated(NEW), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
+  'what became of a boot for this shadow is on record': [
+    { node: activated([NEW], OWN), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
     undefined,
   ],
-  'an activation that was undone before the boot may be repeated': [
+  'also when other steps have followed': [
+    { node: activated([NEW], OWN), shadow: failed(1, failure('HostBusy'), longAgo) },
+    undefined,
+  ],
+  'also when the power was cut in the drain of another attempt': [
     {
-      node: activated(NEW),
-      shadow: {
-        status: {
-          lastOperation: { ...failure('HostBusy'), operation: 'Restore', state: 'Succeeded', bootID: 'boot-0' },
-        },
-      },
+      node: activated([NEW], OWN),
+      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-0' }), longAgo),
     },
     undefined,
   ],
-  'a restore after the boot does not tell how that ended': [
+  'unless its status was wiped meanwhile': [
     {
-      node: activated(NEW),
-      shadow: {
-        status: {
-          lastOperation: { ...failure('HostBusy'), operation: 'Restore', state: 'Succeeded', bootID: 'boot-1' },
-        },
-      },
+      node: activated([NEW], OWN),
+      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-1' }), longAgo),
     },
     'NotRetried',
   ],
