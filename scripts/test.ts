@@ -19,6 +19,8 @@ const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
 const interrupted = new AbortController();
 const allProjects = ['unit', 'integration', 'fleet', 'connections', 'matrix'];
 const usualProjects = ['unit', 'integration', 'fleet'];
+/** How many suites run at once where it is not two: those of fleets wait for programs, and those of the matrix for time limits, too. */
+const workers: Readonly<Partial<Record<string, number>>> = { fleet: 3, matrix: 4 };
 
 interface Result {
   passed: number;
@@ -70,8 +72,7 @@ async function runProject(project: string, jestArguments: readonly string[]): Pr
     ...jestArguments,
     '--cacheDirectory=node_modules/.cache/jest',
     '--passWithNoTests',
-    // The suites of the control plane mostly wait for each other's programs; those of the matrix for time limits, too.
-    `--maxWorkers=${project === 'matrix' ? 4 : 2}`,
+    `--maxWorkers=${workers[project] ?? 2}`,
     '--json',
     `--outputFile=${outputFile}`,
     '--selectProjects',
