@@ -7,7 +7,7 @@ import { SKIP_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import type { Fleet } from '../support/fleet/fleet.ts';
-import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
@@ -141,8 +141,7 @@ async function rollsOutByZone(scene: Scene): Promise<void> {
 
 describe('one configuration', () => {
   it('steers a fleet live: pause, blackout, windows, selection, versions, zones, and pins up and down', async () => {
-    const before = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
-    await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before }, async (scene) => {
+    await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       await holdsBack(scene);
       await closesInTheMiddle(scene);

@@ -3,7 +3,7 @@ import { jest } from '@jest/globals';
 import { CORDONED_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { allowEvictions, forbidEvictions } from '../support/faults/evictions.ts';
-import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
@@ -11,11 +11,9 @@ import type { Scene } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
-const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
-
 describe('a drain', () => {
   it('is undone when the managed label is removed while it is held up', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsHeldUp(fleet);
       expect(fleet.observer.nodes.get(name)?.spec?.unschedulable).toBe(true);

@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts';
 import { createBudget, createPod } from '../support/apiserver/pods.ts';
 import { createDatabase } from '../support/fleet/databases.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
-import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
@@ -71,8 +71,7 @@ describe('a rollout over nodes that are not all easy to drain', () => {
 
 describe('a pause that interrupts', () => {
   it('gives a node back at once whose drain is held up, and begins again after it', async () => {
-    const before = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
-    await withFleet({ nodes: fleetNodes(3), before }, async (scene) => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsHeldUp(fleet);
       await fleet.configure({ paused: true, pauseMode: 'Interrupt' });

@@ -2,10 +2,9 @@ import { jest } from '@jest/globals';
 
 import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
-import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { untilSomeNodeIsHeldUp, untilSomeNodeIsToldTo } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
-import type { Scene } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -20,8 +19,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
   });
 
   it('updates a host that comes back under another name while it is drained, and leaves nothing of the old name', async () => {
-    const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
-    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const old = await untilSomeNodeIsHeldUp(fleet);
       const { host } = fleet.node(old);

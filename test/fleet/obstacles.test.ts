@@ -1,6 +1,5 @@
 import { jest } from '@jest/globals';
 
-import { RETRY_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { NEW, OLD, withFleet } from '../support/fleet/with-fleet.ts';
@@ -27,9 +26,8 @@ describe('a rollout that meets an obstacle', () => {
       );
       expect(fleet.node(broken).host.reboots).toBe(1);
 
-      const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${broken}`;
       const known = fleet.shadow(broken)?.metadata.uid;
-      await cluster.api.delete(path);
+      await cluster.api.delete(fleet.shadowPath(broken));
       await eventually(() => {
         const { metadata, status } = fleet.shadow(broken) ?? {};
         expect(metadata?.uid).not.toBe(known);
@@ -37,7 +35,7 @@ describe('a rollout that meets an obstacle', () => {
         expect(status?.conditions?.[0]?.message).toContain('and the shadow does not say why');
       });
       await fleet.node(broken).host.faults.set({ boot: { rollsBack: false } });
-      await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: NEW } } });
+      await fleet.askForRetry(broken, NEW);
       await fleet.untilAllRun(NEW);
       expect(fleet.node(broken).host.reboots).toBe(2);
     });

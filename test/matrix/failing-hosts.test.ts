@@ -1,8 +1,7 @@
 import { jest } from '@jest/globals';
 
-import { RETRY_ANNOTATION } from '../../packages/shared/src/constants.ts';
 import { eventually } from '../support/eventually.ts';
-import { holdDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
@@ -12,8 +11,7 @@ jest.setTimeout(900_000);
 
 describe('a rollout whose hosts fail', () => {
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
-    const strict = async (scene: Scene): Promise<void> => await holdDrains(scene, [...scene.fleet.nodes.keys()]);
-    await withFleet({ nodes: fleetNodes(3), before: strict }, async (scene) => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsHeldUp(fleet);
       const { faults } = fleet.node(name).host;
@@ -55,9 +53,8 @@ describe('a rollout whose hosts fail', () => {
     const durations = { bootMs: 2_000 };
     await withFleet({ nodes: fleetNodes(3), before: breakBoot, durations }, async ({ fleet, cluster }) => {
       const { host } = fleet.node('node-1');
-      const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-node-1`;
       await eventually(() => expect(host.reboots).toBe(1), { limitMs: 90_000 });
-      await cluster.api.delete(path);
+      await cluster.api.delete(fleet.shadowPath('node-1'));
       await eventually(
         () => {
           const [condition] = fleet.shadow('node-1')?.status?.conditions ?? [];
@@ -69,7 +66,7 @@ describe('a rollout whose hosts fail', () => {
       );
       expect(host.reboots).toBe(1);
       await host.faults.set({ boot: { rollsBack: false } });
-      await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: NEW } } });
+      await fleet.askForRetry('node-1', NEW);
       await fleet.untilAllRun(NEW);
       expect(host.reboots).toBe(2);
     });

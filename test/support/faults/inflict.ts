@@ -120,7 +120,7 @@ const INFLICT: Inflict = {
     return 'hit';
   },
   'shadow deleted': async (scene, { node }) => {
-    await change(scene, 'DELETE', shadowPath(scene, node));
+    await change(scene, 'DELETE', scene.fleet.shadowPath(node));
     return 'hit';
   },
   'shadow edited': async (scene, { node, edit }) => {
@@ -265,12 +265,8 @@ async function scale(scene: Scene, replicas: number): Promise<void> {
   await change(scene, 'PATCH', path, { spec: { replicas } });
 }
 
-function shadowPath({ fleet }: Scene, node: string): string {
-  return `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${node}`;
-}
-
 async function editShadow(scene: Scene, node: string, edit: ShadowEdit): Promise<void> {
-  const path = shadowPath(scene, node);
+  const path = scene.fleet.shadowPath(node);
   const { spec, status } = scene.fleet.shadow(node) ?? {};
   const version = spec?.version ?? status?.target_version ?? '9.9.9';
   const drained = { ...status?.lastOperation, operation: 'Activate', state: 'Processing' };

@@ -1,4 +1,3 @@
-import { RETRY_ANNOTATION } from '../../../packages/shared/src/constants.ts';
 import type { Condition } from '../../../packages/shared/src/kubernetes-types.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
 import { eventually } from '../eventually.ts';
@@ -51,14 +50,13 @@ export async function revive({ cluster }: Scene): Promise<void> {
 }
 
 /** What a person does who reads why nodes are not tried again soon; answers why. */
-export async function askAgain({ cluster, fleet }: Scene, version: string): Promise<string[]> {
+export async function askAgain({ fleet }: Scene, version: string): Promise<string[]> {
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {
     const waiting = waitingFor(fleet.shadow(name), version);
     if (waiting === undefined || !['Backoff', 'NotRetried'].includes(waiting.reason)) continue;
     reasons.push(`${name}: ${waiting.message}`);
-    const path = `/apis/brupop.bottlerocket.aws/v2/namespaces/${fleet.operator.namespace}/bottlerocketshadows/brs-${name}`;
-    await cluster.api.patch(path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+    await fleet.askForRetry(name, version);
   }
   return reasons;
 }

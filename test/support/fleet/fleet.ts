@@ -13,11 +13,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { systemClock } from '../../../packages/shared/src/clock.ts';
-import { APISERVER } from '../../../packages/shared/src/constants.ts';
+import { APISERVER, RETRY_ANNOTATION } from '../../../packages/shared/src/constants.ts';
 import { createKubeClient } from '../../../packages/shared/src/kube.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/brupop-config.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import { shadowPath } from '../apiserver/shadow.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 import type { Call, HostDurations } from '../host/host.ts';
@@ -175,6 +176,17 @@ export class Fleet {
 
   shadow(node: string): BottlerocketShadow | undefined {
     return this.observer.shadows.get(`brs-${node}`, NAMESPACE);
+  }
+
+  /** Path of a node's shadow in the Kubernetes API. */
+  shadowPath(node: string): string {
+    return shadowPath(NAMESPACE, node);
+  }
+
+  /** Asks, as a person, for another attempt of a node with a version. */
+  async askForRetry(node: string, version: string): Promise<void> {
+    const metadata = { annotations: { [RETRY_ANNOTATION]: version } };
+    await this.#options.cluster.api.patch(this.shadowPath(node), { metadata });
   }
 
   /** Creates or changes the BrupopConfig. */

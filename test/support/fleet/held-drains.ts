@@ -1,5 +1,6 @@
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
+import type { Scene } from './with-fleet.ts';
 
 interface Place {
   readonly cluster: Pick<Connection, 'api'>;
@@ -34,6 +35,11 @@ export async function holdDrains({ cluster, namespace }: Place, nodes: readonly 
     const running = items.filter(({ status }) => status?.phase === 'Running');
     if (running.length !== nodes.length) throw new Error(`${running.length} of ${nodes.length} anchors are running`);
   });
+}
+
+/** Does so on every node of the fleet. */
+export async function holdAllDrains(scene: Scene): Promise<void> {
+  await holdDrains(scene, [...scene.fleet.nodes.keys()]);
 }
 
 /** Lets those pods go. */

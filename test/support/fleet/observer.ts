@@ -23,6 +23,7 @@ import { selects } from '../../../packages/shared/src/label-selector.ts';
 import { SIGNATURES } from '../../../packages/shared/src/node-marks.ts';
 import { Reflector } from '../../../packages/shared/src/reflector.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/shadow.ts';
+import { shadowPath } from '../apiserver/shadow.ts';
 import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';
 
@@ -50,10 +51,7 @@ export interface ObserverOptions {
  */
 export class Observer {
   readonly violations: string[] = [];
-  /**
-   * True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault, the pods that a budget misses at
-   * the end until they are well again. Cordons of ours count all the same.
-   */
+  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault. Cordons of ours count all the same. */
   hostsFail = false;
   /** How often something was held against what must never happen. */
   checks = 0;
@@ -72,8 +70,6 @@ export class Observer {
   readonly #running: Promise<void>[];
   /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
   readonly #begun = new Set<string>();
-  /** How many pods failing hosts have cost a budget, by its UID, and are not back yet. */
-  readonly #hurt = new Map<string, number>();
   /** UIDs of budgets that are violated now. */
   readonly #short = new Set<string>();
 
@@ -81,9 +77,7 @@ export class Observer {
     this.#options = options;
     this.nodes = this.#reflect('/api/v1/nodes');
     this.pods = this.#reflect('/api/v1/pods');
-    this.shadows = this.#reflect(
-      `/apis/brupop.bottlerocket.aws/v2/namespaces/${options.operatorNamespace}/bottlerocketshadows`,
-    );
+    this.shadows = this.#reflect(shadowPath(options.operatorNamespace));
     const { operatorNamespace } = options;
     this.#leases = this.#reflect(`/apis/coordination.k8s.io/v1/namespaces/${operatorNamespace}/leases`);
     const budgets = this.#reflect<Observed<V1PodDisruptionBudget>>('/apis/policy/v1/poddisruptionbudgets');
@@ -181,22 +175,12 @@ export class Observer {
     const { name, uid } = budget.metadata;
     if (isWell(budget)) this.#begun.add(uid);
     const missing = shortfall(budget) - this.#markedNotReady(budget);
-    const isExcused = this.hostsFail || missingPods(budget) <= this.#takenByHosts(budget);
-    const isShort = missing > 0 && this.#begun.has(uid) && !isExcused;
+    const isShort = missing > 0 && this.#begun.has(uid) && !this.hostsFail;
     if (isShort && !this.#short.has(uid)) {
       this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
     }
     if (isShort) this.#short.add(uid);
     else this.#short.delete(uid);
-  }
-
-  /** What failing hosts have taken of a budget is missing until pods are well elsewhere, and may not become more afterwards. */
-  #takenByHosts(budget: Observed<V1PodDisruptionBudget>): number {
-    const { uid } = budget.metadata;
-    const missing = missingPods(budget);
-    const taken = this.hostsFail ? missing : Math.min(missing, this.#hurt.get(uid) ?? 0);
-    this.#hurt.set(uid, taken);
-    return taken;
   }
 
   /**
@@ -279,10 +263,6 @@ function isWell(budget: V1PodDisruptionBudget): boolean {
 
 function isNotRetried(status: BottlerocketShadow['status']): boolean {
   return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NotRetried';
-}
-
-function missingPods({ status }: V1PodDisruptionBudget): number {
-  return Math.max(0, (status?.expectedPods ?? 0) - (status?.currentHealthy ?? 0));
 }
 
 function shortfall({ status }: V1PodDisruptionBudget): number {

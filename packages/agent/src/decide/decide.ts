@@ -25,8 +25,8 @@ export function decide(seen: Observation, memory: MemoryView): Action {
  */
 function stale(seen: Observation, memory: MemoryView): Action | undefined {
   const refusedMs = seen.nowMs - (memory.hostRefusedSince ?? seen.nowMs);
-  const limitMs = memory.hostHasAnswered ? LIMITS.staleSocket : LIMITS.neverAnswered;
   const goesDown = pendingUntil(seen, memory) !== undefined;
+  const limitMs = memory.hostHasAnswered ? LIMITS.staleSocket : LIMITS.neverAnswered;
   if (seen.host.kind === 'silent' && seen.host.refused && !goesDown && refusedMs > limitMs) {
     const reason = `nobody has listened on the host's socket for ${Math.round(refusedMs / 1000)} s, its mount may be stale: ${seen.host.message}`;
     return { do: 'exit', reason };

@@ -9,7 +9,6 @@ import { LIMITS, STEP_LIMITS } from '../limits.ts';
 import type { MemoryView } from '../memory.ts';
 import { CLOCK_SET_BACK, countedAnew, overdue } from './obstacles.ts';
 import type { Observation } from '../observe.ts';
-import { pendingUntil } from './pending-reboot.ts';
 import { answeredBefore } from './settings-view.ts';
 import { began, isRebootUnderWay } from '../status.ts';
 
@@ -63,12 +62,12 @@ function knownBase(seen: Observation, shadow: AgentShadow, status: AgentStatus):
 
 /**
  * When the reboot that a step has asked for cannot come any more, the step is an activation that is to be undone: each new process of this agent would
- * wait for the reboot again. A boot that comes all the same is still seen by it.
+ * wait for the reboot again. A boot that comes all the same is still seen by it. While it can come, `unlessRebooting` holds this back.
  */
-function closeStep({ seen, memory, shadow }: Silence): Action | undefined {
+function closeStep({ seen, shadow }: Silence): Action | undefined {
   const { spec, status } = shadow;
   const last = status?.lastOperation;
-  const isOpen = isRebootUnderWay(last) && last.bootID === seen.bootID && pendingUntil(seen, memory) === undefined;
+  const isOpen = isRebootUnderWay(last) && last.bootID === seen.bootID;
   if (status === undefined || !isOpen || !isUndone(spec.state)) return undefined;
   const { version } = last;
   const lastOperation = began('Activate', { version, bootID: seen.bootID, wallMs: seen.wallMs });
