@@ -46,14 +46,18 @@ export class PodVolumes {
 
   /** A folder as it is; anything else as a second name of the same file. */
   async #bound(source: string, name: string): Promise<string> {
-    const found = await stat(source).catch(() => undefined);
-    if (found === undefined) throw new NotYet('CreateContainerError', `there is no ${source}`);
-    if (found.isDirectory()) return source;
-    const pinned = join(this.#options.dir, '.bound', name);
-    await mkdir(dirname(pinned), { recursive: true });
-    await rm(pinned, { force: true });
-    await link(source, pinned);
-    return pinned;
+    try {
+      if ((await stat(source)).isDirectory()) return source;
+      const pinned = join(this.#options.dir, '.bound', name);
+      await mkdir(dirname(pinned), { recursive: true });
+      await rm(pinned, { force: true });
+      await link(source, pinned);
+      return pinned;
+    } catch (error) {
+      // The host may go down, and its socket with it, between any two of these.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      throw new NotYet('CreateContainerError', `there is no ${source}`);
+    }
   }
 
   podChanged(pod: Pod): void {
