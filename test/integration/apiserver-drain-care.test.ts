@@ -286,11 +286,26 @@ it('a pod that was put back on the cordoned node, which it tolerates, is left', 
   await createBudget(suite.cluster, node.namespace, 'all', {});
   expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
   await suite.cluster.api.delete(`/apis/policy/v1/namespaces/${node.namespace}/poddisruptionbudgets/all`);
-  const startTime = Date.parse((await node.status())?.startTime ?? '');
-  await eventually(() => expect(Date.now()).toBeGreaterThan(startTime + 1_000));
+  // Times of pods and of the cordon are in whole seconds.
+  const cordonedAt = Date.now();
+  await eventually(() => expect(Date.now()).toBeGreaterThan(cordonedAt + 1_000));
   const back = await node.pod({ name: 'back' });
   expect(await node.drain()).toMatchObject({ done: true, evicted: 1, remaining: 0 });
   expect(await podNames(suite.cluster, node.namespace)).toEqual([back]);
+});
+
+it('a pod that came while the drain had begun and had not cordoned the node yet goes, although it tolerates the cordon', async () => {
+  await suite.configure(suite.cluster, { drain: { emptyDirPods: 'Block' } });
+  const held = await node.pod({ emptyDir: true });
+  expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
+  expect(await node.isCordoned()).toBe(false);
+  const begunAt = Date.now();
+  await eventually(() => expect(Date.now()).toBeGreaterThan(begunAt + 1_000));
+  await node.pod({ name: 'came' });
+  await suite.cluster.api.delete(`/api/v1/namespaces/${node.namespace}/pods/${held}?gracePeriodSeconds=0`);
+  await node.drainWhole();
+  expect(node.accepted()).toEqual(['came']);
+  expect(await podNames(suite.cluster, node.namespace)).toEqual([]);
 });
 
 it('a pod in a namespace that is being deleted goes with it', async () => {

@@ -211,11 +211,11 @@ export class Drainer {
       lookAgain: async () => {
         const query = { fieldSelector: `spec.nodeName=${identity.node}` };
         const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
-        const [{ items }, { unschedulable }] = await Promise.all([
+        const [{ items }, node] = await Promise.all([
           client.request<{ items: unknown[] }>(request),
           nodes.read(identity, signal),
         ]);
-        return { pods: items.map((raw) => slimPod(raw)), cordoned: unschedulable };
+        return { pods: items.map((raw) => slimPod(raw)), node };
       },
     };
   }

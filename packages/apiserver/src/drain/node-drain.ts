@@ -1,5 +1,4 @@
 import type { Clock } from '@brupop/shared/clock';
-import { parseTime } from '@brupop/shared/clock';
 import { daemonSetsInQuestion, podsToGo } from '@brupop/shared/drain/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
@@ -15,7 +14,8 @@ import { Handovers, NO_HANDOVERS } from './handovers.ts';
 import { isAbandoned, stageOf } from './limits.ts';
 import type { Stage } from './limits.ts';
 import type { PassOutcome } from './progress.ts';
-import type { Cordon } from '../nodes/node-policy.ts';
+import { closedSince } from '../nodes/node-policy.ts';
+import type { Cordon, Node } from '../nodes/node-policy.ts';
 
 /** What a pass does to the cluster. */
 export interface NodeDrainHands {
@@ -24,8 +24,8 @@ export interface NodeDrainHands {
   /** True when the DaemonSet (`namespace/name`) exists. */
   readonly daemonSetExists: (key: string) => Promise<boolean>;
   readonly saveHandover: (handover: Handover | undefined) => Promise<void>;
-  /** Past every cache: the pods on the node, and whether it is cordoned. */
-  readonly lookAgain: () => Promise<{ readonly pods: readonly DrainPod[]; readonly cordoned: boolean }>;
+  /** Past every cache: the pods on the node, and the Node. */
+  readonly lookAgain: () => Promise<{ readonly pods: readonly DrainPod[]; readonly node: Node }>;
 }
 
 export interface NodeDrainOptions {
@@ -69,9 +69,9 @@ export class NodeDrain {
   async run(): Promise<NodeDrainOutcome> {
     const { view, settings, drain, clock, hands } = this.#options;
     await this.#lookUpDaemonSets(view.pods());
-    const stage = stageOf(drain, settings, this.#toGo(view.pods()), clock.now());
+    const stage = stageOf(drain, settings, this.#toGo(view.pods(), view.node()), clock.now());
     const force = stage !== 'Evict' && settings.onTimeout === 'Force';
-    const pods = this.#waitedFor(view.pods(), force);
+    const pods = this.#waitedFor(view.pods(), view.node(), force);
     const held = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
     const waits = { evicted: 0, remaining: pods.length, handover: drain.handover, result: undefined, forced: false };
     if (stage === 'Over' && pods.length > 0)
@@ -88,7 +88,7 @@ export class NodeDrain {
     const isCordoned = cordonWatch(view);
     const keeper = new Handovers({ view, settings, clock, known: drain.handover, save, signal });
     this.#pass = new DrainPass({
-      pods: () => this.#waitedFor(view.pods(), force),
+      pods: () => this.#waitedFor(view.pods(), view.node(), force),
       evict: (pod) => hands.end(pod, force),
       handovers: stage === 'Evict' ? keeper : NO_HANDOVERS,
       mayGoOn: () => isCurrent() && isCordoned(),
@@ -104,23 +104,23 @@ export class NodeDrain {
 
   /** Asks once more, past every cache, before the host is rebooted. */
   async #confirm(force: boolean): Promise<Pick<NodeDrainOutcome, 'remaining' | 'result'>> {
-    const { pods, cordoned } = await this.#options.hands.lookAgain();
+    const { pods, node } = await this.#options.hands.lookAgain();
     await this.#lookUpDaemonSets(pods);
-    const remaining = this.#waitedFor(pods, force).length;
-    const done = remaining === 0 && cordoned;
+    const remaining = this.#waitedFor(pods, node, force).length;
+    const done = remaining === 0 && node.unschedulable;
     return { remaining, result: done ? endOf(force) : undefined };
   }
 
-  #toGo(pods: readonly DrainPod[]): readonly DrainPod[] {
+  #toGo(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
     const orphaned = new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
     const { caller, drain } = this.#options;
-    const since = parseTime(drain.startTime);
+    const since = closedSince(node, drain);
     return podsToGo(pods, { orphaned, caller, ...(since !== undefined && { since }) });
   }
 
-  #waitedFor(pods: readonly DrainPod[], force: boolean): readonly DrainPod[] {
+  #waitedFor(pods: readonly DrainPod[], node: Node | undefined, force: boolean): readonly DrainPod[] {
     const now = this.#options.clock.now();
-    return this.#toGo(pods).filter((pod) => !(force && isAbandoned(pod, now)));
+    return this.#toGo(pods, node).filter((pod) => !(force && isAbandoned(pod, now)));
   }
 
   /** Any answer but "yes" or "no" ends the pass. */

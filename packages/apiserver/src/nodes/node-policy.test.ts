@@ -1,4 +1,4 @@
-import { cordon, exclude, restore } from './node-policy.ts';
+import { closedSince, cordon, exclude, restore } from './node-policy.ts';
 import type { Node } from './node-policy.ts';
 
 const cordoned = 'brupop.bottlerocket.aws/cordoned';
@@ -56,6 +56,28 @@ describe('a cordon', () => {
 
   it('of somebody else is left unsigned while autoscalers are held off', () => {
     expect(cordon(node({ unschedulable: true }), now).patch).toEqual({ metadata: { annotations: holds } });
+  });
+});
+
+describe('a node is closed to what does not tolerate a cordon', () => {
+  const startTime = '2026-01-02T03:00:00Z';
+  it.each([
+    ['not at all while it is not cordoned', { annotations: { [cordoned]: time } }, undefined],
+    ['since the drain began, by somebody else’s cordon', { unschedulable: true }, startTime],
+    ['since our cordon', { unschedulable: true, annotations: { [cordoned]: time } }, time],
+    ['since we set it again', { unschedulable: true, annotations: { [cordoned]: startTime, [again]: time } }, time],
+    [
+      'since the drain began, when that was later',
+      { unschedulable: true, annotations: { [cordoned]: '2026-01-01T00:00:00Z' } },
+      startTime,
+    ],
+    ['and what is no time counts for nothing', { unschedulable: true, annotations: { [cordoned]: 'soon' } }, startTime],
+  ])('%s', (_since, options, expected) => {
+    expect(closedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
+  });
+
+  it('since a time that nobody knows, when there is none that can be read', () => {
+    expect(closedSince(node({ unschedulable: true }), { startTime: 'soon' })).toBeUndefined();
   });
 });
 

@@ -11,6 +11,7 @@ import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
 import { hasOurCordon, hasOurExclusion, holdAnnotations, releasePatch } from '@brupop/shared/node-marks';
 import type { NodePatch } from '@brupop/shared/node-marks';
 import type { RestoreResult } from '@brupop/shared/operator-api';
+import type { DrainStatus } from '@brupop/shared/shadow';
 
 /** A Node, cut to what is read. */
 export interface Node extends KubernetesObject {
@@ -60,6 +61,19 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
     spec: { unschedulable: true },
   } as const;
   return { patch, result: 'Cordoned' };
+}
+
+/**
+ * Since when only pods that tolerate a cordon have come to the node, epoch milliseconds: since a drain began, or since it set the cordon, or set it
+ * again, if that was later. Undefined while the node is not cordoned.
+ */
+export function closedSince(node: Node | undefined, { startTime }: Pick<DrainStatus, 'startTime'>): number | undefined {
+  if (node?.unschedulable !== true) return undefined;
+  const { annotations = {} } = node.metadata;
+  const times = [startTime, annotations[CORDONED_ANNOTATION], annotations[RECORDONED_ANNOTATION]]
+    .map(parseTime)
+    .filter((time) => time !== undefined);
+  return times.length === 0 ? undefined : Math.max(...times);
 }
 
 function held(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {

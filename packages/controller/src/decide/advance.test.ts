@@ -1,5 +1,5 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/constants';
-import type { Operation } from '@brupop/shared/shadow';
+import type { DrainStatus, Operation } from '@brupop/shared/shadow';
 import { advance } from './advance.ts';
 import type { SpecChange } from './advance.ts';
 import type { Drainable } from './drainable.ts';
@@ -30,6 +30,8 @@ const draining = (operation: Operation): ShadowParts => ({
     lastOperation: { ...failure('DrainTimedOut'), operation, state: 'Processing' },
   },
 });
+/** The first pass of the drain was so long ago. */
+const begun = (ms: number): DrainStatus => ({ observedGeneration: 3, startTime: ago(ms), evicted: 0, remaining: 1 });
 const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
 
 const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
@@ -157,8 +159,57 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     next({ spec: { state_transition_timestamp: null }, status: null }),
     undefined,
   ],
-  'a drain or reboot past its deadline stays, since the host may come back': [
-    next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: { current_state: 'Idle' } }),
+  'a drain that has not begun at its deadline is called off': [
+    next({ ...draining('Stage'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
+    'Idle',
+    'Cancelled',
+  ],
+  'so is one without a result': [
+    next({ ...draining('Drain'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
+    'Idle',
+    'Cancelled',
+  ],
+  'a drain that began late has its time from then on': [
+    next({
+      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
+      status: { ...draining('Drain').status, drain: begun(40 * MINUTE) },
+    }),
+    undefined,
+  ],
+  'and then is called off, too': [
+    next({
+      spec: underWay('RebootedIntoUpdate', 110 * MINUTE),
+      status: { ...draining('Drain').status, drain: begun(60 * MINUTE) },
+    }),
+    'Idle',
+    'Cancelled',
+  ],
+  'the drain of an earlier update gives no time': [
+    next({
+      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
+      status: { ...draining('Drain').status, drain: { ...begun(40 * MINUTE), observedGeneration: 2 } },
+    }),
+    'Idle',
+    'Cancelled',
+  ],
+  'a drain that is dated in the future gives none either': [
+    next({
+      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
+      status: { ...draining('Drain').status, drain: begun(-60 * MINUTE) },
+    }),
+    'Idle',
+    'Cancelled',
+  ],
+  'a reboot past its deadline stays, since the host may come back': [
+    next({ ...draining('Reboot'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
+    undefined,
+  ],
+  'so does an activation, since its host is armed': [
+    next({ ...draining('Activate'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
+    undefined,
+  ],
+  'and a node of which nobody knows how far it is': [
+    next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: null }),
     undefined,
   ],
   'ErrorReset of an older operator means Idle': [next({ spec: underWay('ErrorReset') }), 'Idle', 'Repaired'],

@@ -23,7 +23,7 @@ export type Outcome =
   | 'Succeeded'
   /** The agent has reported a failure; it cleans up on Idle. */
   | 'Failed'
-  /** Past its deadline without a report of a failure: staging, which has disrupted nothing yet, or a monitoring that cannot succeed. */
+  /** Past its deadline without a report of a failure: a staging or a drain, after which no host goes down yet, or a monitoring that cannot succeed. */
   | 'Cancelled'
   /** Staged, but the node cannot or must not be drained now: another one goes first. */
   | 'Postponed'
@@ -167,15 +167,16 @@ function postpone({ rules, hold, drain, now }: AdvanceInput): SpecChange | undef
 }
 
 /**
- * Before the drain nothing was disrupted, so a silent attempt is called off. After it the host may still come back as asked. A node under
- * observation may still recover, but not from what only another attempt or Idle heals.
+ * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
+ * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
  */
 function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefined {
-  const { state } = shadow.spec;
   const hopeless =
-    state === 'MonitoringUpdate' && unwell(shadow, node) === undefined && astray(shadow, node) !== undefined;
-  if (state !== 'StagedAndPerformedUpdate' && !hopeless) return undefined;
-  return isOverdue(shadow, rules, now) ? { spec: idleSpec(rules, now), outcome: 'Cancelled' } : undefined;
+    shadow.spec.state === 'MonitoringUpdate' &&
+    unwell(shadow, node) === undefined &&
+    astray(shadow, node) !== undefined;
+  if ((isPastDrain(shadow) && !hopeless) || !isOverdue(shadow, rules, now)) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Cancelled' };
 }
 
 /** True when only the pods on the node are still to be looked up before it goes on. */

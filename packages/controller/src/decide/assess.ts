@@ -110,7 +110,7 @@ function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
     standing: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
     ...(lookUp && { lookUp }),
-    times: [deadlineOf(shadow.spec, rules, now), monitoredUntil(input)],
+    times: [deadlineOf(shadow, rules, now), monitoredUntil(input)],
   };
 }
 

@@ -16,7 +16,7 @@ export function placeUntil(member: Member, rules: Rules, now: number): number | 
   const { node } = member;
   if (node === undefined) return undefined;
   const shadow = member.shadow !== undefined && isOwnedBy(member.shadow, node) ? member.shadow : undefined;
-  if (shadow !== undefined && isUnderWay(shadow)) return deadlineOf(shadow.spec, rules, now);
+  if (shadow !== undefined && isUnderWay(shadow)) return deadlineOf(shadow, rules, now);
   const ends = [
     shadow === undefined || isSettled(shadow) ? undefined : silentAt(shadow, now),
     carriesOurs(node)

@@ -14,6 +14,14 @@ const limit = (maxUpdating: unknown): unknown => ({ concurrency: { maxUpdating }
 
 const upToDate = { status: { current_version: NEW } };
 const stuckReboot = { spec: underWay('RebootedIntoUpdate', 61 * MINUTE), status: { current_state: 'Idle' } } as const;
+const drainedLate: ShadowParts = {
+  spec: underWay('RebootedIntoUpdate', 61 * MINUTE),
+  status: {
+    current_state: 'StagedAndPerformedUpdate',
+    lastOperation: failure(undefined, { operation: 'Drain', state: 'Processing' }),
+    drain: { observedGeneration: 3, startTime: ago(20 * MINUTE), evicted: 0, remaining: 1 },
+  },
+};
 const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;
 
 const cordoned = (ms: number): NodeParts => ({
@@ -124,6 +132,10 @@ const starts: Record<string, [Plan, string[]]> = {
     ['a'],
   ],
   'a node past its deadline takes none': [planOf([aMember('a'), aMember('b', {}, stuckReboot)]), ['a']],
+  'a node whose drain began late keeps its place for as long as that may take': [
+    planOf([aMember('a'), aMember('b', {}, drainedLate)]),
+    [],
+  ],
   'a released node under way keeps its place until it is confirmed': [
     planOf([aMember('a'), aMember('b', { managed: false }, rebooting)]),
     [],
@@ -251,6 +263,16 @@ test('an observation that cannot succeed says why when it is called off', () => 
   expect(made.verdicts[0]?.verdict).toMatchObject({
     reason: 'DeadlineExceeded',
     message: 'The node is not healthy after its update to 1.21.0: the node runs 1.20.0 instead of 1.21.0',
+  });
+});
+
+test('a drain that is called off says so', () => {
+  const status = { current_state: 'StagedAndPerformedUpdate', lastOperation: failure('DrainTimedOut') } as const;
+  const made = planOf([aMember('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
+  expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
+  expect(made.verdicts[0]?.verdict).toMatchObject({
+    reason: 'DeadlineExceeded',
+    message: "The drain for 1.21.0 had no result within 60 minutes and was called off; look at the agent's log",
   });
 });
 

@@ -17,6 +17,7 @@ import { outlookOf } from './outlook.ts';
 import type { Reason, Wait } from './reasons.ts';
 import type { Room } from './room.ts';
 import type { Rules } from './rules.ts';
+import { isOverdue } from './steps.ts';
 import type { Scene } from './scene.ts';
 import { sceneOf } from './scene.ts';
 import type { TaintChange } from './taint.ts';
@@ -152,9 +153,15 @@ function holdsDrain(candidate: Candidate, scene: Scene): Wait | undefined {
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   const yields = scene.yielding.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
-  return whyNotDrained({ ...scene, candidate, drain: scene.drainOf(node), room: undefined, needMs }) ?? yields;
+  const late = isOverdue(shadow, scene.rules, now) ? PLACE_GONE : undefined;
+  return whyNotDrained({ ...scene, candidate, drain: scene.drainOf(node), room: undefined, needMs }) ?? yields ?? late;
 }
 
+/** It does not count any more: others may have been drained since. */
+const PLACE_GONE: Wait = {
+  reason: 'WaitingForCapacity',
+  message: 'It was staged, or seen to be, only after its deadline: its place may have gone to others',
+};
 const TOO_MANY_AWAY: Wait = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
 
 function start(assessment: Assessment, { version }: Candidate, { rules, now }: Scene): Decision {

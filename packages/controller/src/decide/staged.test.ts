@@ -44,6 +44,10 @@ const cases: Record<string, [string | undefined, string]> = {
     outcome({}, staged(90), window('0 6 * * *', '125m')),
     'Postponed',
   ],
+  'it was staged only at its deadline, after which its place may have gone to another': [
+    outcome({}, { ...staged(50), spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
+    'Postponed',
+  ],
   'a blackout has begun': [
     outcome({}, staged(), { maintenance: { blackouts: [{ from: ago(MINUTE), to: ago(-MINUTE) }] } }),
     'Postponed',

@@ -22,9 +22,21 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
   return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
 }
 
-/** When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. */
-export function deadlineOf(spec: ShadowSpec, rules: Rules, now: number): number {
-  return (stateSince(spec, now) ?? now) + limitMs(spec, rules);
+/**
+ * When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. A drain may begin late, since
+ * agents wait for the API servers: from then on it has its time.
+ */
+export function deadlineOf(shadow: ShadowView, rules: Rules, now: number): number {
+  const since = stateSince(shadow.spec, now) ?? now;
+  return Math.max(since, drainingSince(shadow, now) ?? since) + limitMs(shadow.spec, rules);
+}
+
+/** When the first pass of the drain that the spec asks for began, epoch milliseconds. */
+function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
+  const { drain } = status ?? {};
+  if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
+  const since = parseTime(drain?.startTime);
+  return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
 }
 
 /** How long a node may take for what its spec calls for, milliseconds. What its agent was told when the step began holds until that ends. */
@@ -50,7 +62,7 @@ export function timeoutSeconds(state: ShadowState, { timeouts }: Rules): number 
 
 /** True when the spec calls for a step of an update whose deadline has passed. */
 export function isOverdue(shadow: ShadowView, rules: Rules, now: number): boolean {
-  return isUnderWay(shadow) && now >= deadlineOf(shadow.spec, rules, now);
+  return isUnderWay(shadow) && now >= deadlineOf(shadow, rules, now);
 }
 
 /** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */

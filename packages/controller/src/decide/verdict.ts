@@ -72,7 +72,8 @@ export function overdue(
     return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
   }
   if (outcome === 'Cancelled') {
-    const message = `Staging ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
+    const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
+    const message = `${step} ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
     return verdict('False', 'DeadlineExceeded', message);
   }
   const message =
