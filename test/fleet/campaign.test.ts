@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals';
 
 import { CAMPAIGN_AT_ONCE, runCampaign } from '../support/faults/campaign.ts';
+import { Report } from '../support/faults/report.ts';
 import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
 
 jest.setTimeout(1_800_000);
@@ -17,7 +18,8 @@ describe('a fleet that meets random faults', () => {
   it('is updated after each round of them, with nothing left behind and nothing violated', async () => {
     const said: string[] = [];
     await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
-      const report = await runCampaign(scene, { seed: SEED, faults: FAULTS, say: (line) => said.push(line) });
+      const report = new Report();
+      await runCampaign(scene, { seed: SEED, faults: FAULTS, report, say: (line) => said.push(line) });
       process.stdout.write(`${[...said, ...report.lines()].join('\n')}\n`);
       expect({ violations: report.violations, said }).toEqual({ violations: [], said });
       expect(report.faults).toBe(FAULTS);

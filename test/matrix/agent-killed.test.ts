@@ -1,9 +1,11 @@
 import { jest } from '@jest/globals';
 
 import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
+import { nameOf, watchCalls } from '../support/faults/trigger.ts';
+import { fleetNodes } from '../support/fleet/fleet.ts';
 import type { Fleet } from '../support/fleet/fleet.ts';
+import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
-import type { Call } from '../support/host/host.ts';
 
 jest.setTimeout(600_000);
 
@@ -24,27 +26,11 @@ const NEVER_MISSED = [
   'after POST /actions/reboot of the host in RebootedIntoUpdate, Reboot',
 ];
 
-/** An instant in an update: a call of the agent, before it has an effect or after, in a state. */
-function instantOf(fleet: Fleet, node: string, to: 'host' | 'API server', { moment, method, path }: Call): string {
-  const { spec, status } = fleet.shadow(node) ?? {};
-  const step = status?.lastOperation === undefined ? 'no step' : status.lastOperation.operation;
-  const when = moment === 'sent' ? 'before' : 'after';
-  return `${when} ${method} ${path.replace(`/v1/nodes/${node}/`, '')} of the ${to} in ${spec?.state ?? 'no state'}, ${step}`;
-}
-
-/** Has `told` decide on each call of each agent. */
-function watchCalls(fleet: Fleet, told: (node: string, instant: string) => 'drop' | 'pass'): void {
-  fleet.callWatcher = async (node, call) => told(node, instantOf(fleet, node, 'API server', call));
-  for (const [node, { host }] of fleet.nodes) {
-    host.watchCalls(async (call) => told(node, instantOf(fleet, node, 'host', call)));
-  }
-}
-
 async function instantsOfAnUpdate(fleet: Fleet): Promise<Set<string>> {
   const instants = new Set<string>();
   watchCalls(fleet, (_node, instant) => {
     // A call that only reads leaves everything as it was after the call before it.
-    if (!instant.includes(' GET ')) instants.add(instant);
+    if (instant.method !== 'GET') instants.add(nameOf(instant));
     return 'pass';
   });
   await fleet.untilAllRun(fleet.publishNext());
@@ -56,7 +42,8 @@ async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<st
   const nodes = [...fleet.nodes.keys()];
   const nodeOf = new Map(instants.map((instant, index) => [instant, nodes[index % nodes.length]]));
   const killed = new Set<string>();
-  watchCalls(fleet, (node, instant) => {
+  watchCalls(fleet, (node, at) => {
+    const instant = nameOf(at);
     if (nodeOf.get(instant) !== node || killed.has(instant)) return 'pass';
     killed.add(instant);
     for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
@@ -95,5 +82,20 @@ describe('an agent that is killed', () => {
       );
     };
     await withRollingFleet(2, body, { watchCalls: true });
+  });
+
+  it('between its reboot call and the reboot, while its host takes its time to go down, does not reboot it twice', async () => {
+    await withFleet({ nodes: fleetNodes(2), durations: { shutdownMs: 5_000 } }, async ({ fleet }) => {
+      const killed = new Set<string>();
+      watchCalls(fleet, (node, { at, path }) => {
+        if (at !== 'call answered' || path !== '/actions/reboot' || killed.has(node)) return 'pass';
+        killed.add(node);
+        for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
+        return 'pass';
+      });
+      await fleet.untilAllRun(NEW);
+      expect([...killed].toSorted()).toEqual(['node-1', 'node-2']);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1]);
+    });
   });
 });

@@ -1,18 +1,25 @@
 import { jest } from '@jest/globals';
+import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
 
 import { DRAIN_CALL_LIMIT_MS } from '../../packages/shared/src/operator-api.ts';
+import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
 import { untilSomeNodeIsAt } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
+import { budgetPath } from '../support/fleet/workloads.ts';
 
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
   it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
-    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster }) => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster, namespace }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');
       await cluster.components.apiserver.kill('SIGKILL');
       await cluster.components.apiserver.restart();
+      await eventually(async () => {
+        const { status } = await cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace));
+        expect(Object.keys(status?.disruptedPods ?? {})).toHaveLength(1);
+      });
       // A scheduler may end with the API server, and nobody else starts it again here.
       await cluster.components.scheduler.restart();
       await fleet.untilAllRun(NEW);

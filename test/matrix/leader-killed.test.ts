@@ -1,47 +1,39 @@
 import { jest } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { BottlerocketShadow, ShadowState } from '../../packages/shared/src/shadow.ts';
+import { CONTROLLER } from '../../packages/shared/src/constants.ts';
+import { auditPosition, ourRequests } from '../support/audit.ts';
 import { inflict } from '../support/faults/inflict.ts';
+import { untilTriggered } from '../support/faults/trigger.ts';
+import type { StateTrigger } from '../support/faults/trigger.ts';
+import { eventually } from '../support/eventually.ts';
 import { fleetNodes } from '../support/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../support/fleet/held-drains.ts';
+import { untilSomeNodeIsHeldUp } from '../support/fleet/steps.ts';
 import { NEW, withFleet } from '../support/fleet/with-fleet.ts';
 import type { Scene } from '../support/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
-type Moment = (shadow: BottlerocketShadow, version: string) => boolean;
-
-/** Instants of an update to `version` between which the leader acts on a node. */
-const told =
-  (state: ShadowState): Moment =>
-  ({ spec }, version) =>
-    spec.state === state && spec.version === version;
-const reported =
-  (state: ShadowState): Moment =>
-  ({ spec, status }, version) =>
-    spec.state === state && spec.version === version && status?.current_state === state;
-
-const moments: Readonly<Record<string, Moment>> = {
-  'a node is told to stage': told('StagedAndPerformedUpdate'),
-  'a node has staged': reported('StagedAndPerformedUpdate'),
-  'a node is told to reboot': told('RebootedIntoUpdate'),
-  'a node has rebooted': reported('RebootedIntoUpdate'),
-  'a node is told to watch itself': told('MonitoringUpdate'),
-  'a node has watched itself': reported('MonitoringUpdate'),
-  'a node is told that it is done': ({ spec, status }, version) =>
-    spec.state === 'Idle' && status?.current_state === 'MonitoringUpdate' && status.current_version === version,
+const moments: Readonly<Record<string, StateTrigger>> = {
+  'a node is told to stage': { at: 'state', spec: 'StagedAndPerformedUpdate' },
+  'a node has staged': { at: 'state', spec: 'StagedAndPerformedUpdate', status: 'StagedAndPerformedUpdate' },
+  'a node is told to reboot': { at: 'state', spec: 'RebootedIntoUpdate' },
+  'a node has rebooted': { at: 'state', spec: 'RebootedIntoUpdate', status: 'RebootedIntoUpdate' },
+  'a node is told to watch itself': { at: 'state', spec: 'MonitoringUpdate' },
+  'a node has watched itself': { at: 'state', spec: 'MonitoringUpdate', status: 'MonitoringUpdate' },
+  'a node is told that it is done': { at: 'state', spec: 'Idle', status: 'MonitoringUpdate' },
 };
+const WRITES: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete']);
+const LIMIT_MS = 60_000;
 
 /** Publishes a version and kills the leading controller at the first such moment; resolves with the kill. */
-async function killAt({ fleet, cluster, namespace }: Scene, moment: Moment): Promise<{ version: string; how: string }> {
-  const version = fleet.publishNext();
-  const come = Promise.withResolvers<undefined>();
-  const unsubscribe = fleet.observer.shadows.subscribe(({ object }) => {
-    if (moment(object, version)) come.resolve(undefined);
-  });
-  await come.promise;
-  unsubscribe();
+async function killAt(scene: Scene, moment: StateTrigger): Promise<{ version: string; how: string }> {
+  const version = scene.fleet.publishNext();
+  if (!(await untilTriggered(scene.fleet, moment, { version, limitMs: LIMIT_MS })))
+    return { version, how: 'never came' };
   const fault = { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 } as const;
-  return { version, how: await inflict({ fleet, cluster, namespace }, fault) };
+  return { version, how: await inflict(scene, fault) };
 }
 
 test('a leading controller that is killed at any state of an update is followed by another, and each node is rebooted once', async () => {
@@ -56,5 +48,38 @@ test('a leading controller that is killed at any state of an update is followed 
     }
     const updates = 1 + Object.keys(moments).length;
     expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([updates, updates]);
+  });
+});
+
+test('a leading controller that is frozen past its lease and thawed writes nothing any more', async () => {
+  await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+    const { fleet, cluster } = scene;
+    const waiting = await untilSomeNodeIsHeldUp(fleet);
+    const { name = '' } = fleet.observer.leader()?.metadata ?? {};
+    fleet.kubelet.kill(name, 'SIGSTOP');
+    // What is on its way is answered by then.
+    await sleep(1_000);
+    const position = await auditPosition(cluster.auditLogPath);
+    await eventually(() => expect([name, undefined]).not.toContain(fleet.observer.leader()?.metadata.name), {
+      limitMs: LIMIT_MS,
+    });
+    // Gives both something to write.
+    fleet.kubelet.kill(name, 'SIGCONT');
+    await fleet.configure({ paused: true });
+    await eventually(() => {
+      const others = [...fleet.nodes.keys()].filter((node) => node !== waiting);
+      const reasons = others.map((node) => fleet.shadow(node)?.status?.conditions?.[0]?.reason);
+      expect(reasons).toEqual(['Paused', 'Paused']);
+    });
+    await sleep(3_000);
+    const requests = await ourRequests(cluster.auditLogPath, fleet.operator.namespace, position);
+    // It may try to renew its Lease, and is refused.
+    const writes = requests.filter(({ user, verb, status }) => user === CONTROLLER && WRITES.has(verb) && status < 300);
+    const byPod = Map.groupBy(writes, ({ pod }) => pod);
+    expect(byPod.get(name)?.map(({ verb, resource }) => `${verb} ${resource}`) ?? []).toEqual([]);
+    expect(byPod.size).toBe(1);
+    await fleet.configure({ paused: false });
+    await releaseDrains(scene);
+    await fleet.untilAllRun(NEW);
   });
 });

@@ -5,6 +5,7 @@
 import { randomInt } from 'node:crypto';
 
 import { CAMPAIGN_AT_ONCE, runCampaign } from '../support/faults/campaign.ts';
+import { Report } from '../support/faults/report.ts';
 import { withRollingFleet } from '../support/faults/rolling-fleet.ts';
 
 const DEFAULT_FAULTS = 100;
@@ -29,8 +30,13 @@ async function soak(): Promise<void> {
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
   say(`${faults} faults, seed ${seed} (repeat with: make soak FAULTS=${faults} SEED=${seed})`);
   await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
-    const report = await runCampaign(scene, { seed, faults, say, signal: interrupted.signal });
-    for (const line of report.lines()) say(line);
+    const report = new Report();
+    try {
+      await runCampaign(scene, { seed, faults, report, say, signal: interrupted.signal });
+    } finally {
+      report.check(scene.fleet);
+      for (const line of report.lines()) say(line);
+    }
     if (report.violations.length > 0) process.exitCode = 1;
   });
 }

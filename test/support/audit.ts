@@ -4,6 +4,8 @@ import { readFile, stat } from 'node:fs/promises';
 export interface AuditedRequest {
   readonly user: string;
   readonly userAgent: string;
+  /** Name of the pod that the token is bound to; empty for other tokens. */
+  readonly pod: string;
   readonly verb: string;
   /** `resource` or `resource/subresource`; the path for requests that are about no resource. */
   readonly resource: string;
@@ -18,7 +20,7 @@ interface AuditEvent {
   readonly stage: string;
   readonly requestURI: string;
   readonly verb: string;
-  readonly user: { readonly username: string };
+  readonly user: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
   readonly userAgent?: string;
   readonly objectRef?: { readonly resource?: string; readonly subresource?: string; readonly name?: string };
   readonly responseStatus?: { readonly code?: number };
@@ -75,6 +77,7 @@ function toRequest({
   return {
     user: user.username.split(':').at(-1) ?? '',
     userAgent,
+    pod: podOf(user),
     verb,
     resource: resource === undefined ? path : [resource, ...(subresource === undefined ? [] : [subresource])].join('/'),
     name,
@@ -82,6 +85,10 @@ function toRequest({
     stage,
     at: requestReceivedTimestamp,
   };
+}
+
+function podOf({ extra }: AuditEvent['user']): string {
+  return extra?.['authentication.kubernetes.io/pod-name']?.[0] ?? '';
 }
 
 /** `user verb resource` → how many. */

@@ -97,7 +97,9 @@ export class Controller {
     await this.#restorer.run(next.cleanUps, signal);
     await this.#options.cluster.lookups.look(next.lookUps, signal);
     const moreTaints = await this.#taints.write(next.taints, signal);
-    const holding = next.verdicts.filter(({ shadow }) => !unwritten.has(shadow.metadata.uid));
+    const holding = next.verdicts.filter(
+      ({ shadow, verdict }) => !unwritten.has(shadow.metadata.uid) || verdict.reason === 'SpecRefused',
+    );
     const more = await this.#publisher.publish(holding, signal);
     const isInEffect =
       next.isInEffect &&

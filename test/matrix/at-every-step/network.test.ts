@@ -22,7 +22,11 @@ const cases: Cases = {
   'agents are reset': cutOff('API server', 'reset'),
   'agents are not heard': cutOff('API server', 'requests lost'),
   'agents hear nothing': cutOff('API server', 'answers lost'),
-  'controllers and API servers reach no kube-apiserver': cutOff('kube-apiserver', 'hang'),
+  'controllers and API servers reach no kube-apiserver for longer than any call may take': cutOff(
+    'kube-apiserver',
+    'hang',
+    15_000,
+  ),
   'controllers and API servers are not heard': cutOff('kube-apiserver', 'requests lost'),
   'controllers and API servers hear nothing': cutOff('kube-apiserver', 'answers lost'),
   'agents hear nothing for longer than any call or stream may take': cutOff('API server', 'answers lost', 40_000),
@@ -33,6 +37,6 @@ const cases: Cases = {
 };
 
 test('nodes at every step of their update are updated all the same when the network fails', async () => {
-  const { chosen, through } = await comeThroughChosen(cases);
+  const { chosen, through } = await comeThroughChosen(cases, { mayFail: false });
   expect(through).toEqual(chosen);
 });

@@ -4,8 +4,9 @@ import { Excuses } from './excuses.ts';
 import type { Fault } from './fault.ts';
 import { heal, inflict } from './inflict.ts';
 import { RECOVERY_MS, recover } from './recovery.ts';
+import type { Recovery } from './recovery.ts';
 import { withRollingFleet } from './rolling-fleet.ts';
-import { HELD, NODES, arrangeTableau } from './tableau.ts';
+import { HELD, arrangeTableau } from './tableau.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
 export type Cases = Readonly<Record<string, readonly Fault[]>>;
@@ -13,6 +14,11 @@ export type Cases = Readonly<Record<string, readonly Fault[]>>;
 /** A fault on each of the nodes that are at a step of their update, or at one of some. */
 export function onEach(fault: (node: string) => Fault, steps: readonly Operation[] = [...HELD.values()]): Fault[] {
   return [...HELD].filter(([, step]) => steps.includes(step)).map(([node]) => fault(node));
+}
+
+export interface Rules {
+  /** Whether attempts may fail for good, so that a person asks for others: when hosts fail, or people interfere. Otherwise no attempt may. */
+  readonly mayFail: boolean;
 }
 
 export interface Played {
@@ -23,25 +29,29 @@ export interface Played {
 }
 
 /** Plays all of `cases`, or of them the one that the environment variable CASE names: `make matrix CASE='etcd is killed'`. */
-export async function comeThroughChosen(cases: Cases): Promise<Played> {
+export async function comeThroughChosen(cases: Cases, rules: Rules): Promise<Played> {
   const only = process.env['CASE'] ?? '';
   const chosen = Object.entries(cases).filter(([name]) => only === '' || name === only);
-  const through = chosen.length === 0 ? [] : await comeThrough(Object.fromEntries(chosen));
+  const through = chosen.length === 0 ? [] : await comeThrough(Object.fromEntries(chosen), rules);
   return { chosen: chosen.map(([name]) => name), through };
 }
 
 /**
- * On one fleet, for one case after the other: has nodes at every step of their update, brings the faults about, and lets the nodes go on, until they are
- * updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it does not, or that
- * violates what must never happen.
+ * On one fleet, for one case after the other: has nodes at every step of their update and others waiting for their turn, brings the faults about, and lets the
+ * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it
+ * does not, or that violates what must never happen.
  */
-async function comeThrough(cases: Cases): Promise<string[]> {
+async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
   const names: string[] = [];
   await withRollingFleet(HELD.size, async (scene) => {
     for (const [name, faults] of Object.entries(cases)) {
-      await play(scene, faults).catch((error: unknown) => {
+      const { ms, askedAgain } = await play(scene, faults).catch((error: unknown) => {
         throw new Error(`${name}: ${String(error)}`, { cause: error });
       });
+      say(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
+      for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
+      if (askedAgain.length > 0 && !rules.mayFail)
+        throw new Error(`${name}: no attempt may fail: ${askedAgain.join('; ')}`);
       const problems = scene.fleet.problems();
       if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
       names.push(name);
@@ -50,7 +60,11 @@ async function comeThrough(cases: Cases): Promise<string[]> {
   return names;
 }
 
-async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+async function play(scene: Scene, faults: readonly Fault[]): Promise<Recovery> {
   const excuses = new Excuses(scene.fleet.observer);
   const { version, release } = await arrangeTableau(scene);
   const outcomes = await Promise.all(
@@ -58,13 +72,15 @@ async function play(scene: Scene, faults: readonly Fault[]): Promise<void> {
   );
   await heal(scene);
   await release();
-  await recover(scene, { version, nodes: NODES, limitMs: RECOVERY_MS });
+  const recovery = await recover(scene, { version, nodes: scene.fleet.nodes.keys(), limitMs: RECOVERY_MS });
   const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
   if (missed.length > 0) throw new Error(`nobody was hit by ${JSON.stringify(missed)}`);
+  return recovery;
 }
 
 /** On a host that is down for its reboot there is no power to cut and no agent to hurt. */
 function isRequired(fault: Fault | undefined): boolean {
-  const who = fault !== undefined && 'who' in fault ? fault.who : undefined;
-  return fault?.kind !== 'power cut' && who?.program !== 'agent';
+  const ofAgent = fault !== undefined && 'who' in fault && fault.who.program === 'agent' ? fault.who.node : undefined;
+  const node = fault?.kind === 'power cut' ? fault.node : ofAgent;
+  return node === undefined || HELD.get(node) !== 'Reboot';
 }

@@ -9,6 +9,8 @@ export class Report {
   readonly violations: string[] = [];
   #checks = 0;
   #missed = 0;
+  #onTime = 0;
+  #waits = 0;
 
   tried(fault: Fault, outcome: Outcome): void {
     if (outcome === 'missed') {
@@ -17,6 +19,12 @@ export class Report {
     }
     const what = 'who' in fault ? `${fault.kind}: ${fault.who.program}` : fault.kind;
     this.#tried.set(what, (this.#tried.get(what) ?? 0) + 1);
+  }
+
+  /** A fault has waited for its instant, and that has come or not. */
+  waited(hasCome: boolean): void {
+    this.#waits += 1;
+    if (hasCome) this.#onTime += 1;
   }
 
   recovered(ms: number): void {
@@ -49,6 +57,7 @@ export class Report {
       ...[...this.#tried]
         .toSorted(([a], [b]) => a.localeCompare(b))
         .map(([what, count]) => `  ${String(count).padStart(5)}  ${what}`),
+      `${this.#waits} of all waited for an instant of an update, which came for ${this.#onTime}`,
       `${sorted.length} recoveries, from the end of the last fault until every node was updated: median ${part(0.5)}, nine of ten ${part(0.9)}, longest ${part(1)}`,
       `${this.#checks} times an invariant was checked, ${this.violations.length} violations`,
       ...this.violations.map((what) => `  VIOLATION: ${what}`),

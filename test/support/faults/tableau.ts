@@ -12,9 +12,6 @@ export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
   ['node-4', 'Reboot'],
 ]);
 
-/** The nodes that are updated; the others of the fleet take their pods. */
-export const NODES: readonly string[] = [...HELD.keys()];
-
 /** Nodes at every step of their update at the same time. */
 export interface Tableau {
   /** What they update to. */
@@ -25,7 +22,7 @@ export interface Tableau {
 
 /**
  * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
- * that may not be evicted, one activates, one is down for its reboot.
+ * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait for their turn.
  */
 export async function arrangeTableau(scene: Scene): Promise<Tableau> {
   const { fleet } = scene;
@@ -34,7 +31,8 @@ export async function arrangeTableau(scene: Scene): Promise<Tableau> {
   await fleet.node('node-1').host.faults.set({ prepare: { until: released.promise } });
   await fleet.node('node-3').host.faults.set({ activate: { until: released.promise } });
   await fleet.node('node-4').host.faults.set({ reboot: { neverReturns: true, times: 1 } });
-  const version = fleet.publishNext(NODES);
+  const version = fleet.publishNext(HELD.keys());
+  const others = [...fleet.nodes.keys()].filter((name) => !HELD.has(name));
   await eventually(
     async () => {
       // Some may have failed in the case before.
@@ -43,6 +41,8 @@ export async function arrangeTableau(scene: Scene): Promise<Tableau> {
     },
     { limitMs: 60_000 },
   );
+  fleet.publishToAll();
+  await eventually(() => others.forEach((name) => assertWaits(scene, name, version)), { limitMs: 60_000 });
   const release = async (): Promise<void> => {
     released.resolve();
     await fleet.node('node-4').host.faults.set({ reboot: undefined });
@@ -59,4 +59,11 @@ function assertHeld({ fleet }: Scene, version: string): void {
     const isDown = operation !== 'Reboot' || fleet.node(name).isDown;
     if (!isThere || !isDown) throw new Error(`${name} is not at ${operation} yet: ${fleet.describe(name)}`);
   }
+}
+
+function assertWaits({ fleet }: Scene, name: string, version: string): void {
+  const { target_version: offered, conditions } = fleet.shadow(name)?.status ?? {};
+  const reason = conditions?.find(({ type }) => type === 'Progressing')?.reason;
+  if (offered !== version || reason !== 'WaitingForCapacity')
+    throw new Error(`${name} does not wait for its turn yet: ${offered}, ${reason}`);
 }

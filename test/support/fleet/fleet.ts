@@ -216,6 +216,11 @@ export class Fleet {
     return next;
   }
 
+  /** Publishes to all hosts what the latest call has published to some. */
+  publishToAll(): void {
+    this.publish(this.#published);
+  }
+
   /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */
   async untilAllRun(version: string, limitMs = ROLLOUT_LIMIT_MS): Promise<void> {
     await eventually(

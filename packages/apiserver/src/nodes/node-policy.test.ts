@@ -63,7 +63,7 @@ describe('a node is closed to what does not tolerate a cordon', () => {
   const startTime = '2026-01-02T03:00:00Z';
   it.each([
     ['not at all while it is not cordoned', { annotations: { [cordoned]: time } }, undefined],
-    ['since the drain began, by somebody else’s cordon', { unschedulable: true }, startTime],
+    ['for a time that nobody knows, when somebody else has cordoned it', { unschedulable: true }, undefined],
     ['since our cordon', { unschedulable: true, annotations: { [cordoned]: time } }, time],
     ['since we set it again', { unschedulable: true, annotations: { [cordoned]: startTime, [again]: time } }, time],
     [
@@ -71,13 +71,18 @@ describe('a node is closed to what does not tolerate a cordon', () => {
       { unschedulable: true, annotations: { [cordoned]: '2026-01-01T00:00:00Z' } },
       startTime,
     ],
-    ['and what is no time counts for nothing', { unschedulable: true, annotations: { [cordoned]: 'soon' } }, startTime],
+    [
+      'for a time that nobody knows, when ours is no time',
+      { unschedulable: true, annotations: { [cordoned]: 'soon' } },
+      undefined,
+    ],
   ])('%s', (_since, options, expected) => {
     expect(closedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
   });
 
-  it('since a time that nobody knows, when there is none that can be read', () => {
-    expect(closedSince(node({ unschedulable: true }), { startTime: 'soon' })).toBeUndefined();
+  it('since our cordon, when nobody can read when the drain began', () => {
+    const annotations = { [cordoned]: time };
+    expect(closedSince(node({ unschedulable: true, annotations }), { startTime: 'soon' })).toBe(Date.parse(time));
   });
 });
 

@@ -65,15 +65,15 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
 
 /**
  * Since when only pods that tolerate a cordon have come to the node, epoch milliseconds: since a drain began, or since it set the cordon, or set it
- * again, if that was later. Undefined while the node is not cordoned.
+ * again, if that was later. Undefined while nobody can tell: the node is not cordoned, or not by us.
  */
 export function closedSince(node: Node | undefined, { startTime }: Pick<DrainStatus, 'startTime'>): number | undefined {
   if (node?.unschedulable !== true) return undefined;
   const { annotations = {} } = node.metadata;
-  const times = [startTime, annotations[CORDONED_ANNOTATION], annotations[RECORDONED_ANNOTATION]]
-    .map(parseTime)
-    .filter((time) => time !== undefined);
-  return times.length === 0 ? undefined : Math.max(...times);
+  const cordonedAt = parseTime(annotations[CORDONED_ANNOTATION]);
+  if (cordonedAt === undefined) return undefined;
+  const later = [startTime, annotations[RECORDONED_ANNOTATION]].map((time) => parseTime(time) ?? cordonedAt);
+  return Math.max(cordonedAt, ...later);
 }
 
 function held(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {

@@ -184,6 +184,14 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
+  'one that begins only after the deadline has none': [
+    next({
+      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
+      status: { ...draining('Drain').status, drain: begun(20 * MINUTE) },
+    }),
+    'Idle',
+    'Cancelled',
+  ],
   'the drain of an earlier update gives no time': [
     next({
       spec: underWay('RebootedIntoUpdate', 90 * MINUTE),

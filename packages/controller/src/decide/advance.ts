@@ -41,7 +41,7 @@ export type Outcome =
 export interface SpecChange {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
-  /** Why it is postponed, unless its pods are the reason. */
+  /** Why it is called off; or postponed, unless its pods are the reason. */
   readonly because?: Wait;
 }
 

@@ -97,16 +97,17 @@ function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
 }
 
 function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
-  const { node, shadow } = own;
+  const { node, shadow, refusal } = own;
   const { rules, now } = circumstances;
   const input = advanceInput(own, circumstances);
   const change = advance(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
   const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
+  const verdict = stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn;
   return {
-    ...(change !== undefined && { change }),
-    verdict: stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn,
+    ...(change !== undefined && { change: change.outcome === 'Cancelled' ? { ...change, because: verdict } : change }),
+    verdict: change !== undefined && refusal !== undefined ? waiting(refused(refusal)) : verdict,
     standing: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
     ...(lookUp && { lookUp }),

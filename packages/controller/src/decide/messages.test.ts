@@ -86,6 +86,12 @@ describe('an Event', () => {
     expect(failed?.message).toBe('The update to 1.21.0 failed: DrainTimedOut: web-0');
   });
 
+  it('tells why an update is called off', () => {
+    const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
+    const calledOff = occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Cancelled', because }));
+    expect(calledOff).toMatchObject(because);
+  });
+
   it('is not written for each step', () => {
     expect(occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }))).toBeUndefined();
   });
@@ -109,18 +115,16 @@ describe('an Event', () => {
 });
 
 describe('lastTransitionTime of Progressing', () => {
-  const before = conditionOf({ shadow: aShadow(), node: aNode(), verdict: upToDate(NEW, false) }, NOW - MINUTE);
+  const before = conditionOf({ shadow: aShadow(), verdict: upToDate(NEW, false) }, NOW - MINUTE);
 
   it('stays while the status does', () => {
     const shadow = aShadow({ progressing: before });
-    expect(conditionOf({ shadow, node: aNode(), verdict: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(
-      ago(MINUTE),
-    );
+    expect(conditionOf({ shadow, verdict: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(ago(MINUTE));
   });
 
   it('is now when the status changes', () => {
     const shadow = aShadow({ progressing: before });
-    expect(conditionOf({ shadow, node: aNode(), verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
+    expect(conditionOf({ shadow, verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
   });
 });
 

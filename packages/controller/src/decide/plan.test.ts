@@ -22,6 +22,11 @@ const drainedLate: ShadowParts = {
     drain: { observedGeneration: 3, startTime: ago(20 * MINUTE), evicted: 0, remaining: 1 },
   },
 };
+const drainedTooLate: ShadowParts = {
+  ...drainedLate,
+  spec: underWay('RebootedIntoUpdate', 61 * MINUTE),
+  status: { ...drainedLate.status, drain: { observedGeneration: 3, startTime: ago(0), evicted: 0, remaining: 1 } },
+};
 const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;
 
 const cordoned = (ms: number): NodeParts => ({
@@ -134,6 +139,10 @@ const starts: Record<string, [Plan, string[]]> = {
   'a node past its deadline takes none': [planOf([aMember('a'), aMember('b', {}, stuckReboot)]), ['a']],
   'a node whose drain began late keeps its place for as long as that may take': [
     planOf([aMember('a'), aMember('b', {}, drainedLate)]),
+    [],
+  ],
+  'a node whose drain began too late takes a place while our cordon is on it': [
+    planOf([aMember('a'), aMember('b', cordoned(MINUTE), drainedTooLate)]),
     [],
   ],
   'a released node under way keeps its place until it is confirmed': [
@@ -266,14 +275,20 @@ test('an observation that cannot succeed says why when it is called off', () => 
   });
 });
 
-test('a drain that is called off says so', () => {
+test('a drain that is called off says so, with the write that does that', () => {
   const status = { current_state: 'StagedAndPerformedUpdate', lastOperation: failure('DrainTimedOut') } as const;
   const made = planOf([aMember('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
-  expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
-  expect(made.verdicts[0]?.verdict).toMatchObject({
+  const because = {
     reason: 'DeadlineExceeded',
     message: "The drain for 1.21.0 had no result within 60 minutes and was called off; look at the agent's log",
-  });
+  };
+  expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
+  expect(made.verdicts).toMatchObject([{ verdict: because, calledOff: true }]);
+});
+
+test('an update whose next spec is refused says so', () => {
+  const staged = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  expect(planOf([{ ...staged, refusal: 'denied' }]).verdicts).toMatchObject([{ verdict: { reason: 'SpecRefused' } }]);
 });
 
 test('a node that is no longer managed is asked to stop, and is not released in the same turn', () => {

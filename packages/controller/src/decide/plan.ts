@@ -35,6 +35,8 @@ export interface NodeVerdict {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly verdict: Verdict;
+  /** It is about an update that the same plan calls off. */
+  readonly calledOff: boolean;
 }
 
 /** Managed nodes by standing; `managed` is the sum of the others. */
@@ -160,7 +162,7 @@ function holdsDrain(candidate: Candidate, scene: Scene): Wait | undefined {
 /** It does not count any more: others may have been drained since. */
 const PLACE_GONE: Wait = {
   reason: 'WaitingForCapacity',
-  message: 'It was staged, or seen to be, only after its deadline: its place may have gone to others',
+  message: 'Its drain could not begin before the deadline of its staging: its place may have gone to others',
 };
 const TOO_MANY_AWAY: Wait = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
 
@@ -234,9 +236,10 @@ function specWrites({ assessment: { member }, change }: Decision): SpecWrite[] {
   return change === undefined || node === undefined || shadow === undefined ? [] : [{ ...change, shadow, node }];
 }
 
-function nodeVerdicts({ assessment: { member }, verdict }: Decision): NodeVerdict[] {
+function nodeVerdicts({ assessment: { member }, verdict, change }: Decision): NodeVerdict[] {
   const { node, shadow } = member;
-  return verdict === undefined || node === undefined || shadow === undefined ? [] : [{ shadow, node, verdict }];
+  if (verdict === undefined || node === undefined || shadow === undefined) return [];
+  return [{ shadow, node, verdict, calledOff: change?.outcome === 'Cancelled' }];
 }
 
 function count(counted: readonly Decision[]): NodeCounts {

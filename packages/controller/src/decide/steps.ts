@@ -24,11 +24,13 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
 
 /**
  * When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. A drain may begin late, since
- * agents wait for the API servers: from then on it has its time.
+ * agents wait for the API servers: from then on it has its time. After the deadline it is too late.
  */
 export function deadlineOf(shadow: ShadowView, rules: Rules, now: number): number {
   const since = stateSince(shadow.spec, now) ?? now;
-  return Math.max(since, drainingSince(shadow, now) ?? since) + limitMs(shadow.spec, rules);
+  const end = since + limitMs(shadow.spec, rules);
+  const begun = drainingSince(shadow, now);
+  return begun !== undefined && begun > since && begun < end ? begun + limitMs(shadow.spec, rules) : end;
 }
 
 /** When the first pass of the drain that the spec asks for began, epoch milliseconds. */

@@ -63,8 +63,9 @@ export class Publisher {
     this.#announce(news);
   }
 
-  #announce({ shadow, node, verdict: { reason, message } }: NodeVerdict): void {
-    if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason) return;
+  /** What goes on past its deadline. An update that is called off is announced with the write that does so. */
+  #announce({ shadow, node, verdict: { reason, message }, calledOff }: NodeVerdict): void {
+    if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason || calledOff) return;
     this.#options.metrics.deadlineExceeded(shadow.spec.state);
     const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
     this.#options.events.record(occurrenceAt({ reason, shadow, node, message, key }));
@@ -76,7 +77,7 @@ function keyOf(uid: string): string {
 }
 
 /** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
-export function conditionOf({ shadow, verdict }: NodeVerdict, now: number): Condition {
+export function conditionOf({ shadow, verdict }: Pick<NodeVerdict, 'shadow' | 'verdict'>, now: number): Condition {
   const { waitingFor: _, ...said } = verdict;
   return { type: PROGRESSING, ...said, lastTransitionTime: transitionTime(shadow.progressing, verdict.status, now) };
 }

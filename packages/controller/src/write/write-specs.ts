@@ -25,6 +25,7 @@ import { occurrenceAt } from './events.ts';
 import type { SpecWrite } from '../decide/plan.ts';
 import { readShadow } from '../cluster/shadow-view.ts';
 import type { ShadowView } from '../cluster/shadow-view.ts';
+import type { Metrics } from '../metrics.ts';
 import type { Writes } from './writes.ts';
 import { NotKept, forEachOf } from './writes.ts';
 
@@ -33,6 +34,7 @@ export interface SpecWriterOptions {
   readonly log: Logger;
   readonly writes: Writes;
   readonly events: Events;
+  readonly metrics: Metrics;
   readonly assumptions: Assumptions;
 }
 
@@ -66,7 +68,7 @@ export class SpecWriter {
   }
 
   async #send(write: SpecWrite, signal: AbortSignal): Promise<void> {
-    const { client, log, events, assumptions } = this.#options;
+    const { client, log, events, assumptions, metrics } = this.#options;
     const { name, namespace = '' } = write.shadow.metadata;
     const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
     const answer = readShadow(await client.mergePatch(path, patchOf(write), { signal }));
@@ -76,6 +78,7 @@ export class SpecWriter {
     log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
     const occurrence = occurrenceOf(write);
     if (occurrence !== undefined) events.record(occurrenceAt(occurrence));
+    if (outcome === 'Cancelled') metrics.deadlineExceeded(write.shadow.spec.state);
   }
 }
 
@@ -178,6 +181,10 @@ const TELLING: Partial<Record<Outcome, { reason: EventReason; message: (write: S
   Started: {
     reason: 'UpdateStarted',
     message: ({ shadow, spec }) => `Updates from ${shadow.status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+  },
+  Cancelled: {
+    reason: 'DeadlineExceeded',
+    message: ({ because }) => because?.message ?? 'A step of the update had no result within its limit',
   },
   Postponed: {
     reason: 'UpdatePostponed',
