@@ -106,12 +106,24 @@ function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
   const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
   const verdict = stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn;
   return {
-    ...(change !== undefined && { change: change.outcome === 'Cancelled' ? { ...change, because: verdict } : change }),
-    verdict: change !== undefined && refusal !== undefined ? waiting(refused(refusal)) : verdict,
+    ...next(change, verdict, refusal),
     standing: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
     ...(lookUp && { lookUp }),
     times: [deadlineOf(shadow, rules, now), monitoredUntil(input)],
+  };
+}
+
+/** The change, with why an update is called off; and what the node says, also while the API server does not take the change. */
+function next(
+  change: SpecChange | undefined,
+  verdict: Verdict,
+  refusal: string | undefined,
+): Pick<Findings, 'change' | 'verdict'> {
+  if (change === undefined) return { verdict };
+  return {
+    change: change.outcome === 'Cancelled' ? { ...change, because: verdict } : change,
+    verdict: refusal === undefined ? verdict : waiting(refused(refusal)),
   };
 }
 
