@@ -281,14 +281,18 @@ it('a DaemonSet’s pod goes when its DaemonSet is gone', async () => {
   }
 });
 
+/** Times of pods, drains and cordons are in whole seconds. */
+async function untilNextSecond(): Promise<void> {
+  const now = Date.now();
+  await eventually(() => expect(Date.now()).toBeGreaterThan(now + 1_000));
+}
+
 it('a pod that was put back on the cordoned node, which it tolerates, is left', async () => {
   await node.pod();
   await createBudget(suite.cluster, node.namespace, 'all', {});
   expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
   await suite.cluster.api.delete(`/apis/policy/v1/namespaces/${node.namespace}/poddisruptionbudgets/all`);
-  // Times of pods and of the cordon are in whole seconds.
-  const cordonedAt = Date.now();
-  await eventually(() => expect(Date.now()).toBeGreaterThan(cordonedAt + 1_000));
+  await untilNextSecond();
   const back = await node.pod({ name: 'back' });
   expect(await node.drain()).toMatchObject({ done: true, evicted: 1, remaining: 0 });
   expect(await podNames(suite.cluster, node.namespace)).toEqual([back]);
@@ -299,8 +303,7 @@ it('a pod that came while the drain had begun and had not cordoned the node yet 
   const held = await node.pod({ emptyDir: true });
   expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
   expect(await node.isCordoned()).toBe(false);
-  const begunAt = Date.now();
-  await eventually(() => expect(Date.now()).toBeGreaterThan(begunAt + 1_000));
+  await untilNextSecond();
   await node.pod({ name: 'came' });
   await suite.cluster.api.delete(`/api/v1/namespaces/${node.namespace}/pods/${held}?gracePeriodSeconds=0`);
   await node.drainWhole();

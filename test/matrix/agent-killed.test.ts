@@ -37,6 +37,10 @@ async function instantsOfAnUpdate(fleet: Fleet): Promise<Set<string>> {
   return instants;
 }
 
+function killAgent(fleet: Fleet, node: string): void {
+  for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
+}
+
 /** One update of each node, whose agent is killed at instants of its own; answers which of them came. */
 async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<string>> {
   const nodes = [...fleet.nodes.keys()];
@@ -46,7 +50,7 @@ async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<st
     const instant = nameOf(at);
     if (nodeOf.get(instant) !== node || killed.has(instant)) return 'pass';
     killed.add(instant);
-    for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
+    killAgent(fleet, node);
     return 'drop';
   });
   await fleet.untilAllRun(fleet.publishNext());
@@ -90,7 +94,7 @@ describe('an agent that is killed', () => {
       watchCalls(fleet, (node, { at, path }) => {
         if (at !== 'call answered' || path !== '/actions/reboot' || killed.has(node)) return 'pass';
         killed.add(node);
-        for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
+        killAgent(fleet, node);
         return 'pass';
       });
       await fleet.untilAllRun(NEW);

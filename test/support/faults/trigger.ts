@@ -25,11 +25,9 @@ export interface CallTrigger {
 }
 
 /** In words; two that are equal have the same. */
-export function nameOf(trigger: Trigger): string {
-  const { spec = 'any state', step = 'any step' } = trigger;
-  if (trigger.at === 'state') return `once the spec is ${spec}, the status ${trigger.status ?? 'any'}, at ${step}`;
-  const when = trigger.at === 'call sent' ? 'before' : 'after';
-  return `${when} ${trigger.method} ${trigger.path} of the ${trigger.to} in ${spec}, ${step}`;
+export function nameOf({ at, method, path, to, spec, step }: CallTrigger): string {
+  const when = at === 'call sent' ? 'before' : 'after';
+  return `${when} ${method} ${path} of the ${to} in ${spec ?? 'any state'}, ${step ?? 'any step'}`;
 }
 
 /** Has `told` decide on each call of each agent. Calls of the API server only where the fleet watches them. */

@@ -32,6 +32,11 @@ const draining = (operation: Operation): ShadowParts => ({
 });
 /** The first pass of the drain was so long ago. */
 const begun = (ms: number): DrainStatus => ({ observedGeneration: 3, startTime: ago(ms), evicted: 0, remaining: 1 });
+/** Told to reboot so long ago, with such a drain. */
+const drainedFor = (ms: number, drain: DrainStatus): ShadowParts => ({
+  spec: underWay('RebootedIntoUpdate', ms),
+  status: { ...draining('Drain').status, drain },
+});
 const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
 
 const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
@@ -169,42 +174,20 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
-  'a drain that began late has its time from then on': [
-    next({
-      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
-      status: { ...draining('Drain').status, drain: begun(40 * MINUTE) },
-    }),
-    undefined,
-  ],
-  'and then is called off, too': [
-    next({
-      spec: underWay('RebootedIntoUpdate', 110 * MINUTE),
-      status: { ...draining('Drain').status, drain: begun(60 * MINUTE) },
-    }),
-    'Idle',
-    'Cancelled',
-  ],
+  'a drain that began late has its time from then on': [next(drainedFor(90 * MINUTE, begun(40 * MINUTE))), undefined],
+  'and then is called off, too': [next(drainedFor(110 * MINUTE, begun(60 * MINUTE))), 'Idle', 'Cancelled'],
   'one that begins only after the deadline has none': [
-    next({
-      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
-      status: { ...draining('Drain').status, drain: begun(20 * MINUTE) },
-    }),
+    next(drainedFor(90 * MINUTE, begun(20 * MINUTE))),
     'Idle',
     'Cancelled',
   ],
   'the drain of an earlier update gives no time': [
-    next({
-      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
-      status: { ...draining('Drain').status, drain: { ...begun(40 * MINUTE), observedGeneration: 2 } },
-    }),
+    next(drainedFor(90 * MINUTE, { ...begun(40 * MINUTE), observedGeneration: 2 })),
     'Idle',
     'Cancelled',
   ],
   'a drain that is dated in the future gives none either': [
-    next({
-      spec: underWay('RebootedIntoUpdate', 90 * MINUTE),
-      status: { ...draining('Drain').status, drain: begun(-60 * MINUTE) },
-    }),
+    next(drainedFor(90 * MINUTE, begun(-60 * MINUTE))),
     'Idle',
     'Cancelled',
   ],

@@ -24,7 +24,6 @@ const drainedLate: ShadowParts = {
 };
 const drainedTooLate: ShadowParts = {
   ...drainedLate,
-  spec: underWay('RebootedIntoUpdate', 61 * MINUTE),
   status: { ...drainedLate.status, drain: { observedGeneration: 3, startTime: ago(0), evicted: 0, remaining: 1 } },
 };
 const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;

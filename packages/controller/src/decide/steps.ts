@@ -27,10 +27,10 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
  * agents wait for the API servers: from then on it has its time. After the deadline it is too late.
  */
 export function deadlineOf(shadow: ShadowView, rules: Rules, now: number): number {
+  const limit = limitMs(shadow.spec, rules);
   const since = stateSince(shadow.spec, now) ?? now;
-  const end = since + limitMs(shadow.spec, rules);
-  const begun = drainingSince(shadow, now);
-  return begun !== undefined && begun > since && begun < end ? begun + limitMs(shadow.spec, rules) : end;
+  const begun = drainingSince(shadow, now) ?? since;
+  return (begun > since && begun < since + limit ? begun : since) + limit;
 }
 
 /** When the first pass of the drain that the spec asks for began, epoch milliseconds. */
