@@ -2,7 +2,7 @@
  * Runs the tests: gets the programs of the test control plane, builds the bundles, runs Jest for one project after the other, and ends
  * with a line such as `12 passed, 0 failed`, or `12 passed, 0 failed, 1 skipped`.
  *
- * `npm test -- [--projects unit,integration,fleet,connections,matrix] [arguments of Jest, such as paths]`
+ * `npm test -- [--projects unit,integration,e2e,connections,matrix] [arguments of Jest, such as paths]`
  *
  * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with CI=true) none was skipped. Without
  * arguments every project but those of the matrix of faults (connections and matrix), which take long, is run and must have run a test.
@@ -17,10 +17,10 @@ const root = join(import.meta.dirname, '..');
 /** The temporary folder of everything that this run starts. It goes when the run ends, with whatever was left in it. */
 const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
 const interrupted = new AbortController();
-const allProjects = ['unit', 'integration', 'fleet', 'connections', 'matrix'];
-const usualProjects = ['unit', 'integration', 'fleet'];
+const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix'];
+const usualProjects = ['unit', 'integration', 'e2e'];
 /** How many suites run at once where it is not two: those of fleets wait for programs, and those of the matrix for time limits, too. */
-const workers: Readonly<Partial<Record<string, number>>> = { fleet: 3, matrix: 4 };
+const workers: Readonly<Partial<Record<string, number>>> = { e2e: 3, matrix: 4 };
 
 interface Result {
   passed: number;
@@ -52,11 +52,11 @@ async function node(args: readonly string[]): Promise<number> {
 async function prepare(projects: readonly string[]): Promise<void> {
   const steps = [
     {
-      script: 'test/support/control-plane/cli.ts',
+      script: 'test/framework/control-plane/cli.ts',
       args: ['obtain'],
-      for: ['integration', 'fleet', 'connections', 'matrix'],
+      for: ['integration', 'e2e', 'connections', 'matrix'],
     },
-    { script: 'scripts/build.ts', args: [], for: ['fleet', 'matrix'] },
+    { script: 'scripts/build.ts', args: [], for: ['e2e', 'matrix'] },
   ];
   for (const step of steps.filter(({ for: needs }) => needs.some((project) => projects.includes(project)))) {
     if ((await node([step.script, ...step.args])) !== 0) throw new Error(`${step.script} failed, so no test was run`);

@@ -1,10 +1,10 @@
-import { FakeClock } from '@brupop/shared/fake-clock';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 
 import { act } from './act.ts';
-import { FakeHost } from './host/fake-host.ts';
+import { FakeHost } from './testing/fake-host.ts';
 import { TooLate } from './host/host.ts';
-import type { Observation } from './observe.ts';
-import { FakeOperatorApi } from './operator-api/fake-operator-api.ts';
+import type { Observation } from './state/observe.ts';
+import { FakeOperatorApi } from './testing/fake-apiserver.ts';
 
 const { signal } = new AbortController();
 

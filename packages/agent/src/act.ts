@@ -1,14 +1,14 @@
-import type { Clock } from '@brupop/shared/clock';
-import { OperationError, messageOf } from '@brupop/shared/errors';
-import type { AgentShadow, SpecReference } from '@brupop/shared/operator-api';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { OperationError, messageOf } from '@brupop/shared/api/error-codes';
+import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 
 import type { Action } from './action.ts';
 import type { Guard, Host, UpdateCommand, UpdateStatus } from './host/host.ts';
 import { HostError, TooLate } from './host/host.ts';
 import { commandError, judgeCommand } from './host/host-status.ts';
 import { LIMITS, commandLimit } from './limits.ts';
-import type { Observation } from './observe.ts';
-import type { OperatorApi } from './operator-api/operator-api.ts';
+import type { Observation } from './state/observe.ts';
+import type { OperatorApi } from './apiserver/client.ts';
 
 export interface Hands {
   readonly host: Host;

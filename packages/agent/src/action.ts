@@ -1,4 +1,4 @@
-import type { AgentStatus } from '@brupop/shared/shadow';
+import type { AgentStatus } from '@brupop/shared/api/shadow';
 
 import type { UpdateCommand, UpdaterSettings } from './host/host.ts';
 

@@ -1,6 +1,6 @@
 /** The whole agent and the settings of its host. */
 import { HostError } from './host/host.ts';
-import { IDLE, MINUTE, NEW, OLD, STAGE, endWorlds, world } from './test-world.ts';
+import { IDLE, MINUTE, NEW, OLD, STAGE, endWorlds, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 

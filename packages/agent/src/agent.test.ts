@@ -1,6 +1,6 @@
-import { ApiError } from './operator-api/api-error.ts';
+import { ApiError } from './apiserver/error.ts';
 import { HostError } from './host/host.ts';
-import { MINUTE, OLD, NEW, STAGE, REBOOT, MONITOR, IDLE, endWorlds, world } from './test-world.ts';
+import { MINUTE, OLD, NEW, STAGE, REBOOT, MONITOR, IDLE, endWorlds, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 

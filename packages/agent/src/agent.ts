@@ -1,8 +1,8 @@
-import type { Clock } from '@brupop/shared/clock';
-import { OperationError, messageOf } from '@brupop/shared/errors';
-import type { Logger } from '@brupop/shared/log';
-import { Loop } from '@brupop/shared/loop';
-import type { AgentShadow } from '@brupop/shared/operator-api';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { OperationError, messageOf } from '@brupop/shared/api/error-codes';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { Loop } from '@brupop/shared/runtime/loop';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 
 import type { Deed } from './act.ts';
 import { act } from './act.ts';
@@ -11,12 +11,12 @@ import { decide } from './decide/decide.ts';
 import type { Host } from './host/host.ts';
 import { HostError, TooLate } from './host/host.ts';
 import { LIMITS, commandLimit } from './limits.ts';
-import { Memory } from './memory.ts';
-import type { Observation } from './observe.ts';
-import { observe } from './observe.ts';
-import { ApiError } from './operator-api/api-error.ts';
-import type { OperatorApi } from './operator-api/operator-api.ts';
-import { ShadowSource } from './operator-api/shadow-source.ts';
+import { Memory } from './state/tracker.ts';
+import type { Observation } from './state/observe.ts';
+import { observe } from './state/observe.ts';
+import { ApiError } from './apiserver/error.ts';
+import type { OperatorApi } from './apiserver/client.ts';
+import { ShadowSource } from './apiserver/shadow-source.ts';
 
 export interface AgentOptions {
   readonly host: Host;

@@ -1,19 +1,19 @@
 /** Whatever the host or the apiserver answers: the agent does not crash, does nothing on what it has not understood, and goes on afterwards. */
 import fc from 'fast-check';
 
-import type { AgentShadow } from '@brupop/shared/operator-api';
-import type { ShadowStatus } from '@brupop/shared/shadow';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
 
 import type { Agent } from './agent.ts';
 import type { UpdateStatus } from './host/host.ts';
 import { HostError } from './host/host.ts';
-import { takeBody } from './host/host-answer.ts';
+import { takeBody } from './host/host-socket.ts';
 import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
-import { ApiError } from './operator-api/api-error.ts';
-import { parseJson, readDrain, readError, readExclusion, readStreamMessage } from './operator-api/api-messages.ts';
-import { readShadow } from './operator-api/read-shadow.ts';
-import { BabblingApi, BabblingHost, OS, SHADOW, STATUS, babble, body } from './test-nonsense.ts';
-import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './test-world.ts';
+import { ApiError } from './apiserver/error.ts';
+import { parseJson, readDrain, readError, readExclusion, readStreamMessage } from './apiserver/messages.ts';
+import { readShadow } from './apiserver/read-shadow.ts';
+import { BabblingApi, BabblingHost, OS, SHADOW, STATUS, babble, body } from './testing/bad-answers.ts';
+import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './testing/world.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '500' } = process.env;

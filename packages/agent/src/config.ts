@@ -1,7 +1,7 @@
-import type { Env } from '@brupop/shared/config';
-import { integer, oneOf, requiredText, text } from '@brupop/shared/config';
-import type { LogLevel } from '@brupop/shared/log';
-import { LOG_LEVELS } from '@brupop/shared/log';
+import type { Env } from '@brupop/shared/runtime/env';
+import { integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import type { LogLevel } from '@brupop/shared/runtime/log';
+import { LOG_LEVELS } from '@brupop/shared/runtime/log';
 
 /** The agent's settings, from its pod's environment. */
 export interface AgentConfig {

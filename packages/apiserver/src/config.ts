@@ -1,7 +1,7 @@
-import type { Env } from '@brupop/shared/config';
-import { integer, requiredText, text } from '@brupop/shared/config';
-import { clusterAccess } from '@brupop/shared/kube';
-import type { ClusterAccess } from '@brupop/shared/kube';
+import type { Env } from '@brupop/shared/runtime/env';
+import { integer, requiredText, text } from '@brupop/shared/runtime/env';
+import { clusterAccess } from '@brupop/shared/kube/client';
+import type { ClusterAccess } from '@brupop/shared/kube/client';
 
 /** The apiserver's settings. */
 export interface Config {

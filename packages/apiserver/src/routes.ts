@@ -1,27 +1,27 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import { activationOf } from '@brupop/shared/activations';
-import { shadowName } from '@brupop/shared/constants';
+import { activationOf } from '@brupop/shared/node/activations';
+import { shadowName } from '@brupop/shared/api/names';
 import type {
   DrainResult,
   ExclusionResult,
   RestoreResult,
   SpecReference,
   StatusReport,
-} from '@brupop/shared/operator-api';
-import type { Reflector } from '@brupop/shared/reflector';
+} from '@brupop/shared/api/agent-protocol';
+import type { Reflector } from '@brupop/shared/kube/reflector';
 
 import type { Identity } from './auth/authenticator.ts';
-import { readDrainRequest, readSpecReference, readStatusReport } from './bodies.ts';
-import type { Call } from './calls.ts';
-import type { Drainer } from './drain/drain.ts';
-import { Failure } from './failure.ts';
+import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
+import type { Call } from './http/call.ts';
+import type { Drainer } from './drain/drainer.ts';
+import { Failure } from './errors.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { httpSink } from './shadows/http-sink.ts';
-import { agentShadow, requireOwn, requireReboot } from './shadows/shadow-policy.ts';
-import type { SlimShadow } from './shadows/shadow-policy.ts';
+import { agentShadow, requireOwn, requireReboot } from './shadows/policy.ts';
+import type { SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
-import type { Settings } from './settings.ts';
+import type { Settings } from './drain/settings.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
 
 export interface RoutesOptions {

@@ -1,22 +1,22 @@
 /** Objects as people, other releases or accidents write them: nothing crashes, and what cannot be read is left out by name. */
 import fc from 'fast-check';
-import type { BrupopConfig } from '@brupop/shared/brupop-config';
-import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/constants';
-import { SHADOW_STATES } from '@brupop/shared/shadow';
-import { eventOf } from '@brupop/shared/events';
-import { carriesOurs } from '@brupop/shared/node-marks';
-import { isManaged, readNode } from './cluster/node-view.ts';
-import { isReadable, readShadow } from './cluster/shadow-view.ts';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
+import { SHADOW_STATES } from '@brupop/shared/api/shadow';
+import { eventOf } from '@brupop/shared/kube/events';
+import { carriesOurs } from '@brupop/shared/node/ownership';
+import { isManaged, readNode } from './cluster/node.ts';
+import { isReadable, readShadow } from './cluster/shadow.ts';
 import type { Member, Snapshot } from './cluster/snapshot.ts';
-import { readFleetSettings } from './settings/fleet-settings.ts';
-import { nodesAtOnce } from './settings/quantities.ts';
-import type { Plan } from './decide/plan.ts';
-import { plan } from './decide/plan.ts';
-import { NOW, podsOf } from './test-objects.ts';
-import { statusOf } from './write/config-report.ts';
-import { occurrenceAt } from './write/events.ts';
-import { conditionOf } from './write/publish.ts';
-import { occurrenceOf, patchOf } from './write/write-specs.ts';
+import { readFleetSettings } from './policy/policy.ts';
+import { nodesAtOnce } from './policy/policy.ts';
+import type { Plan } from './plan/plan.ts';
+import { plan } from './plan/plan.ts';
+import { NOW, podsOf } from './testing/objects.ts';
+import { statusOf } from './plan/config-conditions.ts';
+import { occurrenceAt } from './apply/events.ts';
+import { conditionOf } from './apply/shadow-condition.ts';
+import { occurrenceOf, patchOf } from './apply/spec.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '1000' } = process.env;

@@ -1,7 +1,7 @@
-import type { Env } from '@brupop/shared/config';
-import { integer, requiredText, text } from '@brupop/shared/config';
-import type { ClusterAccess } from '@brupop/shared/kube';
-import { clusterAccess } from '@brupop/shared/kube';
+import type { Env } from '@brupop/shared/runtime/env';
+import { integer, requiredText, text } from '@brupop/shared/runtime/env';
+import type { ClusterAccess } from '@brupop/shared/kube/client';
+import { clusterAccess } from '@brupop/shared/kube/client';
 
 export interface ControllerConfig {
   readonly access: ClusterAccess;

@@ -1,21 +1,20 @@
-import type { Clock } from '@brupop/shared/clock';
-import type { KubeClient } from '@brupop/shared/kube';
-import type { Logger } from '@brupop/shared/log';
-import { Loop } from '@brupop/shared/loop';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { Loop } from '@brupop/shared/runtime/loop';
 import type { Cluster } from './cluster/cluster.ts';
-import { ConfigStatus } from './write/config-status.ts';
-import { CONTROLLER } from '@brupop/shared/constants';
-import { Events } from '@brupop/shared/events';
+import { ConfigStatus } from './apply/config-status.ts';
+import { CONTROLLER } from '@brupop/shared/api/names';
+import { Events } from '@brupop/shared/kube/events';
 import type { Metrics, WriteResult } from './metrics.ts';
-import type { Plan, SpecWrite } from './decide/plan.ts';
-import { plan } from './decide/plan.ts';
-import { Publisher } from './write/publish.ts';
-import { Restorer } from './write/restore.ts';
+import type { Plan, SpecWrite } from './plan/plan.ts';
+import { plan } from './plan/plan.ts';
+import { Publisher } from './apply/shadow-condition.ts';
+import { Restorer } from './apply/node-restore.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
-import { stalled } from './liveness.ts';
-import { TaintWriter } from './write/taints.ts';
-import { SpecWriter, specKey } from './write/write-specs.ts';
-import { Writes } from './write/writes.ts';
+import { TaintWriter } from './apply/node-taint.ts';
+import { SpecWriter, specKey } from './apply/spec.ts';
+import { Writes } from './apply/writer.ts';
 
 export interface ControllerOptions {
   readonly client: KubeClient;
@@ -144,4 +143,16 @@ function isOfConfig({ outcome }: SpecWrite): boolean {
 function soonest(delays: readonly (number | undefined)[]): number | undefined {
   const known = delays.filter((delay): delay is number => delay !== undefined);
   return known.length === 0 ? undefined : Math.min(...known);
+}
+
+/** Longer than any single request or write may take. */
+const LIMIT_MS = 120_000;
+
+/**
+ * Why the leader's loop hangs, or undefined: a turn has been under way for too long and no write of it has ended meanwhile. A large fleet makes
+ * long turns, and a loop that waits for changes makes none.
+ */
+export function stalled(turningForMs: number, sinceWriteMs: number): string | undefined {
+  const ms = Math.min(turningForMs, sinceWriteMs);
+  return ms <= LIMIT_MS ? undefined : `a turn of the loop hangs: nothing has come of it for ${Math.round(ms / 1000)} s`;
 }

@@ -1,6 +1,53 @@
-import { CONTROLLER } from '@brupop/shared/constants';
-import { run } from '@brupop/shared/run';
+import { CONTROLLER } from '@brupop/shared/api/names';
+import type { RunContext } from '@brupop/shared/runtime/run';
+import { run } from '@brupop/shared/runtime/run';
+import type { ControllerConfig } from './config.ts';
 import { readConfig } from './config.ts';
-import { serve } from './service.ts';
+import { serveHealth } from '@brupop/shared/runtime/health';
+import { createKubeClient } from '@brupop/shared/kube/client';
+import { LeaseElection } from '@brupop/shared/kube/leader-election';
+import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
+import { Cluster } from './cluster/cluster.ts';
+import { Controller } from './controller.ts';
+import { Metrics } from './metrics.ts';
 
 run(CONTROLLER, (context) => serve(readConfig(context.env), context));
+
+/** One replica: caches always, the loop while it leads. Resolves after a clean stop. */
+export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
+  const { signal, log, clock } = context;
+  const { namespace, identity } = config;
+  const registry = createRegistry(CONTROLLER);
+  const metrics = new Metrics(registry);
+  const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
+  const cluster = new Cluster({ client, clock, log, ...config });
+  metrics.watches(() => cluster.silences());
+  const election = new LeaseElection({ client, clock, log, namespace, name: CONTROLLER, identity });
+  const isLeading = (): boolean => election.isLeading();
+  const controller = new Controller({
+    ...config,
+    client: client.fenced(isLeading),
+    clock,
+    log,
+    cluster,
+    metrics,
+    isLeading,
+  });
+  await serveHealth({
+    host: config.healthHost,
+    port: config.healthPort,
+    live: () => controller.stalled(),
+    ready: () => (cluster.synced ? undefined : 'the watch caches are not filled yet'),
+    metrics: metricsOf(registry),
+    signal,
+  });
+  try {
+    const stand = async (): Promise<void> => {
+      await cluster.waitSynced(signal);
+      await election.run(signal, (leading) => controller.lead(leading));
+    };
+    await Promise.all([cluster.run(signal), stand()]);
+  } finally {
+    await client.close();
+  }
+}

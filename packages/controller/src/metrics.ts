@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { Counter, Gauge, Histogram } from 'prom-client';
-import { isManaged } from './cluster/node-view.ts';
-import type { Plan } from './decide/plan.ts';
+import { isManaged } from './cluster/node.ts';
+import type { Plan } from './plan/plan.ts';
 import type { Member, Silence, Snapshot } from './cluster/snapshot.ts';
 
 export type WriteKind =

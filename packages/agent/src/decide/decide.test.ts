@@ -1,4 +1,4 @@
-import type { LastOperation } from '@brupop/shared/shadow';
+import type { LastOperation } from '@brupop/shared/api/shadow';
 
 import {
   MINUTE,
@@ -15,9 +15,9 @@ import {
   refused,
   silent,
   staging,
-} from '../test-objects.ts';
-import type { MemoryView } from '../memory.ts';
-import type { Cases } from '../test-objects.ts';
+} from '../testing/objects.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import type { Cases } from '../testing/objects.ts';
 
 const rebootSpec = { spec: 'RebootedIntoUpdate' } as const;
 const rebooted = (agoMs: number): LastOperation => step('Reboot', { boot: 'boot-1', agoMs });

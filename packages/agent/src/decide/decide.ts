@@ -1,15 +1,15 @@
 import type { Action } from '../action.ts';
-import { idle } from './decide-idle.ts';
-import { reboot, wrongBoot } from './decide-reboot.ts';
-import { stage } from './decide-stage.ts';
-import type { Context } from './decision.ts';
-import { contextOf, settle, wait } from './decision.ts';
-import { pendingUntil, rebooting, unlessRebooting } from './pending-reboot.ts';
-import { silentHost } from './silent-host.ts';
+import { idle } from './idle.ts';
+import { reboot, wrongBoot } from './reboot.ts';
+import { stage } from './stage.ts';
+import type { Context } from './report.ts';
+import { contextOf, settle, wait } from './report.ts';
+import { pendingUntil, rebooting, unlessRebooting } from './reboot-guard.ts';
+import { silentHost } from './host-unreachable.ts';
 import { LIMITS } from '../limits.ts';
-import type { MemoryView } from '../memory.ts';
-import { attemptKey } from '../memory.ts';
-import type { Observation } from '../observe.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import { attemptKey } from '../state/tracker.ts';
+import type { Observation } from '../state/observe.ts';
 
 /** Names what is seen and chooses the one thing to do next. Pure: the truth is the host, its boot ID and the shadow; memory only paces. */
 export function decide(seen: Observation, memory: MemoryView): Action {

@@ -1,7 +1,7 @@
-import type { HostSettingsStatus } from '@brupop/shared/shadow';
+import type { HostSettingsStatus } from '@brupop/shared/api/shadow';
 
 import type { UpdaterSettings } from '../host/host.ts';
-import type { Case, Cases } from '../test-objects.ts';
+import type { Case, Cases } from '../testing/objects.ts';
 import {
   AVAILABLE,
   LOCKED,
@@ -18,7 +18,7 @@ import {
   step,
   update,
   words,
-} from '../test-objects.ts';
+} from '../testing/objects.ts';
 
 const A = '1.25.0';
 const host = (versionLock: string, ignoreWaves = false): UpdaterSettings => ({ versionLock, ignoreWaves });

@@ -1,4 +1,4 @@
-import { isVersionText } from '@brupop/shared/shadow';
+import { isVersionText } from '@brupop/shared/api/shadow';
 
 import type { UpdaterSettings } from './host.ts';
 import { HostError } from './host.ts';

@@ -2,16 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
-
-import type { Clock } from '@brupop/shared/clock';
-
-import type { Answer } from '../exchange.ts';
-import { exchange } from '../exchange.ts';
-import type { Guard, Host, UpdateCommand, UpdateStatus, UpdaterSettings } from './host.ts';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Answer } from '../http/exchange.ts';
+import { exchange } from '../http/exchange.ts';
+import type { Guard, Host, HostErrorKind, UpdateCommand, UpdateStatus, UpdaterSettings } from './host.ts';
 import { HostError, TooLate } from './host.ts';
-import { takeBody } from './host-answer.ts';
 import { DEFAULT_SETTINGS, SETTINGS_QUERY, parseSettings, settingsBody } from './host-settings.ts';
-import { describe, parseUpdateStatus, parseVersion } from './host-status.ts';
+import { describe, parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
 import { LIMITS } from '../limits.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
@@ -137,4 +134,28 @@ function isInconclusive(error: unknown): boolean {
   if (!(error instanceof HostError)) return false;
   if (error.kind === 'silent') return true;
   return error.kind === 'answer' && error.message.includes('Failed to reboot') && !/exit code: 1\b/.test(error.message);
+}
+
+/** Beginnings of error texts by which kinds of errors are told; statuses alone do not tell them. */
+const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostErrorKind])[] = [
+  [423, '', 'locked'],
+  [408, '', 'silent'],
+  [404, 'Update status is uninitialized', 'uninitialized'],
+  [404, 'Found no', 'unset'],
+  [500, 'Unable to start the update dispatcher: No such file', 'unsupported'],
+  [500, 'Update dispatcher failed', 'unreadable'],
+  [500, 'Failed to parse update status', 'unreadable'],
+  [500, 'Unable to open update lock file', 'unreadable'],
+];
+
+/** The body of an answer that says yes. Throws HostError for any other. */
+export function takeBody(call: string, answer: Answer): string {
+  if (answer.status >= 200 && answer.status < 300) return answer.body;
+  throw new HostError(kindOf(answer), `${call}: ${answer.status} ${shorten(answer.body, 500)}`);
+}
+
+function kindOf({ status, body }: Answer): HostErrorKind {
+  if (status === 404 && body === '') return 'unsupported';
+  const known = TEXTS.find(([code, prefix]) => code === status && body.startsWith(prefix));
+  return known?.[2] ?? 'answer';
 }

@@ -9,7 +9,7 @@ import {
   shorten,
 } from './host-status.ts';
 import type { Finished } from './host-status.ts';
-import { STATUS } from '../test-nonsense.ts';
+import { STATUS } from '../testing/bad-answers.ts';
 
 function parse(changes: object): ReturnType<typeof parseUpdateStatus> {
   return parseUpdateStatus(JSON.stringify({ ...STATUS, ...changes }));

@@ -1,8 +1,8 @@
-import { OperationError } from '@brupop/shared/errors';
+import { OperationError } from '@brupop/shared/api/error-codes';
 
 import type { CommandRecord, StagedImage, UpdateCommand, UpdateStatus } from './host.ts';
 import { HostError, UPDATE_COMMANDS, UPDATE_STATES } from './host.ts';
-import { isVersionText } from '@brupop/shared/shadow';
+import { isVersionText } from '@brupop/shared/api/shadow';
 
 type Fields = Readonly<Record<string, unknown>>;
 

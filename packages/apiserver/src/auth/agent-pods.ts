@@ -1,13 +1,13 @@
-import { AGENT, COMPONENT_LABEL } from '@brupop/shared/constants';
-import { messageOf } from '@brupop/shared/errors';
-import type { KubeClient } from '@brupop/shared/kube';
-import { hasStatus } from '@brupop/shared/kube-error';
-import { corePath } from '@brupop/shared/kube-paths';
-import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kubernetes-types';
-import type { Reflector } from '@brupop/shared/reflector';
+import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
+import type { Reflector } from '@brupop/shared/kube/reflector';
 
-import { Failure } from '../failure.ts';
-import { slimMetadata } from '../slim.ts';
+import { Failure } from '../errors.ts';
+import { slimMetadata } from '@brupop/shared/kube/metadata';
 
 /** A pod, cut to where it runs. */
 export interface AgentPod extends KubernetesObject {

@@ -1,8 +1,8 @@
-import { FakeClock } from '@brupop/shared/fake-clock';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 
-import { Failure } from '../failure.ts';
-import { RateLimit } from '../rate-limit.ts';
-import { caught } from '../../../../test/support/caught.ts';
+import { Failure } from '../errors.ts';
+import { RateLimit } from '../http/rate-limit.ts';
+import { caught } from '../../../../test/framework/caught.ts';
 import type { AgentPod } from './agent-pods.ts';
 import { Authenticator, bearerToken, identityOf } from './authenticator.ts';
 import type { AuthenticatorOptions } from './authenticator.ts';

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 
-import type { Clock } from '@brupop/shared/clock';
+import type { Clock } from '@brupop/shared/runtime/clock';
 
-import { BoundedMap } from '../bounded-map.ts';
-import { Failure } from '../failure.ts';
-import type { RateLimit } from '../rate-limit.ts';
-import { Slots } from '../drain/slots.ts';
+import { BoundedMap } from '../http/lru.ts';
+import { Failure } from '../errors.ts';
+import type { RateLimit } from '../http/rate-limit.ts';
+import { Slots } from '../http/semaphore.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
 import { checkClaims } from './claims.ts';
 import type { AgentClaims } from './claims.ts';

@@ -1,4 +1,4 @@
-import { caught } from '../../../../test/support/caught.ts';
+import { caught } from '../../../../test/framework/caught.ts';
 import { checkClaims } from './claims.ts';
 
 const now = 1_800_000_000_000;

@@ -1,6 +1,6 @@
-import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/constants';
+import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 
-import { Failure } from '../failure.ts';
+import { Failure } from '../errors.ts';
 
 /** An agent's bound token, as far as its signed claims tell. */
 export interface AgentClaims {

@@ -1,8 +1,8 @@
 import { CompactSign, exportJWK, generateKeyPair } from 'jose';
 import type { CryptoKey, JWK } from 'jose';
 
-import { FakeClock } from '@brupop/shared/fake-clock';
-import { createLogger } from '@brupop/shared/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { createLogger } from '@brupop/shared/runtime/log';
 
 import { SigningKeys } from './keys.ts';
 import type { KeySet } from './keys.ts';

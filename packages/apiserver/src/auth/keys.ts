@@ -1,12 +1,12 @@
 import { compactVerify, createLocalJWKSet, errors } from 'jose';
 import type { JSONWebKeySet } from 'jose';
 
-import type { Clock } from '@brupop/shared/clock';
-import { messageOf } from '@brupop/shared/errors';
-import type { KubeClient } from '@brupop/shared/kube';
-import type { Logger } from '@brupop/shared/log';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Logger } from '@brupop/shared/runtime/log';
 
-import { Failure } from '../failure.ts';
+import { Failure } from '../errors.ts';
 
 /** What signed tokens are checked with. */
 export interface KeySet {

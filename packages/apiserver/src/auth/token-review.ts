@@ -1,8 +1,8 @@
-import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/constants';
-import { messageOf } from '@brupop/shared/errors';
-import type { KubeClient } from '@brupop/shared/kube';
+import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
 
-import { Failure } from '../failure.ts';
+import { Failure } from '../errors.ts';
 
 /** authentication.k8s.io/v1 TokenReview status, cut to what is read. */
 export interface TokenReviewStatus {

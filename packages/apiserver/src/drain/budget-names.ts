@@ -1,10 +1,10 @@
 import { budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { messageOf } from '@brupop/shared/errors';
-import type { KubeClient } from '@brupop/shared/kube';
-import { groupPath } from '@brupop/shared/kube-paths';
-import type { Logger } from '@brupop/shared/log';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { groupPath } from '@brupop/shared/kube/paths';
+import type { Logger } from '@brupop/shared/runtime/log';
 
 import type { EvictionOutcome } from './eviction.ts';
 

@@ -1,6 +1,6 @@
-import { aPod } from '@brupop/shared/drain/test-pods';
+import { aPod } from '@brupop/shared/testing/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { FakeClock } from '@brupop/shared/fake-clock';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 
 import { DrainPass } from './drain-pass.ts';
 import type { HandoverKeeper } from './drain-pass.ts';

@@ -1,14 +1,14 @@
-import { backoff } from '@brupop/shared/backoff';
-import type { Backoff } from '@brupop/shared/backoff';
-import type { Clock } from '@brupop/shared/clock';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { hasVolumes } from '@brupop/shared/drain/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import type { DrainBlock } from '@brupop/shared/drain/blocks';
+import type { DrainBlock } from '@brupop/shared/api/shadow';
 
 import type { EvictionOutcome } from './eviction.ts';
-import { Slots } from './slots.ts';
-import { blocks, due, goesBefore, isLeaving, isStuck, turn } from './turns.ts';
-import type { Attempt } from './turns.ts';
+import { Slots } from '../http/semaphore.ts';
+import { blocks, due, goesBefore, isLeaving, isStuck, turn } from './eviction-order.ts';
+import type { Attempt } from './eviction-order.ts';
 
 /** Lets pods with volumes go one at a time. */
 export interface HandoverKeeper {

@@ -1,4 +1,4 @@
-import { KubeError } from '@brupop/shared/kube';
+import { KubeError } from '@brupop/shared/kube/client';
 
 import { outcomeOf } from './eviction.ts';
 

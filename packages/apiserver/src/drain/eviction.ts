@@ -1,8 +1,8 @@
-import { messageOf } from '@brupop/shared/errors';
-import type { KubeClient } from '@brupop/shared/kube';
-import { KubeError } from '@brupop/shared/kube';
-import { corePath } from '@brupop/shared/kube-paths';
-import type { DrainBlock } from '@brupop/shared/drain/blocks';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { KubeError } from '@brupop/shared/kube/client';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { DrainBlock } from '@brupop/shared/api/shadow';
 
 import type { DrainPod } from '@brupop/shared/drain/pods';
 

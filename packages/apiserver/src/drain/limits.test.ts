@@ -1,7 +1,7 @@
-import { rfc3339 } from '@brupop/shared/clock';
-import { DRAIN_DEFAULTS } from '@brupop/shared/drain/settings';
-import type { DrainSettings } from '@brupop/shared/drain/settings';
-import { aPod } from '@brupop/shared/drain/test-pods';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import { aPod } from '@brupop/shared/testing/pods';
 
 import { isAbandoned, limitRemainingMs, stageOf } from './limits.ts';
 

@@ -1,9 +1,10 @@
-import { parseTime } from '@brupop/shared/clock';
-import { isTerminating } from '@brupop/shared/drain/pods';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { FORCE_LIMIT_MS } from '@brupop/shared/drain/settings';
-import type { DrainSettings } from '@brupop/shared/drain/settings';
-import type { DrainStatus } from '@brupop/shared/shadow';
+import { isTerminating } from '@brupop/shared/drain/pods';
+import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import { FORCE_LIMIT_MS } from '@brupop/shared/api/brupop-config';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 
 /** Evict: as budgets let it. Force: delete what is left. Over: nothing more is tried. */
 export type Stage = 'Evict' | 'Force' | 'Over';
@@ -43,4 +44,15 @@ function elapsedMs({ startTime, resumeTime = startTime }: DrainStatus, now: numb
 export function isAbandoned(pod: DrainPod, now: number): boolean {
   const goneBy = parseTime(pod.metadata.deletionTimestamp);
   return isTerminating(pod) && goneBy !== undefined && goneBy + ABANDON_MS < now;
+}
+
+/** Somebody has taken our cordon away twice. */
+export const VETOED: DrainFailure = {
+  code: 'DrainVetoed',
+  message: 'somebody made the node schedulable twice while it was drained, so it is left alone',
+};
+
+/** The time is over. */
+export function timedOut({ timeoutMs }: Pick<DrainSettings, 'timeoutMs'>): DrainFailure {
+  return { code: 'DrainTimedOut', message: `the node was not empty after ${Math.round(timeoutMs / 60_000)} min` };
 }

@@ -1,9 +1,9 @@
-import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/constants';
+import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import { isTerminating, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import type { KubeClient } from '@brupop/shared/kube';
-import { corePath } from '@brupop/shared/kube-paths';
-import type { DrainResult } from '@brupop/shared/operator-api';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 
 import type { EvictionOutcome } from './eviction.ts';
 

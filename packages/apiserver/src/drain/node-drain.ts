@@ -1,21 +1,21 @@
-import type { Clock } from '@brupop/shared/clock';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { daemonSetsInQuestion, podsToGo } from '@brupop/shared/drain/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
-import type { DrainSettings } from '@brupop/shared/drain/settings';
-import type { DrainFailure } from '@brupop/shared/operator-api';
-import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/shadow';
+import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
+import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 
-import { VETOED, timedOut } from './drain-failures.ts';
+import { VETOED, timedOut } from './limits.ts';
 import { DrainPass } from './drain-pass.ts';
-import type { DrainView } from './drain-view.ts';
+import type { DrainView } from './cluster-view.ts';
 import type { EvictionOutcome } from './eviction.ts';
-import { Handovers, NO_HANDOVERS } from './handovers.ts';
+import { Handovers, NO_HANDOVERS } from './volume-handovers.ts';
 import { isAbandoned, stageOf } from './limits.ts';
 import type { Stage } from './limits.ts';
-import type { PassOutcome } from './progress.ts';
-import { closedSince } from '../nodes/node-policy.ts';
-import type { Cordon, Node } from '../nodes/node-policy.ts';
+import type { PassOutcome } from './drain-status.ts';
+import { closedSince } from '../nodes/policy.ts';
+import type { Cordon, Node } from '../nodes/policy.ts';
 
 /** What a pass does to the cluster. */
 export interface NodeDrainHands {

@@ -1,6 +1,6 @@
-import type { KubeClient } from '@brupop/shared/kube';
-import { hasStatus } from '@brupop/shared/kube-error';
-import { corePath } from '@brupop/shared/kube-paths';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { corePath } from '@brupop/shared/kube/paths';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 
 interface Claim {

@@ -1,19 +1,19 @@
-import type { Activation } from '@brupop/shared/activations';
-import { backoff } from '@brupop/shared/backoff';
-import type { Clock } from '@brupop/shared/clock';
-import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/constants';
-import type { KubeClient } from '@brupop/shared/kube';
-import { hasStatus } from '@brupop/shared/kube-error';
-import { corePath } from '@brupop/shared/kube-paths';
-import type { Logger } from '@brupop/shared/log';
-import type { RestoreResult } from '@brupop/shared/operator-api';
+import type { Activation } from '@brupop/shared/node/activations';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
 
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../failure.ts';
-import { cordon, exclude, remember, restore, slimNode } from './node-policy.ts';
-import type { Cordon, Node, NodeChange } from './node-policy.ts';
+import { Failure } from '../errors.ts';
+import { cordon, exclude, remember, restore, slimNode } from './policy.ts';
+import type { Cordon, Node, NodeChange } from './policy.ts';
 
-export type { Node } from './node-policy.ts';
+export type { Node } from './policy.ts';
 
 const WRITE_ATTEMPTS = 6;
 const WRITE_RETRY = { baseMs: 50, capMs: 500 };

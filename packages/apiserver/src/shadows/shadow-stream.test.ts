@@ -1,6 +1,6 @@
-import { FakeClock } from '@brupop/shared/fake-clock';
-import type { AgentShadow } from '@brupop/shared/operator-api';
-import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/operator-api';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/agent-protocol';
 
 import { ShadowStream } from './shadow-stream.ts';
 

@@ -1,19 +1,19 @@
-import { backoff } from '@brupop/shared/backoff';
-import type { Clock } from '@brupop/shared/clock';
-import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/constants';
-import type { KubeClient } from '@brupop/shared/kube';
-import { hasStatus } from '@brupop/shared/kube-error';
-import { crPath } from '@brupop/shared/kube-paths';
-import type { Logger } from '@brupop/shared/log';
-import type { StatusReport } from '@brupop/shared/operator-api';
-import type { Reflector } from '@brupop/shared/reflector';
-import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/shadow';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { crPath } from '@brupop/shared/kube/paths';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { StatusReport } from '@brupop/shared/api/agent-protocol';
+import type { Reflector } from '@brupop/shared/kube/reflector';
+import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/api/shadow';
 
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../failure.ts';
+import { Failure } from '../errors.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
-import { isOwnedBy, requireOwn, slimShadow } from './shadow-policy.ts';
-import type { SlimShadow } from './shadow-policy.ts';
+import { isOwnedBy, requireOwn, slimShadow } from './policy.ts';
+import type { SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 /** Of the drain, so that an agent's report leaves it as it is. */

@@ -1,13 +1,13 @@
-import type { Clock } from '@brupop/shared/clock';
-import { shadowName } from '@brupop/shared/constants';
-import { STREAM_HEARTBEAT_MS } from '@brupop/shared/operator-api';
-import type { StreamMessage } from '@brupop/shared/operator-api';
-import type { Reflector } from '@brupop/shared/reflector';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { shadowName } from '@brupop/shared/api/names';
+import { STREAM_HEARTBEAT_MS } from '@brupop/shared/api/agent-protocol';
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
+import type { Reflector } from '@brupop/shared/kube/reflector';
 
 import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
-import { agentShadow, concerns } from './shadow-policy.ts';
-import type { SlimShadow } from './shadow-policy.ts';
+import { agentShadow, concerns } from './policy.ts';
+import type { SlimShadow } from './policy.ts';
 import { ShadowStream } from './shadow-stream.ts';
 import type { Sink } from './shadow-stream.ts';
 

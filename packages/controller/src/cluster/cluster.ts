@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BrupopConfig } from '@brupop/shared/brupop-config';
-import { readBrupopConfig } from '@brupop/shared/brupop-config';
-import type { Clock } from '@brupop/shared/clock';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
@@ -9,21 +9,21 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
-} from '@brupop/shared/constants';
+} from '@brupop/shared/api/names';
 import { slimBudget } from '@brupop/shared/drain/budgets';
 import type { Budget } from '@brupop/shared/drain/budgets';
-import type { KubeClient } from '@brupop/shared/kube';
-import { corePath, crPath, groupPath } from '@brupop/shared/kube-paths';
-import type { KubernetesObject } from '@brupop/shared/kubernetes-types';
-import type { Logger } from '@brupop/shared/log';
-import type { ReflectorEvent } from '@brupop/shared/reflector';
-import { Reflector } from '@brupop/shared/reflector';
-import { Assumptions } from '../write/assumptions.ts';
-import type { NodeView } from './node-view.ts';
-import { bearsOurs, isManaged, readNode } from './node-view.ts';
-import { PodLookups } from './pod-lookups.ts';
-import type { ShadowView } from './shadow-view.ts';
-import { isReadable, readShadow } from './shadow-view.ts';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
+import { Reflector } from '@brupop/shared/kube/reflector';
+import { Assumptions } from './assume-cache.ts';
+import type { NodeView } from './node.ts';
+import { bearsOurs, isManaged, readNode } from './node.ts';
+import { PodLookups } from './pods.ts';
+import type { ShadowView } from './shadow.ts';
+import { isReadable, readShadow } from './shadow.ts';
 import type { Member, Silence, Snapshot } from './snapshot.ts';
 
 export interface ClusterOptions {

@@ -1,8 +1,8 @@
-import type { BrupopConfig } from '@brupop/shared/brupop-config';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import type { ShadowView } from './shadow-view.ts';
-import type { NodeView } from './node-view.ts';
+import type { ShadowView } from './shadow.ts';
+import type { NodeView } from './node.ts';
 
 /** A Node and its shadow; at least one of them exists. */
 export interface Member {
@@ -48,4 +48,19 @@ export interface Snapshot {
   readonly ownNode: string;
   /** How long a node must have been healthy after its update, milliseconds. */
   readonly monitoringMs: number;
+}
+
+/** API servers send a bookmark about once a minute, and the transport gives up a stream that is silent for 100 seconds. */
+export const STALE_MS = 120_000;
+/** What is heard again changes nothing else, so it is looked for. */
+const LOOK_AGAIN_MS = 10_000;
+
+/** The resources whose watch cache may be far behind the cluster. */
+export function staleResources(silences: readonly Silence[]): string[] {
+  return silences.filter(({ ms }) => ms >= STALE_MS).map(({ resource }) => resource);
+}
+
+/** When a cache may have become stale, or be fresh again, epoch milliseconds. */
+export function viewTimes(silences: readonly Silence[], now: number): number[] {
+  return silences.map(({ ms }) => now + (ms >= STALE_MS ? LOOK_AGAIN_MS : STALE_MS - ms));
 }

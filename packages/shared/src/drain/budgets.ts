@@ -1,6 +1,6 @@
-import type { KubernetesObject, ObjectMeta } from '../kubernetes-types.ts';
-import { selects } from '../label-selector.ts';
-import type { LabelSelector } from '../label-selector.ts';
+import type { KubernetesObject, ObjectMeta } from '../kube/types.ts';
+import { selects } from '../kube/label-selector.ts';
+import type { LabelSelector } from '../kube/label-selector.ts';
 import { isTerminating } from './pods.ts';
 import type { DrainPod } from './pods.ts';
 

@@ -1,9 +1,9 @@
 import { preflight } from './preflight.ts';
-import { DRAIN_DEFAULTS } from './settings.ts';
-import type { DrainSettings } from './settings.ts';
+import { DRAIN_DEFAULTS } from '../api/brupop-config.ts';
+import type { DrainSettings } from '../api/brupop-config.ts';
 import { slimBudget } from './budgets.ts';
 import type { Budget } from './budgets.ts';
-import { aBudget, aPod } from './test-pods.ts';
+import { aBudget, aPod } from '../testing/pods.ts';
 import type { DrainPod } from './pods.ts';
 
 interface Case {

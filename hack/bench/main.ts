@@ -1,0 +1,132 @@
+/**
+ * `make bench`: what the operator costs. Six nodes with instant hosts, one at a time: time per node and per state transition, requests to
+ * kube-apiserver at idle and per node update, open watches, memory. Figures depend on the machine; ratios and counts less so.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parse } from 'yaml';
+
+import { auditPosition, countRequests, openWatches, ourRequests } from '../../test/framework/audit.ts';
+import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
+import { startControlPlane } from '../../test/framework/control-plane/start.ts';
+import type { ControlPlane } from '../../test/framework/control-plane/start.ts';
+import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
+import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
+import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
+import type { Memory } from './memory.ts';
+import { bareNode, largest } from './memory.ts';
+import { Recorder } from './recorder.ts';
+import { LEGS, legMs, median } from './timeline.ts';
+import type { Leg, Timeline } from './timeline.ts';
+
+const NODES = 6;
+const IDLE_MS = 60_000;
+const SETTLE_MS = 5_000;
+/** Measured of the Rust operator on the same work, six nodes one at a time. */
+const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 17 } as const;
+/** MiB. */
+const AGENT_LIMIT = { resident: 60, anonymous: 16 } as const;
+const PROGRAMS = ['brupop-agent', 'brupop-apiserver', 'brupop-controller'] as const;
+
+function say(line = ''): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function agentFlags(): string[] {
+  const path = join(import.meta.dirname, '../../charts/bottlerocket-update-operator/values.yaml');
+  const values = parse(readFileSync(path, 'utf8')) as { agent: { nodeFlags: string[] } };
+  return values.agent.nodeFlags;
+}
+
+function legsOf(timelines: readonly Timeline[], whose?: Leg['whose']): [string, number][] {
+  return LEGS.filter((leg) => whose === undefined || leg.whose === whose).map((leg) => [
+    `${leg.name} (${leg.whose})`,
+    median(timelines.map((timeline) => legMs(timeline, leg) ?? Number.NaN)),
+  ]);
+}
+
+function sayTimes(timelines: readonly Timeline[]): void {
+  const total = median(
+    timelines.map((timeline) => legMs(timeline, { from: 'specStaged', to: 'statusIdle' }) ?? Number.NaN),
+  );
+  const own = legsOf(timelines, 'operator').reduce((sum, [, ms]) => sum + ms, 0);
+  say(`\nTime of one node's update, median of ${timelines.length} (ms)`);
+  for (const [name, ms] of legsOf(timelines)) say(`  ${ms.toFixed(0).padStart(6)}  ${name}`);
+  say(`  ${total.toFixed(0).padStart(6)}  in all; the operator's own share is ${own.toFixed(0)}`);
+  say(
+    `  the Rust operator: ${RUST.secondsPerNode} s, ${(RUST.secondsPerNode / (total / 1000)).toFixed(0)} times as long`,
+  );
+}
+
+async function sayMemory(title: string, fleet: Fleet, bare: Memory): Promise<void> {
+  const line = (name: string, { resident, anonymous }: Memory): void =>
+    say(`  ${resident.toFixed(1).padStart(6)} resident  ${anonymous.toFixed(1).padStart(6)} anonymous  ${name}`);
+  say(`\nMemory ${title}, the largest process of each kind (MiB)`);
+  line('Node.js that does nothing, with the flags of the agent', bare);
+  for (const program of PROGRAMS) {
+    const memory = await largest(fleet.kubelet.pids(program));
+    line(program, memory);
+    if (program === 'brupop-agent') checkAgent(memory);
+  }
+}
+
+/** An agent runs on every node, so its memory is a promise. */
+function checkAgent({ resident, anonymous }: Memory): void {
+  if (resident <= AGENT_LIMIT.resident && anonymous <= AGENT_LIMIT.anonymous) return;
+  say(`PROBLEM: an agent may take ${AGENT_LIMIT.resident} MiB resident and ${AGENT_LIMIT.anonymous} anonymous`);
+  process.exitCode = 1;
+}
+
+async function sayRequests(
+  title: string,
+  cluster: ControlPlane,
+  position: number,
+  per: { unit: string; count: number },
+  rust: number,
+): Promise<void> {
+  const requests = await ourRequests(cluster.auditLogPath, 'brupop-bottlerocket-aws', position);
+  const count = requests.length / per.count;
+  say(`\nRequests to kube-apiserver ${title}: ${count.toFixed(1)} per ${per.unit} (the Rust operator: ${rust})`);
+  for (const [what, times] of countRequests(requests)) say(`  ${(times / per.count).toFixed(1).padStart(6)}  ${what}`);
+}
+
+async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
+  const bare = await bareNode(agentFlags());
+  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
+  await fleet.untilAllRun(OLD);
+  await sleep(SETTLE_MS);
+  await sayMemory('at idle', fleet, bare);
+  const idleFrom = await auditPosition(cluster.auditLogPath);
+  say(`\nLooking at ${IDLE_MS / 1000} s of idling…`);
+  await sleep(IDLE_MS);
+  await sayRequests('at idle', cluster, idleFrom, { unit: 'minute', count: IDLE_MS / 60_000 }, RUST.idlePerMinute);
+  const recorder = new Recorder(fleet);
+  const rolloutFrom = await auditPosition(cluster.auditLogPath);
+  fleet.publish([OLD, NEW]);
+  say('\nA new version is published; the fleet updates…');
+  await fleet.untilAllRun(NEW, 300_000);
+  await sayMemory('right after the rollout', fleet, bare);
+  sayTimes(recorder.timelines());
+  await sayRequests('under way', cluster, rolloutFrom, { unit: 'node update', count: NODES }, RUST.perUpdate);
+  await sleep(SETTLE_MS);
+  const watches = await openWatches(cluster.auditLogPath, 'brupop-bottlerocket-aws');
+  say(`\nOpen watches: ${watches.length} (the Rust operator: ${RUST.watches} for six nodes)`);
+  for (const [what, times] of countRequests(watches)) say(`  ${String(times).padStart(6)}  ${what}`);
+  for (const problem of fleet.problems()) say(`PROBLEM: ${problem}`);
+}
+
+say('Starting the control plane and six nodes with instant hosts…');
+const cluster = await startControlPlane();
+try {
+  const fleet = await Fleet.start({ cluster, nodes: fleetNodes(NODES), version: OLD, repository: [OLD] });
+  try {
+    const namespace = await createNamespace(cluster, 'shop');
+    await createWorkloads(cluster, { namespace, webReplicas: NODES, storeReplicas: 3 });
+    await measure(cluster, fleet);
+  } finally {
+    await fleet.stop();
+  }
+} finally {
+  await cluster.stop();
+}

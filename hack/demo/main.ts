@@ -1,0 +1,162 @@
+/**
+ * `make demo`: a real control plane, six nodes with stand-in hosts, workloads, the chart, and a rollout to watch.
+ * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger.
+ */
+import { parseArgs } from 'node:util';
+
+import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
+import { startControlPlane } from '../../test/framework/control-plane/start.ts';
+import type { ControlPlane } from '../../test/framework/control-plane/start.ts';
+import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
+import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
+import { Rollout } from './rollout.ts';
+import type { Row } from './rows.ts';
+import { openScreen } from './screen.ts';
+import { summarize } from './summary.ts';
+import { renderProgress } from './view.ts';
+
+const OLD = '1.26.0';
+const NEW = '1.27.0';
+const DURATIONS = { refreshMs: 200, prepareMs: 1_200, activateMs: 200, shutdownMs: 200, bootMs: 1_000 };
+const STORE_REPLICAS = 3;
+const REDRAW_MS = 250;
+const CLEAN_UP_LIMIT_MS = 15_000;
+/** What a shell reports of a program that Ctrl-C has ended. */
+const INTERRUPTED = 130;
+
+const USAGE = 'usage: npm run demo -- [--nodes N (2 to 200, default 6)] [--keep]';
+
+interface DemoOptions {
+  readonly keep: boolean;
+  readonly size: number;
+}
+
+/** Reads the command line. Throws when it makes no sense. */
+function readOptions(): DemoOptions {
+  const options = { keep: { type: 'boolean', default: false }, nodes: { type: 'string', default: '6' } } as const;
+  const { values } = parseArgs({ options });
+  const size = Number(values.nodes);
+  if (Number.isInteger(size) && size >= 2 && size <= 200) return { keep: values.keep, size };
+  throw new Error(`--nodes: expected a number from 2 to 200, found ${values.nodes}`);
+}
+
+function optionsOrUsage(): DemoOptions {
+  try {
+    return readOptions();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}\n`);
+    return process.exit(2);
+  }
+}
+
+const { keep, size } = optionsOrUsage();
+const screen = openScreen(process.stdout);
+/** What to undo at the end, latest first. */
+const started: (() => Promise<void>)[] = [];
+let cleaning: Promise<void> | undefined;
+
+/** Undoes everything, once, whoever asks. */
+async function cleanUp(): Promise<void> {
+  cleaning ??= undo();
+  await cleaning;
+}
+
+async function undo(): Promise<void> {
+  screen.end();
+  if (started.length > 0) process.stdout.write('Stopping everything and removing the temporary folders…\n');
+  for (const stop of started.toReversed()) await stop();
+}
+
+/** What is left after the limit goes with this process: every child has a watchdog. */
+function stopOn(signal: NodeJS.Signals): void {
+  process.once(signal, () => {
+    process.exitCode = INTERRUPTED;
+    setTimeout(() => process.exit(), CLEAN_UP_LIMIT_MS).unref();
+    void cleanUp().finally(() => process.exit());
+  });
+}
+
+async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace: string }> {
+  screen.say(`Bottlerocket update operator: ${size} nodes in three zones go from ${OLD} to ${NEW}.`);
+  screen.say(
+    'Getting and starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on loopback…',
+  );
+  const cluster = await startControlPlane();
+  started.push(async () => await cluster.stop());
+  screen.say(`To look at it in another terminal${keep ? '' : ', until the demonstration ends'}:`);
+  screen.say(`  KUBECONFIG='${cluster.kubeconfigPath}' '${cluster.assets.kubectl}' get nodes,brs -A`);
+  const fleet = await Fleet.start({
+    cluster,
+    nodes: fleetNodes(size),
+    version: OLD,
+    repository: [OLD, NEW],
+    durations: DURATIONS,
+  });
+  started.push(async () => await fleet.stop());
+  const namespace = await createNamespace(cluster, 'shop');
+  screen.say('Starting workloads: a Deployment behind a disruption budget, a StatefulSet and a DaemonSet…');
+  await createWorkloads(cluster, { namespace, webReplicas: size, storeReplicas: STORE_REPLICAS });
+  return { cluster, fleet, namespace };
+}
+
+function plainOf({ node, zone, version, state, waitsFor }: Row): string {
+  return `${node} ${zone} ${version} ${state} ${waitsFor}`.trimEnd();
+}
+
+function show(rollout: Rollout): () => void {
+  const known = new Map<string, string>();
+  const draw = (): void => {
+    const rows = rollout.rows();
+    const lines = renderProgress({ rows, elapsedMs: rollout.elapsedMs, width: screen.width, height: screen.height });
+    const changed = rows.filter((row) => known.get(row.node) !== plainOf(row));
+    for (const row of changed) known.set(row.node, plainOf(row));
+    screen.draw(lines, changed.map(plainOf));
+  };
+  const timer = setInterval(() => cleaning === undefined && draw(), REDRAW_MS);
+  const stop = (): void => {
+    clearInterval(timer);
+    if (cleaning === undefined) draw();
+  };
+  return stop;
+}
+
+async function main(): Promise<void> {
+  const { fleet, namespace } = await start();
+  screen.say('helm install bottlerocket-update-operator: two controllers, three API servers, an agent per node…');
+  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
+  screen.say('');
+  const rollout = new Rollout(fleet, NEW);
+  const stopShowing = show(rollout);
+  await fleet.untilAllRun(NEW, size * 60_000).finally(stopShowing);
+  const ready = (name: string): number => fleet.observer.leastReady.get(`${namespace}/${name}`) ?? 0;
+  const workloads = [
+    { name: 'Deployment web', least: ready('web'), of: size },
+    { name: 'StatefulSet store', least: ready('store'), of: STORE_REPLICAS },
+  ];
+  const { mostUnavailable } = fleet.observer;
+  const violations = fleet.problems();
+  screen.end();
+  process.stdout.write(`\n${summarize({ rollout, nodes: size, workloads, mostUnavailable, violations }).join('\n')}\n`);
+  if (violations.length > 0) process.exitCode = 1;
+  if (keep) await untilInterrupted();
+}
+
+async function untilInterrupted(): Promise<void> {
+  process.stdout.write('Everything keeps running; Ctrl-C ends it.\n');
+  const forever = Promise.withResolvers<void>();
+  setInterval(() => undefined, 60_000);
+  await forever.promise;
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) stopOn(signal);
+try {
+  await main();
+} catch (error) {
+  // What is being stopped fails in its own ways; only what failed before is news.
+  if (cleaning === undefined) {
+    process.exitCode = 1;
+    screen.say(`The demonstration failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+await cleanUp();
+process.exit();

@@ -1,0 +1,50 @@
+/**
+ * `make soak FAULTS=1000 SEED=7`: random faults on a fleet that is updated round after round. The seed, which is printed, repeats the same faults in
+ * the same order; what they meet depends on the machine as well. The exit code is 1 after a violation.
+ */
+import { randomInt } from 'node:crypto';
+
+import { CAMPAIGN_AT_ONCE, runCampaign } from '../../test/framework/faults/campaign.ts';
+import { Report } from '../../test/framework/faults/report.ts';
+import { withRollingFleet } from '../../test/framework/faults/rolling-fleet.ts';
+
+const DEFAULT_FAULTS = 100;
+
+function say(line: string): void {
+  process.stdout.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+}
+
+function wholeNumber(name: string, fallback: number): number {
+  const text = process.env[name] ?? '';
+  if (text === '') return fallback;
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new Error(`${name}: expected a whole number from 1, found ${text}`);
+  return value;
+}
+
+async function soak(): Promise<void> {
+  const faults = wholeNumber('FAULTS', DEFAULT_FAULTS);
+  const seed = wholeNumber('SEED', randomInt(1, 2 ** 31));
+  const interrupted = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
+  say(`${faults} faults, seed ${seed} (repeat with: make soak FAULTS=${faults} SEED=${seed})`);
+  await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
+    const report = new Report();
+    try {
+      await runCampaign(scene, { seed, faults, report, say, signal: interrupted.signal });
+    } finally {
+      report.check(scene.fleet);
+      for (const line of report.lines()) say(line);
+    }
+    if (report.violations.length > 0) process.exitCode = 1;
+  });
+}
+
+try {
+  await soak();
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}
+process.exit();

@@ -1,0 +1,139 @@
+import { messageOf } from '@brupop/shared/api/error-codes';
+
+import { ApiError } from './apiserver/error.ts';
+import { HostError } from './host/host.ts';
+import { MINUTE, STAGE, REBOOT, endWorlds, world } from './testing/world.ts';
+
+afterEach(endWorlds);
+
+it('gets over refusals of the apiserver without failing the update', async () => {
+  const w = world();
+  w.api.fail(
+    'report',
+    new ApiError('Unavailable', ''),
+    new ApiError('Unauthenticated', ''),
+    new ApiError('Conflict', ''),
+  );
+  w.api.fail(
+    'drain',
+    new ApiError('ReplicaOnSameNode', ''),
+    new ApiError('TooManyRequests', ''),
+    new ApiError('Internal', ''),
+  );
+  w.api.fail('restore', new ApiError('Unintelligible', ''));
+  await w.pass(MINUTE);
+  await w.spec(STAGE, MINUTE);
+  await w.spec(REBOOT, MINUTE);
+  expect(w.host.rebootAsked).toBe(true);
+  expect(w.status?.crash_count).toBe(0);
+});
+
+it('gets over a host API that is away for a while', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall('version', ...Array.from({ length: 6 }, () => new HostError('refused', 'connect ECONNREFUSED')));
+  await w.spec(STAGE, 2 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', crash_count: 0 });
+});
+
+it('fails a step when the host has been silent for too long', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall('version', ...Array.from({ length: 200 }, () => new HostError('silent', 'no answer')));
+  await w.spec(STAGE, 6 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostUnreachable' } });
+  expect(w.agent.ready()).toContain('does not answer');
+});
+
+it('gives the Node back when the host API dies after the cordon and never comes back', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE);
+  const blocked = { pod: 'a/b', reason: 'DisruptionBudget', message: 'needs 1' } as const;
+  w.api.drains = Array.from({ length: 5000 }, () => ({ done: false, evicted: 0, remaining: 1, blockedBy: [blocked] }));
+  await w.spec(REBOOT);
+  w.api.calls.length = 0;
+  w.host.failCall('version', ...Array.from({ length: 50_000 }, () => new HostError('refused', 'ECONNREFUSED')));
+  for (let restarts = 0; restarts < 12; restarts += 1) {
+    await w.pass(3 * MINUTE);
+    if (w.ended !== undefined) w.startAgent();
+  }
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostUnreachable' } });
+  expect(w.status?.lastOperation?.message).toContain('no answer for');
+  expect(w.api.calls).toContain('restore');
+});
+
+it('ends when nobody has listened on the socket for long: its mount is stale', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall(
+    'version',
+    ...Array.from({ length: 500 }, () => new HostError('refused', 'connect ECONNREFUSED /run/api.sock')),
+  );
+  await w.pass(10 * MINUTE);
+  expect(messageOf(w.ended)).toContain('mount may be stale');
+});
+
+it('ends when the apiserver has been out of reach for long', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.api.unreachable = true;
+  w.api.tell(new Error('reset'));
+  await w.pass(9 * MINUTE);
+  expect(w.ended).toBeUndefined();
+  await w.pass(6 * MINUTE);
+  expect(messageOf(w.ended)).toContain('apiserver has not been reached');
+});
+
+it('makes its shadow again when it was deleted', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.api.shadow = undefined;
+  w.api.tell({ type: 'deleted' });
+  await w.pass(MINUTE);
+  expect(w.api.shadow).toMatchObject({ status: { current_state: 'Idle' } });
+});
+
+it('names a host without in-place updates and asks it again only at the usual interval', async () => {
+  const w = world();
+  w.host.failCall('refresh', ...Array.from({ length: 9 }, () => new HostError('unsupported', '500 Unable to start')));
+  await w.pass(20 * MINUTE);
+  expect(w.status).toMatchObject({
+    current_state: 'Idle',
+    crash_count: 0,
+    lastOperation: { errorCode: 'HostUnsupported' },
+  });
+  expect(w.host.calls).toEqual(['refresh']);
+});
+
+it('names an update status that nobody can read, and takes that back when it is healed', async () => {
+  const w = world();
+  const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
+  w.host.failCall('updateStatus', ...Array.from({ length: 12 }, () => unreadable));
+  w.host.failCall('refresh', ...Array.from({ length: 2 }, () => unreadable));
+  await w.pass(20 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'HostStatusUnreadable' });
+  await w.pass(120 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
+});
+
+it('stops within an instant, in the middle of a prepare too', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.lockedLooks = 1_000_000;
+  await w.spec(STAGE);
+  await w.killAgent();
+  expect(w.ended).toBe('stopped');
+});
+
+it('is alive while a long command runs, and says so when its loop is stuck', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.lockedLooks = 1_000_000;
+  await w.spec(STAGE, 4 * MINUTE);
+  expect(w.agent.live()).toBeUndefined();
+  w.host.version = (signal) =>
+    new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+  await w.pass(60 * MINUTE);
+  expect(w.agent.live()).toContain('the loop should have turned');
+});

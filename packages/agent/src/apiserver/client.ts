@@ -1,0 +1,207 @@
+import { readFileSync } from 'node:fs';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type {
+  AgentAction,
+  AgentShadow,
+  DrainRequest,
+  DrainResult,
+  ExclusionResult,
+  SpecReference,
+  StatusReport,
+  StreamMessage,
+} from '@brupop/shared/api/agent-protocol';
+import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS, agentPath } from '@brupop/shared/api/agent-protocol';
+
+import { ApiError } from './error.ts';
+import { parseJson, readDrain, readError, readExclusion, readRestore, readStreamMessage } from './messages.ts';
+import { readShadow } from './read-shadow.ts';
+import type { AgentConfig } from '../config.ts';
+import type { Answer } from '../http/exchange.ts';
+import { bodyOf, exchange, responseOf } from '../http/exchange.ts';
+
+const MAX_ANSWER_BYTES = 256 * 1024;
+const MAX_LINE_CHARS = 1024 * 1024;
+/** A connection is kept for the next call for so long, well within the 60 s after which the apiserver closes it. */
+const IDLE_MS = 4_000;
+
+/** What the agent asks of our apiserver. Every call throws ApiError. */
+export interface OperatorApi {
+  /** Makes sure that the shadow exists. */
+  ensure(signal: AbortSignal): Promise<AgentShadow>;
+  /** The shadow, then every change of it. Throws when no whole message has come for STREAM_INACTIVITY_MS. */
+  stream(signal: AbortSignal): AsyncIterable<StreamMessage>;
+  /** Writes the status; answers the shadow as it is then, which may have a newer spec than the one reported on. */
+  report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
+  exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
+  /** One bounded pass. */
+  drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult>;
+  restore(signal: AbortSignal): Promise<void>;
+  /** Since the last answer that was no refusal of our identity, in milliseconds. */
+  silentMs(): number;
+}
+
+export interface OperatorApiOptions {
+  readonly node: string;
+  readonly apiserver: AgentConfig['apiserver'];
+  readonly clock: Clock;
+}
+
+interface Call {
+  readonly method: 'GET' | 'PUT' | 'POST';
+  readonly action: AgentAction;
+  readonly body?: unknown;
+  readonly limitMs?: number;
+  readonly signal: AbortSignal;
+}
+
+/** Client of our apiserver. Token and CA are read for each request, since both are renewed while the agent runs. */
+export class OperatorApiClient implements OperatorApi {
+  readonly #options: OperatorApiOptions;
+  #connections = connections();
+  #answeredAt: number;
+
+  constructor(options: OperatorApiOptions) {
+    this.#options = options;
+    this.#answeredAt = options.clock.monotonic();
+  }
+
+  silentMs(): number {
+    return this.#options.clock.monotonic() - this.#answeredAt;
+  }
+
+  async ensure(signal: AbortSignal): Promise<AgentShadow> {
+    return readShadow(await this.#call({ method: 'PUT', action: 'shadow', signal }));
+  }
+
+  async report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow> {
+    const shadow = readShadow(await this.#call({ method: 'PUT', action: 'shadow/status', body: report, signal }));
+    if (shadow.uid === report.shadowUID) return shadow;
+    throw new ApiError('Unintelligible', `PUT shadow/status: expected shadow ${report.shadowUID}, found ${shadow.uid}`);
+  }
+
+  async exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult> {
+    const call = { method: 'POST', action: 'load-balancer-exclusion', body: reference, signal } as const;
+    return readExclusion(await this.#call(call));
+  }
+
+  async drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult> {
+    const call = { method: 'POST', action: 'drain', body: request, limitMs: DRAIN_CALL_LIMIT_MS, signal } as const;
+    return readDrain(await this.#call(call));
+  }
+
+  async restore(signal: AbortSignal): Promise<void> {
+    readRestore(await this.#call({ method: 'POST', action: 'restore', signal }));
+  }
+
+  async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
+    const call = { method: 'GET', action: 'shadow/stream', signal } as const;
+    const { clock } = this.#options;
+    const sent = this.#request(call, undefined, false);
+    try {
+      const pending = { request: sent, limitMs: CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
+      const response = await responseOf(pending, clock);
+      this.#noteAnswer(response.statusCode ?? 0);
+      if (response.statusCode !== 200) {
+        const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the answer takes too long')));
+        const body = await bodyOf(response, MAX_ANSWER_BYTES).finally(cancel);
+        throw readError('GET shadow/stream', response.statusCode ?? 0, body);
+      }
+      for await (const line of linesOf(response, clock)) {
+        this.#noteAnswer(200);
+        yield readStreamMessage(line);
+      }
+    } catch (error) {
+      throw asApiError('GET shadow/stream', error);
+    } finally {
+      sent.destroy();
+    }
+  }
+
+  async #call(call: Call): Promise<unknown> {
+    const name = `${call.method} ${call.action}`;
+    const answer = await this.#exchange(call).catch((error: unknown) => {
+      throw asApiError(name, error);
+    });
+    this.#noteAnswer(answer.status);
+    if (answer.status >= 200 && answer.status < 300) return parseJson(answer.body);
+    const error = readError(name, answer.status, answer.body);
+    if (error.code === 'ReplicaOnSameNode' || error.code === 'Unavailable') this.#leaveReplica();
+    throw error;
+  }
+
+  /** The next call opens a new connection, which may lead to another replica. */
+  #leaveReplica(): void {
+    this.#connections.destroy();
+    this.#connections = connections();
+  }
+
+  /** A kept connection that the other side has closed meanwhile fails at once: then the call, which is safe to repeat, gets a new one. */
+  async #exchange(call: Call): Promise<Answer> {
+    const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+    const limits = { body, limitMs: call.limitMs ?? CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
+    const first = this.#request(call, body, this.#connections);
+    try {
+      return await exchange({ request: first, ...limits }, this.#options.clock);
+    } catch (error) {
+      if (!first.reusedSocket || (error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
+      this.#leaveReplica();
+      return exchange({ request: this.#request(call, body, this.#connections), ...limits }, this.#options.clock);
+    }
+  }
+
+  #request({ method, action, signal }: Call, body: string | undefined, agent: Agent | false): ClientRequest {
+    const { node, apiserver } = this.#options;
+    const content = body === undefined ? {} : { 'content-type': 'application/json' };
+    const length = method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body ?? '') };
+    return request({
+      host: apiserver.host,
+      port: apiserver.port,
+      servername: apiserver.serverName,
+      ca: readFileSync(apiserver.caFile),
+      method,
+      path: agentPath(node, action),
+      headers: { authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}`, ...content, ...length },
+      agent,
+      signal,
+    });
+  }
+
+  #noteAnswer(status: number): void {
+    if (status !== 401 && status !== 403) this.#answeredAt = this.#options.clock.monotonic();
+  }
+}
+
+function connections(): Agent {
+  return new Agent({ keepAlive: true, maxSockets: 2, maxFreeSockets: 1, timeout: IDLE_MS, maxCachedSessions: 0 });
+}
+
+function asApiError(call: string, error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  return new ApiError('Unreachable', call, { cause: error });
+}
+
+/** The lines of a stream. Throws when one is too long, and when no whole one comes for STREAM_INACTIVITY_MS. */
+async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator<string> {
+  response.setEncoding('utf8');
+  const watch = (): (() => void) =>
+    clock.after(STREAM_INACTIVITY_MS, () => response.destroy(new Error(`silent for ${STREAM_INACTIVITY_MS} ms`)));
+  let cancel = watch();
+  let rest = '';
+  try {
+    for await (const chunk of response as AsyncIterable<string>) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      if (lines.length > 0) {
+        cancel();
+        cancel = watch();
+      }
+      if (rest.length > MAX_LINE_CHARS) throw new ApiError('Unintelligible', 'a line of the stream is too long');
+      yield* lines.filter((line) => line !== '');
+    }
+  } finally {
+    cancel();
+  }
+}

@@ -1,0 +1,91 @@
+import { SHADOW } from '../testing/bad-answers.ts';
+import { readShadow } from './read-shadow.ts';
+
+const { status } = SHADOW;
+const last = status.lastOperation;
+const withStatus = (changes: object): object => ({ ...SHADOW, status: { ...status, ...changes } });
+
+it('reads a whole shadow as it is', () => {
+  expect(readShadow(SHADOW)).toEqual(SHADOW);
+});
+
+it('reads the status of an older operator, which lacks the newer fields', () => {
+  const old = { current_state: 'Idle', current_version: '1.20.0', target_version: '1.21.0', crash_count: 0 };
+  expect(readShadow({ ...SHADOW, status: old }).status).toEqual({ ...old, observedGeneration: 0, bootID: '' });
+});
+
+it('takes a status in which only the controller has written for none', () => {
+  expect(readShadow({ ...SHADOW, status: { conditions: [] } }).status).toBeUndefined();
+});
+
+it('brings a count that a person wrote to what the apiserver takes back in a report', () => {
+  expect(readShadow(withStatus({ crash_count: 10 ** 12 })).status?.crash_count).toBe(2_147_483_647);
+});
+
+it.each([
+  ['in lower case', '2026-11-21t11:37:57z', '2026-11-21T11:37:57Z'],
+  ['that nobody can read, which then counts from now', '2026-11-21T11:37:57,5Z', '9999-12-31T23:59:59Z'],
+  ['with an offset and a fraction, as it is', '2026-11-21T11:37:57.5+01:00', '2026-11-21T11:37:57.5+01:00'],
+])('reads a time %s', (_name, written, expected) => {
+  const shadow = readShadow(withStatus({ lastOperation: { ...last, startTime: written } }));
+  expect(shadow.status?.lastOperation?.startTime).toBe(expected);
+});
+
+it.each<readonly [string, object, RegExp]>([
+  [
+    'a version in the spec that is none',
+    { ...SHADOW, spec: { state: 'Idle', version: 'latest' } },
+    /spec.version.*"latest"/,
+  ],
+  [
+    'a state that this release does not know',
+    { ...SHADOW, spec: { state: 'Sleeping' } },
+    /spec.state: expected one of/,
+  ],
+  [
+    'a step that this release does not know',
+    withStatus({ lastOperation: { ...last, operation: 'Dance' } }),
+    /operation/,
+  ],
+  ['a generation that is no whole number', { ...SHADOW, generation: 1.5 }, /shadow.generation/],
+])('refuses %s and names the field', (_name, shadow, message) => {
+  expect(() => readShadow(shadow)).toThrow(message);
+});
+
+const asking = (more: object): unknown => ({ ...SHADOW, spec: { ...SHADOW.spec, ...more } });
+const lock = { value: '1.27.0', before: 'v1.26.0' };
+
+it('reads what a spec asks of the host and how long its steps may take', () => {
+  const more = { timeoutSeconds: 900, hostSettings: { versionLock: '1.27.0', ignoreWaves: true } };
+  expect(readShadow(asking(more)).spec).toEqual({ ...SHADOW.spec, ...more });
+});
+
+it.each<readonly [string, object]>([
+  ['null', { timeoutSeconds: null, hostSettings: null }],
+  ['a limit that is none, and no settings', { timeoutSeconds: '900', hostSettings: 7 }],
+  ['a limit that is too short, and settings that are null', { timeoutSeconds: 1, hostSettings: { versionLock: null } }],
+  [
+    'a limit of years, and values that are none',
+    { timeoutSeconds: 1e9, hostSettings: { versionLock: '1.27', ignoreWaves: 'no' } },
+  ],
+])('takes %s in a spec as if it were absent', (_name, more) => {
+  expect(readShadow(asking(more)).spec).toEqual(SHADOW.spec);
+});
+
+it('reads what was done for host settings, and when the host booted', () => {
+  const hostSettings = { versionLock: lock, ignoreWaves: { value: true, before: false }, message: 'why' };
+  const bootTime = '2026-11-21T11:37:57Z';
+  expect(readShadow(withStatus({ hostSettings, bootTime })).status).toEqual({ ...status, hostSettings, bootTime });
+});
+
+it('drops what our apiserver would not take back: a time that is none, a record that is none, words that are too many', () => {
+  const hostSettings = {
+    versionLock: { value: '1.27.0' },
+    ignoreWaves: { value: 1, before: 2 },
+    message: 'x'.repeat(9000),
+  };
+  const read = readShadow(withStatus({ hostSettings, bootTime: '2026-13-21T11:37:57Z' })).status;
+  expect(read).not.toHaveProperty('bootTime');
+  expect(Object.keys(read?.hostSettings ?? {})).toEqual(['message']);
+  expect(read?.hostSettings?.message?.length).toBeLessThanOrEqual(4096);
+});

@@ -1,0 +1,243 @@
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { createLogger } from '@brupop/shared/runtime/log';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
+
+import { ApiError } from './error.ts';
+import { FakeOperatorApi } from '../testing/fake-apiserver.ts';
+import { ShadowSource } from './shadow-source.ts';
+
+const status: ShadowStatus = {
+  current_state: 'Idle',
+  current_version: '1.26.0',
+  target_version: '1.26.0',
+  crash_count: 0,
+  observedGeneration: 1,
+  bootID: 'boot-1',
+};
+const shadow: AgentShadow = { uid: 'uid-1', generation: 2, spec: { state: 'Idle' }, status };
+
+async function follow(first?: AgentShadow, lines: string[] = []) {
+  const clock = new FakeClock();
+  const api = new FakeOperatorApi(clock, first);
+  const stop = new AbortController();
+  let changes = 0;
+  const log = createLogger({ clock, write: (line) => void lines.push(line) });
+  const source = new ShadowSource({ api, clock, log, changed: () => (changes += 1), random: () => 0.5 });
+  const running = source.run(stop.signal);
+  await clock.advance(0);
+  return {
+    clock,
+    api,
+    source,
+    changes: () => changes,
+    seen: () => source.view().shadow,
+    end: async (): Promise<void> => {
+      stop.abort(new Error('the test is over'));
+      await clock.advance(0);
+      await running;
+    },
+  };
+}
+
+it('makes the shadow before it follows it', async () => {
+  const { api, seen, end } = await follow();
+  expect(api.calls).toEqual(['ensure', 'stream']);
+  expect(seen()).toMatchObject({ generation: 1 });
+  await end();
+});
+
+it('ignores an older spec than the one it knows: another replica may be behind', async () => {
+  const { api, clock, seen, end } = await follow(shadow);
+  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
+  await clock.advance(0);
+  expect(seen()?.generation).toBe(2);
+  api.tell({ type: 'shadow', shadow: { ...shadow, uid: 'uid-2', generation: 1 } });
+  await clock.advance(0);
+  expect(seen()).toMatchObject({ uid: 'uid-2', generation: 1 });
+  await end();
+});
+
+it('never takes a status that it knows from the stream, whose watch may be hours behind', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  source.acknowledged(shadow, { ...status, target_version: '1.27.0' });
+  api.shadow = { ...shadow, status: { ...status, target_version: '1.27.0' } };
+  api.tell({ type: 'shadow', shadow });
+  await clock.advance(0);
+  expect(seen()?.status?.target_version).toBe('1.27.0');
+  for (let minute = 0; minute < 6; minute += 1) {
+    await clock.advance(10_000);
+    api.tell({ type: 'heartbeat' });
+  }
+  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3 } });
+  await clock.advance(0);
+  expect(seen()).toMatchObject({ generation: 3, status: { target_version: '1.27.0' } });
+  await end();
+});
+
+it.each([
+  ['wiped', undefined],
+  ['changed', { ...status, crash_count: 7 }],
+])('reads live what a person has %s, once the stream has shown it for a while', async (_what, written) => {
+  const { status: _, ...bare } = shadow;
+  const edited: AgentShadow = written === undefined ? bare : { ...bare, status: written };
+  const { api, clock, seen, end } = await follow(shadow);
+  api.shadow = edited;
+  api.tell({ type: 'shadow', shadow: edited });
+  await clock.advance(4_000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(0);
+  expect(seen()?.status).toEqual(status);
+  await clock.advance(1_000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()).toEqual(edited);
+  expect(api.calls.filter((call) => call === 'ensure')).toHaveLength(2);
+  await end();
+});
+
+it('does not doubt a report whose echo came before its acknowledgement', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  const reported = { ...status, crash_count: 1 };
+  api.tell({ type: 'shadow', shadow: { ...shadow, status: reported } });
+  await clock.advance(10);
+  source.acknowledged(shadow, reported);
+  for (let beat = 0; beat < 6; beat += 1) {
+    await clock.advance(10_000);
+    api.tell({ type: 'heartbeat' });
+  }
+  await clock.advance(1_000);
+  expect(api.calls).toEqual(['ensure', 'stream']);
+  await end();
+});
+
+it('keeps a report that was acknowledged while it read live', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  const { status: _, ...bare } = shadow;
+  api.tell({ type: 'shadow', shadow: bare });
+  await clock.advance(5_000);
+  const live = await api.ensure();
+  api.ensure = async () => {
+    source.acknowledged(shadow, { ...status, crash_count: 1 });
+    return live;
+  };
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()?.status?.crash_count).toBe(1);
+  await end();
+});
+
+it('goes by the status that was read live at its start, not by an older one of the stream', async () => {
+  const { api, clock, seen, end } = await follow(shadow);
+  api.tell({ type: 'shadow', shadow: { ...shadow, status: { ...status, crash_count: 7 } } });
+  await clock.advance(0);
+  expect(seen()?.status?.crash_count).toBe(0);
+  await end();
+});
+
+it('keeps what it has reported when the stream tells of the next spec before the answer comes', async () => {
+  const { api, clock, source, seen, end } = await follow(shadow);
+  source.acknowledged(shadow, status);
+  const failed: ShadowStatus = { ...status, current_state: 'ErrorReset', crash_count: 1, observedGeneration: 2 };
+  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3, status: failed } });
+  await clock.advance(0);
+  source.acknowledged(shadow, failed);
+  expect(seen()).toEqual({ ...shadow, generation: 3, status: failed });
+  await end();
+});
+
+it('counts silence from the last message, and without end while no stream is connected', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  await clock.advance(5000);
+  expect(source.view().specAgeMs).toBe(5000);
+  api.tell({ type: 'heartbeat' });
+  await clock.advance(1000);
+  expect(source.view().specAgeMs).toBe(1000);
+  api.tell(new Error('reset'));
+  await clock.advance(0);
+  expect(source.view().specAgeMs).toBe(Infinity);
+  await clock.advance(1000);
+  expect(source.view().specAgeMs).toBeLessThan(1000);
+  await end();
+});
+
+it('counts an acknowledged report as a confirmation of the spec', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  api.unreachable = true;
+  api.tell(new Error('reset'));
+  await clock.advance(5000);
+  source.acknowledged(shadow, status);
+  await clock.advance(1000);
+  expect(source.view().specAgeMs).toBe(1000);
+  await end();
+});
+
+it('opens the stream of a node under way again at once when the server ends it, that of an idle one after a while', async () => {
+  const pauses: number[] = [];
+  for (const state of ['RebootedIntoUpdate', 'Idle'] as const) {
+    const { api, clock, end } = await follow({ ...shadow, spec: { state, version: '1.27.0' } });
+    api.tell({ type: 'end', reason: 'the apiserver is shutting down' });
+    const before = api.calls.length;
+    const endedAt = clock.monotonic();
+    while (api.calls.length === before) await clock.advance(10);
+    pauses.push(clock.monotonic() - endedAt);
+    await end();
+  }
+  expect(pauses[0]).toBeLessThan(300);
+  expect(pauses[1]).toBeGreaterThan(1000);
+});
+
+it('opens a stream again with pauses that grow to half a minute, and not all agents at once', async () => {
+  const { api, clock, end } = await follow(shadow);
+  api.unreachable = true;
+  api.tell(new Error('reset'));
+  await clock.advance(10 * 60_000);
+  api.unreachable = false;
+  const before = api.calls.length;
+  await clock.advance(30_000);
+  expect(api.calls.length).toBe(before + 1);
+  expect(api.streams).toBe(1);
+  await end();
+});
+
+it('waits with a shadow that it is refused', async () => {
+  const { api, clock, seen, end } = await follow(shadow);
+  api.shadow = undefined;
+  api.fail('ensure', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
+  api.tell({ type: 'deleted' });
+  await clock.advance(0);
+  expect(seen()).toBeUndefined();
+  await clock.advance(30_000);
+  expect(seen()?.uid).toBe('uid-1');
+  await end();
+});
+
+it('opens another stream when told that this one is behind', async () => {
+  const { api, clock, source, end } = await follow(shadow);
+  source.reconnect();
+  await clock.advance(5000);
+  expect(api.calls).toEqual(['ensure', 'stream', 'stream']);
+  expect(api.streams).toBe(1);
+  await end();
+});
+
+it('tells of each change', async () => {
+  const { api, clock, changes, end } = await follow(shadow);
+  const before = changes();
+  api.setSpec({ state: 'StagedAndPerformedUpdate', version: '1.27.0' });
+  await clock.advance(0);
+  expect(changes()).toBe(before + 1);
+  await end();
+});
+
+it('does not open a stream again at once for ever that is cut as soon as it has told the shadow, and says so once', async () => {
+  const lines: string[] = [];
+  const { api, clock, end } = await follow(shadow, lines);
+  for (let second = 0; second < 300; second += 1) {
+    api.tell(new ApiError('Unintelligible', `garbage ${second}`));
+    await clock.advance(1000);
+  }
+  expect(api.calls.filter((call) => call === 'stream').length).toBeLessThan(30);
+  expect(lines).toHaveLength(1);
+  await end();
+});

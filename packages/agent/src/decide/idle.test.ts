@@ -1,0 +1,164 @@
+import {
+  MINUTE,
+  NOW,
+  OLD,
+  NEW,
+  record,
+  update,
+  STAGED,
+  READY,
+  UNINITIALIZED,
+  LOCKED,
+  UNREADABLE,
+  step,
+  failed,
+  words,
+  decided,
+  error,
+} from '../testing/objects.ts';
+import type { Case, Cases } from '../testing/objects.ts';
+
+const cases: Cases = {
+  'idle: the Node is given back once in the life of a process': [{}, 'restore'],
+  'idle: a new shadow gets its first status': [{ bare: true, attempt: { restored: true } }, 'report Idle'],
+  'idle: nothing is written when nothing changed': [{ attempt: { restored: true } }, 'wait'],
+  'idle: the host is asked for updates when it is time': [
+    { attempt: { restored: true }, memory: { checkDueMs: NOW } },
+    'refresh',
+  ],
+  'idle: nobody is asked while another command runs': [
+    { attempt: { restored: true }, memory: { checkDueMs: NOW }, update: LOCKED },
+    'wait',
+  ],
+  'idle: an activation is undone': [{ update: READY }, 'deactivate'],
+  'idle: an activation that cannot be undone yet does not hold up the rest': [
+    { update: READY, attempt: { notBefore: NOW + 1 } },
+    'restore',
+  ],
+  'idle: an unfinished update is first said to be given up': [
+    { last: step('Activate'), update: READY },
+    'report Idle, Restore Processing',
+  ],
+  'idle: giving up stays open while the host holds its lock': [
+    { last: step('Restore'), attempt: { restored: true }, update: LOCKED },
+    'wait',
+  ],
+  'idle: giving up is closed when all is undone': [
+    { last: step('Restore'), attempt: { restored: true } },
+    'report Idle, Restore Succeeded',
+  ],
+  'idle: a failure stays on record': [{ last: failed('RolledBack'), attempt: { restored: true } }, 'wait'],
+  'idle: a failed state goes back to Idle and keeps the record': [
+    { last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
+    'report Idle, Stage Failed PrepareFailed',
+  ],
+  'idle: ErrorReset in a spec, from an older operator, means Idle': [
+    { spec: 'ErrorReset', attempt: { restored: true } },
+    'wait',
+  ],
+  'idle: a host without in-place updates is named': [
+    { update: UNINITIALIZED, attempt: { restored: true }, memory: { checkError: error('HostUnsupported') } },
+    'report Idle, Stage Failed HostUnsupported',
+  ],
+  'idle: what was named is not named again': [
+    {
+      update: UNINITIALIZED,
+      attempt: { restored: true },
+      memory: { checkError: error('HostUnsupported') },
+      last: failed('HostUnsupported'),
+    },
+    'wait',
+  ],
+  'idle: a problem of the host does not hide a rollback': [
+    { attempt: { restored: true }, memory: { checkError: error('HostUnsupported') }, last: failed('RolledBack') },
+    'wait',
+  ],
+  'idle: a refresh that failed is no problem of the host': [
+    { attempt: { restored: true }, memory: { checkError: error('RefreshFailed') } },
+    'wait',
+  ],
+  'idle: an unreadable status is named only when it lasts': [
+    { update: UNREADABLE, attempt: { restored: true }, memory: { hostBrokenSince: NOW - 1000 } },
+    'wait',
+  ],
+  'idle: an unreadable status that lasts is named': [
+    { update: UNREADABLE, attempt: { restored: true }, memory: { hostBrokenSince: NOW - MINUTE } },
+    'report Idle, Stage Failed HostStatusUnreadable',
+  ],
+  'idle: a rollback is noticed although the spec went back to Idle': [
+    { last: step('Reboot', { boot: 'boot-1' }), update: UNINITIALIZED },
+    'report ErrorReset, Reboot Failed RolledBack',
+  ],
+  'idle: an activation given up before a reboot is no rollback': [
+    { last: step('Restore', { boot: 'boot-1' }), update: UNINITIALIZED },
+    'restore',
+  ],
+};
+
+it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
+  expect(words(decided(given))).toBe(expected);
+});
+
+const targets: Cases = {
+  'what a good refresh chose': [{}, NEW],
+  'the running version when a good refresh found nothing': [
+    { update: update('Idle', record('refresh'), { chosenVersion: undefined }) },
+    OLD,
+  ],
+  'what was known when a refresh failed': [
+    { update: update('Idle', record('refresh', 'x', false)), status: { target_version: '1.26.9' } },
+    '1.26.9',
+  ],
+  'what was known before the first refresh since the boot': [
+    { update: UNINITIALIZED, status: { target_version: '1.26.9' } },
+    '1.26.9',
+  ],
+  'what was known while a command runs': [{ update: LOCKED, status: { target_version: '1.26.9' } }, '1.26.9'],
+  'the running version when another one ran when it was known': [
+    { update: UNINITIALIZED, running: '1.29.0', status: { target_version: NEW } },
+    '1.29.0',
+  ],
+  'what is chosen after a prepare': [{ update: STAGED, status: { target_version: '1.26.9' } }, NEW],
+};
+
+it.each(Object.entries(targets))('the target is %s', (_name, [given, expected]) => {
+  const failing: Case = { ...given, status: { ...given.status, bootID: 'boot-1' }, attempt: { restored: true } };
+  const action = decided(failing);
+  expect(action).toMatchObject({ do: 'report', status: { target_version: expected } });
+});
+
+it('names the offered version, not the running one, with a problem of the host', () => {
+  const given: Case = { attempt: { restored: true }, memory: { checkError: error('HostUnsupported') } };
+  expect(decided(given)).toMatchObject({ status: { lastOperation: { version: NEW } } });
+});
+
+describe('an activation that cannot be undone', () => {
+  const note = 'the update is still activated, any reboot boots it: why';
+  const pausing = { restored: true, notBefore: NOW + 1, error: error('ActivateFailed') };
+  const said = (last: Case['last'], update: Case['update'] = READY): unknown => {
+    const action = decided({ update, attempt: pausing, ...(last === undefined ? {} : { last }) });
+    return action.do === 'report' ? action.status.lastOperation : action.do;
+  };
+
+  it('keeps the undoing open and is named in it', () => {
+    expect(said(step('Restore'))).toEqual({ ...step('Restore'), message: note });
+  });
+
+  it('is named also when nothing was open', () => {
+    expect(said(undefined)).toEqual({ ...step('Restore'), message: note });
+    expect(said(step('Stage', { state: 'Succeeded' }))).toEqual({ ...step('Restore'), message: note });
+  });
+
+  it('is named beside a failure on record, and no longer when it is undone', () => {
+    const record = failed('RebootTimedOut');
+    const named = { ...record, message: `x; ${note}` };
+    expect(said(record)).toEqual(named);
+    expect(said(named, STAGED)).toEqual(record);
+  });
+
+  it('is named once, and stays named while the host cannot say', () => {
+    const named = { ...step('Restore'), message: note };
+    expect(said(named)).toBe('wait');
+    expect(said(named, LOCKED)).toBe('wait');
+  });
+});

@@ -1,0 +1,325 @@
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { LastOperation } from '@brupop/shared/api/shadow';
+
+import {
+  MINUTE,
+  NOW,
+  WALL,
+  NEW,
+  BOOT,
+  record,
+  update,
+  AVAILABLE,
+  STAGED,
+  READY,
+  UNINITIALIZED,
+  LOCKED,
+  step,
+  failed,
+  words,
+  decided,
+  error,
+} from '../testing/objects.ts';
+import type { Case, Cases } from '../testing/objects.ts';
+
+const reboot = {
+  spec: 'RebootedIntoUpdate',
+  update: STAGED,
+  status: { current_state: 'StagedAndPerformedUpdate' },
+} as const;
+const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
+
+const REBOOTING = step('Reboot');
+/** No host was asked to reboot in the step yet. */
+
+/** A Reboot step that began so long ago, and in which a reboot was last asked for so long ago. */
+function asked(beganMs: number, askedMs: number): LastOperation {
+  return { ...step('Reboot', { agoMs: beganMs }), lastUpdateTime: rfc3339(WALL - askedMs) };
+}
+
+const OLDER = '1.25.0';
+const wayBack = step('Reboot', { boot: 'boot-1', version: OLDER });
+
+const held = {
+  done: false,
+  evicted: 0,
+  remaining: 1,
+  blockedBy: [
+    { pod: 'shop/web-1', reason: 'DisruptionBudget', message: 'the budget web needs 3 healthy pods and has 3' },
+  ],
+} as const;
+const cases: Cases = {
+  'reboot: the drain is written down before anything is disturbed': [
+    { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: load balancers come first': [{ ...reboot, last: step('Drain') }, 'exclude'],
+  'reboot: nothing is evicted before they are ready': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: a long wait for them is said': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + MINUTE } },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: and said once': [
+    { ...reboot, last: { ...step('Drain'), message: 'said' }, attempt: { excludedUntil: NOW + MINUTE } },
+    'wait',
+  ],
+  'reboot: then the node is drained': [{ ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW } }, 'drain'],
+  'reboot: passes are paced': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: what a drain waits for is in the status of the drain': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
+    'wait',
+  ],
+  'reboot: a drain that the apiserver has given up has failed': [
+    {
+      ...reboot,
+      last: step('Drain'),
+      attempt: { excludedUntil: NOW, drain: { ...held, failure: { code: 'DrainVetoed', message: 'no' } } },
+    },
+    'report ErrorReset, Drain Failed DrainVetoed',
+  ],
+  'reboot: a drain may take as long as the apiserver says': [
+    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drainEndsAt: NOW + 1 } },
+    'drain',
+  ],
+  'reboot: passes of an apiserver that tells no limit go on for half an hour': [
+    { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drain: held } },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: and no longer': [
+    { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainEndsAt: NOW - 2 * MINUTE - 1 } },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: a drain without a pass has a time limit': [
+    {
+      ...reboot,
+      last: step('Drain'),
+      attempt: { excludedUntil: NOW, trouble: { message: '403', sinceMs: NOW - 31 * MINUTE } },
+    },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: a drain ends after a day at the latest, load balancers included': [
+    { ...reboot, last: step('Drain', { agoMs: 29 * 60 * MINUTE }) },
+    'report ErrorReset, Drain Failed DrainTimedOut',
+  ],
+  'reboot: the activation is written down before it is done': [
+    { ...reboot, last: step('Drain'), attempt: empty },
+    'report StagedAndPerformedUpdate, Activate Processing',
+  ],
+  'reboot: a drained node is activated': [{ ...reboot, last: step('Activate'), attempt: empty }, 'activate'],
+  'reboot: a drain of a while ago is made sure of before the activation': [
+    { ...reboot, last: step('Activate'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
+    'drain',
+  ],
+  'reboot: and before the reboot': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
+    'drain',
+  ],
+  'reboot: the reboot is written down before it is asked for': [
+    { ...reboot, update: READY, last: step('Activate'), attempt: empty },
+    'report StagedAndPerformedUpdate, Reboot Processing',
+  ],
+  'reboot: an activated host is rebooted': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: empty },
+    'reboot',
+  ],
+  'reboot: a new process drains before it reboots': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0 } },
+    'drain',
+  ],
+  'reboot: no reboot without a stream that confirms the spec': [
+    { ...reboot, update: READY, last: step('Reboot'), attempt: empty, specAgeMs: Infinity },
+    'wait',
+  ],
+  'reboot: never while a command runs': [{ ...reboot, update: LOCKED, last: step('Reboot'), attempt: empty }, 'wait'],
+  'reboot: a host that was asked is given time': [
+    {
+      ...reboot,
+      update: READY,
+      last: step('Reboot'),
+      attempt: empty,
+      memory: { reboots: { asked: { atMs: NOW - 5.5 * MINUTE, bootID: BOOT }, pending: undefined } },
+    },
+    'wait',
+  ],
+  'reboot: a host that stays up is asked again': [
+    {
+      ...reboot,
+      update: READY,
+      last: step('Reboot', { agoMs: 6 * MINUTE }),
+      attempt: empty,
+      memory: { reboots: { asked: { atMs: NOW - 6 * MINUTE, bootID: BOOT }, pending: undefined } },
+    },
+    'report StagedAndPerformedUpdate, Reboot Processing',
+  ],
+  'reboot: which was written down just before': [
+    { ...reboot, update: READY, last: asked(6 * MINUTE, MINUTE), attempt: empty },
+    'reboot',
+  ],
+  'reboot: none is asked for that could come after the step is given up': [
+    { ...reboot, update: READY, last: asked(8.5 * MINUTE, 0), attempt: empty },
+    'wait',
+  ],
+  'reboot: by a clock that was set back since it began its limit counts from now': [
+    { ...reboot, last: step('Drain', { agoMs: -6 * MINUTE }), attempt: empty },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: a clock that is a little behind changes nothing': [
+    { ...reboot, last: step('Drain', { agoMs: -4 * MINUTE }), attempt: { excludedUntil: 0 } },
+    'drain',
+  ],
+  'reboot: a host that never goes down fails it': [
+    { ...reboot, update: READY, last: step('Reboot', { agoMs: 16 * MINUTE }), attempt: empty },
+    'report ErrorReset, Reboot Failed RebootTimedOut',
+  ],
+  'reboot: its time limit is that of the spec': [
+    { ...reboot, timeoutSeconds: 3600, update: READY, last: asked(16 * MINUTE, 0), attempt: empty },
+    'reboot',
+  ],
+  'reboot: within a short limit it is asked for all the same': [
+    { ...reboot, timeoutSeconds: 60, update: READY, last: REBOOTING, attempt: empty },
+    'reboot',
+  ],
+  'reboot: a short limit fails it as soon as no reboot can come any more': [
+    { ...reboot, timeoutSeconds: 60, update: READY, last: step('Reboot', { agoMs: 9 * MINUTE }), attempt: empty },
+    'report ErrorReset, Reboot Failed RebootTimedOut',
+  ],
+  'reboot: an older version is arrived at like any other': [
+    { ...reboot, version: OLDER, running: OLDER, last: wayBack, update: UNINITIALIZED, attempt: { restored: true } },
+    'report RebootedIntoUpdate, Restore Succeeded',
+  ],
+  'reboot: an older version that does not boot has rolled back': [
+    { ...reboot, version: OLDER, last: wayBack, update: UNINITIALIZED },
+    'report ErrorReset, Reboot Failed RolledBack',
+  ],
+  'reboot: an inhibitor that stays fails it': [
+    {
+      ...reboot,
+      update: READY,
+      last: REBOOTING,
+      attempt: { ...empty, error: error('RebootRefused'), counts: { RebootRefused: 5 } },
+    },
+    'report ErrorReset, Reboot Failed RebootRefused',
+  ],
+  'reboot: an activation that failed fails it': [
+    {
+      ...reboot,
+      update: update('Staged', record('activate', 'not marked valid', false)),
+      last: step('Activate'),
+      attempt: { ...empty, error: error('ActivateFailed'), counts: { ActivateFailed: 1 } },
+    },
+    'report ErrorReset, Activate Failed ActivateFailed',
+  ],
+  'reboot: nothing is disturbed for an image that is not there': [
+    { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an image that is lost during the drain is not activated': [
+    { ...reboot, update: update('Staged', record('refresh')), last: step('Drain'), attempt: empty },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an activation that is not ours is not trusted': [
+    { ...reboot, update: READY, last: step('Drain'), attempt: empty },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: an activation of another version is not booted': [
+    {
+      ...reboot,
+      update: update('Ready', record('activate'), { staged: { version: '1.28.0', nextToBoot: true } }),
+      last: REBOOTING,
+      attempt: empty,
+    },
+    'report ErrorReset, Reboot Failed StagedImageLost',
+  ],
+  'reboot: a reboot before the activation loses the image (trap 5)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Drain', { boot: 'boot-1' }) },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: the old version after the reboot is a rollback (trap 8)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Reboot', { boot: 'boot-1' }) },
+    'report ErrorReset, Reboot Failed RolledBack',
+  ],
+  'reboot: the old version after an activation is a rollback too (trap 7)': [
+    { ...reboot, update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
+    'report ErrorReset, Activate Failed RolledBack',
+  ],
+  'reboot: any third version after the reboot needs a person': [
+    { ...reboot, update: UNINITIALIZED, running: '1.28.0', last: step('Reboot', { boot: 'boot-1' }) },
+    'report ErrorReset, Reboot Failed WrongVersionBooted',
+  ],
+  'reboot: the new version gives the Node back first': [
+    { ...reboot, update: UNINITIALIZED, running: NEW, last: step('Reboot', { boot: 'boot-1' }) },
+    'restore',
+  ],
+  'reboot: then it is reached': [
+    {
+      ...reboot,
+      update: UNINITIALIZED,
+      running: NEW,
+      last: step('Reboot', { boot: 'boot-1' }),
+      attempt: { restored: true },
+    },
+    'report RebootedIntoUpdate, Restore Succeeded',
+  ],
+  'reboot: reached is said once': [
+    {
+      ...reboot,
+      update: UNINITIALIZED,
+      running: NEW,
+      last: step('Restore', { state: 'Succeeded' }),
+      status: { current_state: 'RebootedIntoUpdate', current_version: NEW },
+    },
+    'wait',
+  ],
+  'reboot: a failed attempt does not begin again': [
+    { ...reboot, last: failed('DrainTimedOut'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
+    'wait',
+  ],
+};
+
+it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
+  expect(words(decided(given))).toBe(expected);
+});
+
+it('resets the count of failures only when the new version runs', () => {
+  const given: Case = {
+    ...reboot,
+    running: NEW,
+    update: UNINITIALIZED,
+    status: { crash_count: 2, state_transition_failure_timestamp: rfc3339(0) },
+    attempt: { restored: true },
+  };
+  const expected = {
+    crash_count: 0,
+    state_transition_failure_timestamp: null,
+    current_version: NEW,
+    target_version: NEW,
+  };
+  expect(decided(given)).toMatchObject({ status: expected });
+});
+
+it('counts the limit of a step from now when the clock was set back, and keeps the boot in which it began', () => {
+  const given: Case = { ...reboot, last: step('Drain', { agoMs: -60 * MINUTE }), attempt: empty };
+  const time = rfc3339(WALL);
+  expect(decided(given)).toMatchObject({
+    status: { lastOperation: { startTime: time, lastUpdateTime: time, bootID: BOOT } },
+  });
+});
+
+it('says that a drain is not run only when that lasts, and once', () => {
+  const given = (agoMs: number, message?: string): Case => ({
+    ...reboot,
+    last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },
+    attempt: { excludedUntil: 0, trouble: { message: 'POST drain: 421', sinceMs: NOW - agoMs } },
+  });
+  expect(words(decided(given(9000)))).toBe('drain');
+  expect(decided(given(10_000))).toMatchObject({
+    status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 421' } },
+  });
+  expect(words(decided(given(10_000, 'no drain for now: POST drain: 503')))).toBe('drain');
+});

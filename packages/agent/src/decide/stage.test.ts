@@ -1,0 +1,185 @@
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+
+import {
+  MINUTE,
+  WALL,
+  NOW,
+  NEW,
+  record,
+  update,
+  prepared,
+  STAGED,
+  READY,
+  UNINITIALIZED,
+  LOCKED,
+  UNREADABLE,
+  step,
+  failed,
+  words,
+  decided,
+  error,
+  refused,
+  silent,
+  stage,
+  staging,
+} from '../testing/objects.ts';
+import type { Case, Cases } from '../testing/objects.ts';
+
+const cases: Cases = {
+  'stage: the step is written down before anything is done': [stage, 'report Idle, Stage Processing'],
+  'stage: a step of an earlier spec does not count': [
+    { ...staging, status: { observedGeneration: 6 } },
+    'report Idle, Stage Processing',
+  ],
+  'stage: the host is asked first what it offers': [staging, 'refresh'],
+  'stage: a host that was not asked since its boot is asked': [{ ...staging, update: UNINITIALIZED }, 'refresh'],
+  'stage: what is offered is prepared': [{ ...staging, attempt: { refreshed: true } }, 'prepare'],
+  'stage: another version than the offered one is asked for again': [
+    { ...staging, version: '1.28.0', last: step('Stage', { version: '1.28.0' }), attempt: { refreshed: true } },
+    'refresh',
+  ],
+  'stage: chosen in Idle means a failed refresh (trap 1)': [
+    { ...staging, attempt: { refreshed: true }, update: update('Idle', record('refresh', 'x', false)) },
+    'refresh',
+  ],
+  'stage: a prepared version is done': [
+    { ...staging, update: STAGED },
+    'report StagedAndPerformedUpdate, Stage Succeeded',
+  ],
+  'stage: a leading v makes no difference': [
+    { ...staging, version: `v${NEW}`, update: STAGED },
+    'report StagedAndPerformedUpdate, Stage Succeeded',
+  ],
+  'stage: a version that runs already is done': [
+    { ...staging, running: NEW },
+    'report StagedAndPerformedUpdate, Stage Succeeded',
+  ],
+  'stage: done is said once': [
+    {
+      ...stage,
+      update: STAGED,
+      last: step('Stage', { state: 'Succeeded' }),
+      status: { current_state: 'StagedAndPerformedUpdate' },
+    },
+    'wait',
+  ],
+  'stage: what was staged before a reboot is gone and staged again (trap 5)': [
+    {
+      ...stage,
+      update: UNINITIALIZED,
+      last: step('Stage', { state: 'Succeeded', boot: 'boot-1' }),
+      status: { current_state: 'StagedAndPerformedUpdate' },
+    },
+    'report Idle, Stage Processing',
+  ],
+  'stage: Staged after a failed prepare may be empty (trap 2)': [
+    { ...staging, update: update('Staged', record('prepare', 'x', false)), attempt: { refreshed: true } },
+    'prepare',
+  ],
+  'stage: Staged after a prepare that wrote nothing is not done': [
+    { ...staging, update: update('Staged', record('prepare', 'No update required\n')) },
+    'refresh',
+  ],
+  'stage: Staged after a prepare that wrote another version is not done (trap 3)': [
+    { ...staging, update: update('Staged', record('prepare', 'Starting update to 1.28.0\n')) },
+    'refresh',
+  ],
+  'stage: a version that only begins like the wanted one is another': [
+    { ...staging, update: update('Staged', record('prepare', `Starting update to ${NEW}1\n`)) },
+    'refresh',
+  ],
+  'stage: another version staged than chosen is not done (trap 4)': [
+    { ...staging, update: update('Staged', prepared, { staged: { version: '1.26.5', nextToBoot: false } }) },
+    'refresh',
+  ],
+  'stage: Staged after a refresh cannot be verified': [
+    { ...staging, update: update('Staged', record('refresh')), attempt: { refreshed: true } },
+    'prepare',
+  ],
+  'stage: an activation left by an earlier attempt is undone first': [{ ...staging, update: READY }, 'deactivate'],
+  'stage: a running command is waited for': [{ ...staging, update: LOCKED }, 'wait'],
+  'stage: a lock that is never given back fails it': [
+    { ...staging, update: LOCKED, memory: { hostLockedSince: NOW - 21 * MINUTE } },
+    'report ErrorReset, Stage Failed HostBusy',
+  ],
+  'stage: an error is met a few times before it counts': [
+    {
+      ...staging,
+      attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 4 }, notBefore: NOW + 1 },
+    },
+    'wait',
+  ],
+  'stage: an error met too often fails it': [
+    { ...staging, attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 5 } } },
+    'report ErrorReset, Stage Failed VersionNotOffered',
+  ],
+  'stage: what no retry heals fails it at once (trap 10)': [
+    { ...staging, update: UNINITIALIZED, attempt: { error: error('HostUnsupported'), counts: { HostUnsupported: 1 } } },
+    'report ErrorReset, Stage Failed HostUnsupported',
+  ],
+  'stage: an unreadable status fails it when it lasts (trap 11)': [
+    { ...staging, update: UNREADABLE, memory: { hostBrokenSince: NOW - MINUTE } },
+    'report ErrorReset, Stage Failed HostStatusUnreadable',
+  ],
+  'stage: its time limit counts from the step that was written down': [
+    { ...staging, last: step('Stage', { agoMs: 46 * MINUTE }) },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: its time limit is that of the spec': [
+    { ...staging, timeoutSeconds: 7200, last: step('Stage', { agoMs: 46 * MINUTE }) },
+    'refresh',
+  ],
+  'stage: its time limit may be shorter than usual': [
+    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }) },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: its time limit holds while the host is away, too': [
+    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }), host: silent },
+    'report ErrorReset, Stage Failed StepTimedOut',
+  ],
+  'stage: a prepare that may take long may hold the lock for long': [
+    { ...staging, timeoutSeconds: 7200, update: LOCKED, memory: { hostLockedSince: NOW - 21 * MINUTE } },
+    'wait',
+  ],
+  'stage: a host that is away is waited for': [
+    { ...staging, host: refused, memory: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
+    'wait',
+  ],
+  'stage: a host that is away for too long fails it': [
+    { ...staging, host: silent, memory: { hostSilentSince: NOW - 6 * MINUTE } },
+    'report ErrorReset, Stage Failed HostUnreachable',
+  ],
+  'stage: a failed attempt undoes its activation': [
+    { ...stage, update: READY, last: failed('ActivateFailed'), status: { current_state: 'ErrorReset' } },
+    'deactivate',
+  ],
+  'stage: a failed attempt gives the Node back': [
+    { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' } },
+    'restore',
+  ],
+  'stage: a failed attempt then stays failed': [
+    { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
+    'wait',
+  ],
+  'stage: a failure of an earlier spec does not count': [
+    { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset', observedGeneration: 6 } },
+    'report Idle, Stage Processing',
+  ],
+  'stage: a spec without a version is not acted upon': [{ ...stage, version: null }, 'wait'],
+};
+
+it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
+  expect(words(decided(given))).toBe(expected);
+});
+
+it('counts a failure once and says when it was', () => {
+  const given: Case = {
+    ...staging,
+    status: { crash_count: 2 },
+    attempt: { error: error('PrepareFailed'), counts: { PrepareFailed: 3 } },
+  };
+  const action = decided(given);
+  expect(action).toMatchObject({
+    status: { crash_count: 3, state_transition_failure_timestamp: rfc3339(WALL), lastOperation: { message: 'why' } },
+  });
+});

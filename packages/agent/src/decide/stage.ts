@@ -1,0 +1,37 @@
+import type { Action } from '../action.ts';
+import type { Context } from './report.ts';
+import { begin, ended, hasFailed, settle, stepUnderWay, undo } from './report.ts';
+import { isOffered, isStaged, sameVersion } from '../host/host-status.ts';
+import { enforceSettings } from './host-settings.ts';
+import { obstacle } from './step-guards.ts';
+
+/** Spec StagedAndPerformedUpdate: refresh until `version` is offered, prepare it, and trust only the record of that prepare. */
+export function stage(c: Context, version: string): Action {
+  if (hasFailed(c)) return cleanUp(c);
+  const there = c.status !== undefined && isStaged(c.status, version);
+  if (there || sameVersion(c.running, version)) {
+    const reached = { current_state: 'StagedAndPerformedUpdate', lastOperation: ended(c, 'Stage', version) } as const;
+    return settle(c, reached, `${version} is ${there ? 'staged' : 'running'}`);
+  }
+  const step = stepUnderWay(c, version);
+  if (step?.operation !== 'Stage') return begin(c, 'Stage', version, 'Idle');
+  return obstacle(c, step) ?? nextCommand(c, version);
+}
+
+function nextCommand(c: Context, version: string): Action {
+  const { status, memory } = c;
+  if (status?.state === 'Ready') {
+    return { do: 'command', command: 'deactivate', reason: 'the activated image cannot be verified: staging again' };
+  }
+  const settings = enforceSettings(c);
+  if (settings !== undefined) return settings;
+  if (status !== undefined && memory.attempt.refreshed && isOffered(status, version)) {
+    return { do: 'command', command: 'prepare', version, reason: `${version} is offered` };
+  }
+  return { do: 'command', command: 'refresh', version, reason: `the host must offer ${version}` };
+}
+
+/** After a failure: undo, then say so until the spec goes back to Idle. */
+export function cleanUp(c: Context): Action {
+  return undo(c) ?? settle(c, { current_state: 'ErrorReset' }, 'failed; waiting for the controller');
+}

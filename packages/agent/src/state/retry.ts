@@ -1,0 +1,29 @@
+import type { Backoff } from '@brupop/shared/runtime/backoff';
+import { backoff } from '@brupop/shared/runtime/backoff';
+
+import type { Pause } from '../limits.ts';
+
+/** Not before this time (monotonic milliseconds). */
+export interface Pacing {
+  readonly notBefore: number;
+}
+
+/** Pauses that grow with each failure in a row. */
+export class Retry implements Pacing {
+  notBefore = 0;
+  readonly #backoff: Backoff;
+
+  constructor(pause: Pause, random: () => number) {
+    this.#backoff = backoff({ ...pause, random });
+  }
+
+  fail(nowMs: number): number {
+    this.notBefore = nowMs + this.#backoff.next();
+    return this.notBefore;
+  }
+
+  succeed(): void {
+    this.notBefore = 0;
+    this.#backoff.reset();
+  }
+}

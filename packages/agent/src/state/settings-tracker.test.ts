@@ -1,0 +1,112 @@
+import type { HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
+
+import type { Observation, SettingsReading } from './observe.ts';
+import { SettingsMemory } from './settings-tracker.ts';
+import { AVAILABLE, BOOT, NEW, NOW, OLD, WALL } from '../testing/objects.ts';
+
+const recorded: HostSettingsStatus = { versionLock: { value: NEW, before: 'latest' } };
+
+interface Seen {
+  readonly state?: ShadowState;
+  readonly observedGeneration?: number;
+  readonly bootID?: string;
+  readonly hostSettings?: HostSettingsStatus;
+  readonly settings?: SettingsReading;
+  readonly nowMs?: number;
+}
+
+function seen({ state = 'Idle', settings, nowMs = NOW, ...more }: Seen): Observation {
+  const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 7, bootID: BOOT };
+  const status = { current_state: 'Idle', ...facts, ...more } as const;
+  const reading = settings === undefined ? {} : { settings };
+  return {
+    shadow: { uid: 'uid', generation: 7, spec: { state }, status },
+    specAgeMs: 0,
+    apiSilentMs: 0,
+    wallMs: WALL,
+    nowMs,
+    bootID: BOOT,
+    uptimeMs: 0,
+    host: { kind: 'answered', version: OLD, update: { kind: 'status', status: AVAILABLE }, ...reading },
+  };
+}
+
+function memory(): SettingsMemory {
+  return new SettingsMemory(() => 0.5);
+}
+
+it.each<readonly [string, Seen, boolean]>([
+  ['nothing is on record', {}, true],
+  ['the spec was answered', { hostSettings: recorded }, true],
+  ['the host has booted since', { hostSettings: recorded, observedGeneration: 6, bootID: 'boot-1' }, true],
+  ['the spec was not answered', { hostSettings: recorded, observedGeneration: 6 }, false],
+  ['the spec was answered without them', { hostSettings: { ...recorded, message: 'why' } }, false],
+  ['a version is being staged', { hostSettings: recorded, state: 'StagedAndPerformedUpdate' }, false],
+])('knows at its start whether what is on record was applied: %s', (_name, given, expected) => {
+  const made = memory();
+  made.note(seen(given));
+  expect(made.applied).toBe(expected);
+});
+
+it('judges what an earlier process has left only once', () => {
+  const made = memory();
+  made.note(seen({ hostSettings: recorded, observedGeneration: 6 }));
+  made.changed(NOW);
+  made.note(seen({ hostSettings: recorded, observedGeneration: 6 }));
+  expect(made.applied).toBe(true);
+});
+
+it('believes only a refresh that began 1.5 s after the change', () => {
+  const made = memory();
+  made.changed(NOW);
+  made.refreshSucceeded(NOW + 1499);
+  expect(made.refreshed).toBe(false);
+  made.refreshSucceeded(NOW + 1500);
+  expect(made.refreshed).toBe(true);
+});
+
+it('believes no refresh of before another spec, a change, or a change of which nobody knows whether it was made', () => {
+  for (const since of ['begin', 'changed', 'failed'] as const) {
+    const made = memory();
+    made.refreshSucceeded(NOW);
+    if (since === 'begin') made.begin(NOW);
+    if (since === 'changed') made.changed(NOW);
+    if (since === 'failed') made.changeFailed(NOW, 'lost');
+    expect(made.refreshed).toBe(false);
+  }
+});
+
+it('stores again what failed, and what a refresh contradicts, but not for any refresh that fails', () => {
+  const made = memory();
+  made.refreshFailed(NOW, 'no network', false);
+  expect(made.applied).toBe(true);
+  made.refreshFailed(NOW, 'it offers another version', true);
+  expect(made.applied).toBe(false);
+  made.changed(NOW);
+  expect(made.applied).toBe(true);
+  made.changeFailed(NOW, 'no answer');
+  expect(made.applied).toBe(false);
+});
+
+it('counts failures and pauses longer after each, up to 5 min, until a refresh works', () => {
+  const made = memory();
+  const pauses = Array.from({ length: 12 }, () => {
+    made.changeFailed(NOW, 'refused');
+    return made.notBefore - NOW;
+  });
+  expect(made).toMatchObject({ tries: 12, error: 'refused' });
+  expect(pauses[0]).toBeLessThanOrEqual(2_000);
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(5 * 60_000);
+  expect(pauses.at(-1)).toBeGreaterThan(60_000);
+  made.refreshSucceeded(NOW + 10 * 60_000);
+  expect(made).toMatchObject({ tries: 0, error: undefined, notBefore: 0 });
+});
+
+it('counts settings that cannot be read once a pause, however often they are looked at', () => {
+  const made = memory();
+  const failed = { kind: 'failed', message: 'GET /settings: 500' } as const;
+  for (let look = 0; look < 10; look += 1) made.note(seen({ settings: failed }));
+  expect(made).toMatchObject({ tries: 1, error: 'GET /settings: 500' });
+  made.note(seen({ settings: failed, nowMs: made.notBefore }));
+  expect(made.tries).toBe(2);
+});

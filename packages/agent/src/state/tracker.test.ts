@@ -1,0 +1,115 @@
+import type { LastOperation } from '@brupop/shared/api/shadow';
+
+import { Memory } from './tracker.ts';
+import type { HostView, Observation } from './observe.ts';
+import { AVAILABLE, LOCKED, NEW, NOW, OLD, READY, UNREADABLE, WALL, refused, step } from '../testing/objects.ts';
+
+const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
+
+/** What a process knows of the reboot call after it has reported `next` over `before`. */
+function reported(next: LastOperation, before: LastOperation, memory = new Memory({ nowMs: NOW, checkIntervalMs: 1 })) {
+  const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'boot-2' };
+  const status = { current_state: 'StagedAndPerformedUpdate', ...facts } as const;
+  const spec = { state: 'RebootedIntoUpdate', version: NEW } as const;
+  const seen: Observation = {
+    shadow: { uid: 'uid', generation: 1, spec, status: { ...status, lastOperation: before } },
+    specAgeMs: 0,
+    apiSilentMs: 0,
+    wallMs: WALL,
+    nowMs: NOW,
+    bootID: 'boot-2',
+    uptimeMs: 0,
+    host: { kind: 'silent', refused: true, message: '' },
+  };
+  memory.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);
+  return { memory, seen };
+}
+
+it('knows that in a Reboot step of its own nobody was asked yet, also when its limit counts anew', () => {
+  const { memory } = reported(step('Reboot'), step('Activate'));
+  expect(memory.reboots.unasked).toBe(step('Reboot').startTime);
+  reported(later, step('Reboot'), memory);
+  expect(memory.reboots.unasked).toBe(later.startTime);
+});
+
+it('knows no such thing of a Reboot step that an earlier process began', () => {
+  expect(reported(later, step('Reboot')).memory.reboots.unasked).toBeUndefined();
+});
+
+it('knows no such thing once the host has taken the call', () => {
+  const { memory, seen } = reported(step('Reboot'), step('Activate'));
+  memory.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
+  expect(memory.reboots.unasked).toBeUndefined();
+  expect(memory.reboots.asked).toEqual({ atMs: NOW, bootID: 'boot-2' });
+});
+
+it('knows no such thing after a call of which nobody knows how it ended', () => {
+  const { memory, seen } = reported(step('Reboot'), step('Activate'));
+  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  expect(memory.reboots.unasked).toBeUndefined();
+});
+
+it('knows of a reboot that others may have asked for from when it first sees it, and of another one anew', () => {
+  const { memory, seen } = reported(later, step('Reboot'));
+  memory.note(seen);
+  memory.note({ ...seen, nowMs: NOW + 5 });
+  expect(memory.reboots.pending?.sinceMs).toBe(NOW);
+  const { shadow } = reported(step('Reboot'), later).seen;
+  memory.note({ ...seen, nowMs: NOW + 9, shadow });
+  expect(memory.reboots.pending?.sinceMs).toBe(NOW + 9);
+  memory.note({ ...seen, bootID: 'boot-3' });
+  expect(memory.reboots.pending).toBeUndefined();
+});
+
+/** What is seen of a host that is activated while the shadow says nothing at all. */
+function activatedOffRecord(seen: Observation): Observation {
+  const { status: _none, ...bare } = seen.shadow ?? { uid: '', generation: 0, spec: { state: 'Idle' } };
+  return { ...seen, shadow: bare, host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } } };
+}
+
+it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
+  const { memory, seen } = reported(later, step('Reboot'));
+  memory.note(activatedOffRecord(seen));
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+});
+
+it('knows better of a host that this process has activated, until it asks for the reboot', () => {
+  const { memory, seen } = reported(step('Activate'), step('Drain'));
+  memory.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
+  memory.note(activatedOffRecord(seen));
+  expect(memory.reboots.pending).toBeUndefined();
+  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  memory.note(activatedOffRecord(seen));
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+});
+
+/** What is seen while the shadow says nothing at all. */
+function offRecord(seen: Observation, host: HostView, nowMs = NOW): Observation {
+  return { ...activatedOffRecord(seen), host, nowMs };
+}
+
+const locked: HostView = { kind: 'answered', version: OLD, update: LOCKED };
+const available: HostView = { kind: 'answered', version: OLD, update: { kind: 'status', status: AVAILABLE } };
+
+it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
+  'takes a host that is %s while nothing is on record for one that may have been asked, until it says otherwise',
+  (_name, host) => {
+    const { memory, seen } = reported(later, step('Reboot'));
+    memory.note(offRecord(seen, host));
+    memory.note(offRecord(seen, host, NOW + 60_000));
+    expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+    memory.note(offRecord(seen, available, NOW + 60_001));
+    memory.note(offRecord(seen, host, NOW + 60_002));
+    expect(memory.reboots.pending).toBeUndefined();
+  },
+);
+
+it('keeps that in mind when the shadow has a status again, and not in the next boot', () => {
+  const { memory, seen } = reported(step('Restore'), step('Restore'));
+  memory.note(offRecord(seen, refused));
+  const { shadow } = reported(step('Restore'), step('Restore')).seen;
+  memory.note({ ...seen, shadow, nowMs: NOW + 1 });
+  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  memory.note({ ...seen, shadow, bootID: 'boot-3' });
+  expect(memory.reboots.pending).toBeUndefined();
+});

@@ -1,0 +1,217 @@
+/** Answers that are wrong in some way, and a host and an apiserver that give them, for tests. */
+import fc from 'fast-check';
+
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
+
+import type { Answer } from '../http/exchange.ts';
+import type { FakeHost } from './fake-host.ts';
+import type { Host, UpdateStatus, UpdaterSettings } from '../host/host.ts';
+import { takeBody } from '../host/host-socket.ts';
+import { parseSettings } from '../host/host-settings.ts';
+import { parseUpdateStatus, parseVersion } from '../host/host-status.ts';
+import {
+  parseJson,
+  readDrain,
+  readError,
+  readExclusion,
+  readRestore,
+  readStreamMessage,
+} from '../apiserver/messages.ts';
+import type { OperatorApi } from '../apiserver/client.ts';
+import { readShadow } from '../apiserver/read-shadow.ts';
+
+/** The status of a host that has staged 1.27.0, as a real one says it. */
+export const STATUS = {
+  update_state: 'Staged',
+  available_updates: ['1.27.0', '1.26.0'],
+  chosen_update: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' },
+  active_partition: { image: { arch: 'x86_64', version: '1.26.0', variant: 'aws-k8s-1.31' }, next_to_boot: true },
+  staging_partition: { image: { arch: 'x86_64', version: '1.27.0', variant: 'aws-k8s-1.31' }, next_to_boot: false },
+  most_recent_command: {
+    cmd_type: 'prepare',
+    cmd_status: 'Success',
+    timestamp: '2026-11-21T11:37:57.109560926Z',
+    exit_status: 0,
+    stderr: 'Starting update to 1.27.0\n',
+  },
+};
+export const OS = { arch: 'x86_64', build_id: 'b', pretty_name: 'p', variant_id: 'v', version_id: '1.26.0' };
+export const SHADOW = {
+  uid: 'uid-1',
+  generation: 3,
+  spec: { state: 'RebootedIntoUpdate', version: '1.27.0', state_transition_timestamp: '2026-11-21T11:37:57Z' },
+  status: {
+    current_state: 'StagedAndPerformedUpdate',
+    current_version: '1.26.0',
+    target_version: '1.27.0',
+    crash_count: 1,
+    state_transition_failure_timestamp: null,
+    observedGeneration: 3,
+    bootID: 'boot-1',
+    lastOperation: {
+      operation: 'Drain',
+      state: 'Processing',
+      version: '1.27.0',
+      bootID: 'boot-1',
+      startTime: '2026-11-21T11:37:57Z',
+      lastUpdateTime: '2026-11-21T11:37:57Z',
+    },
+  },
+};
+
+/** Values that are wrong in some way wherever they stand. */
+const odd: fc.Arbitrary<unknown> = fc.oneof(
+  fc.constantFrom<unknown>(null, undefined, '', 0, -1, 1.5, 1e300, true, false, [], {}, [null], 'v1.27.0', 'latest'),
+  fc.constantFrom<unknown>(`1.2.3-${'a'.repeat(200)}`, ' 1.27.0', '1.27.0\n', 'x'.repeat(100_000), ' '.repeat(200_000)),
+  fc.constantFrom<unknown>('0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z', '2026-11-21T11:37:57,5z', 'Ready', 'idle'),
+  fc.constantFrom<unknown>({ toString: 1 }, { __proto__: null }, [['a']], '\u0000', '\uD800'),
+  fc.jsonValue({ maxDepth: 3 }),
+);
+
+/** `value` with one of its fields, however deep, replaced, left out or joined by an unknown one. */
+function mutated(value: unknown): fc.Arbitrary<unknown> {
+  if (typeof value !== 'object' || value === null) return odd;
+  const entries = Object.entries(value);
+  const inside = entries.map(([key, one]) =>
+    fc.tuple(fc.boolean(), fc.oneof(odd, mutated(one))).map(([gone, other]) => {
+      const kept = entries.filter(([name]) => name !== key || !gone);
+      return Object.fromEntries(kept.map(([name, old]) => [name, name === key ? other : old]));
+    }),
+  );
+  const more = fc.tuple(fc.string(), odd).map(([key, one]) => ({ ...value, [key]: one }));
+  return entries.length === 0 ? odd : fc.oneof(more, odd, ...inside);
+}
+
+const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+const text: fc.Arbitrary<string> = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom(
+    '',
+    'null',
+    '{',
+    '[]',
+    '{}',
+    '<html><body>502 Bad Gateway</body></html>',
+    deep,
+    `{"version_id":${deep}}`,
+  ),
+  fc.uint8Array({ maxLength: 2000 }).map((bytes) => Buffer.from(bytes).toString('utf8')),
+);
+/** A body: any text, or what `value` says with some of it wrong, or cut off. */
+export function body(value: unknown): fc.Arbitrary<string> {
+  const wrong = mutated(value).map((one) => JSON.stringify(one) ?? '');
+  const cut = fc.nat(JSON.stringify(value).length).map((length) => JSON.stringify(value).slice(0, length));
+  return fc.oneof({ weight: 4, arbitrary: wrong }, { weight: 1, arbitrary: cut }, { weight: 1, arbitrary: text });
+}
+
+/** Answers that no one can understand, in turn. */
+export type Babble = readonly Answer[];
+const strange = fc.constantFrom(200, 204, 301, 302, 400, 404, 418, 429, 500, 502, 503);
+export const babble: fc.Arbitrary<Babble> = fc.array(
+  fc.oneof(
+    fc.record({
+      status: fc.constantFrom(200, 204),
+      body: fc.oneof(
+        text,
+        mutated(STATUS).map((one) => JSON.stringify(one) ?? ''),
+      ),
+    }),
+    fc.record({ status: strange, body: text }),
+  ),
+  { minLength: 1, maxLength: 8 },
+);
+
+/** A host that answers nonsense while it is told to. What it is asked for then happens or not. */
+export class BabblingHost implements Host {
+  nonsense: Babble = [];
+  /** What was asked for while it babbled. */
+  readonly asked: string[] = [];
+  readonly #host: FakeHost;
+  #next = 0;
+
+  constructor(host: FakeHost) {
+    this.#host = host;
+  }
+
+  bootID = async (): Promise<string> => this.#host.bootID();
+
+  async version(signal: AbortSignal): Promise<string> {
+    const { nonsense } = this;
+    return nonsense.length === 0 ? this.#host.version(signal) : parseVersion(this.#babble('GET /os'));
+  }
+
+  async updateStatus(): Promise<UpdateStatus> {
+    return this.nonsense.length === 0
+      ? this.#host.updateStatus()
+      : parseUpdateStatus(this.#babble('GET /updates/status'));
+  }
+
+  async start(command: Parameters<Host['start']>[0]): Promise<void> {
+    if (this.nonsense.length === 0) return this.#host.start(command);
+    this.asked.push(command);
+    this.#babble(`POST ${command}`);
+    return undefined;
+  }
+
+  uptimeMs = (): number => this.#host.uptimeMs();
+
+  async settings(): Promise<UpdaterSettings> {
+    return this.nonsense.length === 0 ? this.#host.settings() : parseSettings(this.#babble('GET /settings'));
+  }
+
+  async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
+    if (this.nonsense.length === 0) return this.#host.changeSettings(changes);
+    this.#babble('PATCH /settings');
+    return undefined;
+  }
+
+  async reboot(): Promise<void> {
+    if (this.nonsense.length > 0) this.asked.push('reboot');
+    await this.#host.reboot();
+  }
+
+  #babble(call: string): string {
+    const answer = this.nonsense[this.#next % this.nonsense.length] ?? { status: 500, body: '' };
+    this.#next += 1;
+    return takeBody(call, answer);
+  }
+}
+
+/** An apiserver that answers nonsense while it is told to. */
+export class BabblingApi implements OperatorApi {
+  nonsense: Babble = [];
+  readonly #api: OperatorApi;
+  #next = 0;
+
+  constructor(api: OperatorApi) {
+    this.#api = api;
+  }
+
+  silentMs = (): number => 0;
+  ensure: OperatorApi['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), readShadow);
+  report: OperatorApi['report'] = async (body, signal) => this.#or(() => this.#api.report(body, signal), readShadow);
+  exclude: OperatorApi['exclude'] = async (body, signal) =>
+    this.#or(() => this.#api.exclude(body, signal), readExclusion);
+  drain: OperatorApi['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), readDrain);
+  restore: OperatorApi['restore'] = async (signal) => this.#or(() => this.#api.restore(signal), readRestore);
+
+  async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
+    while (this.nonsense.length > 0) {
+      yield readStreamMessage(this.#answer());
+    }
+    for await (const message of this.#api.stream(signal)) {
+      yield this.nonsense.length > 0 ? readStreamMessage(this.#answer()) : message;
+    }
+  }
+
+  async #or<T>(well: () => Promise<T>, read: (value: unknown) => T): Promise<T> {
+    return this.nonsense.length === 0 ? well() : read(parseJson(this.#answer()));
+  }
+
+  #answer(): string {
+    const answer = this.nonsense[this.#next % this.nonsense.length] ?? { status: 500, body: '' };
+    this.#next += 1;
+    if (answer.status >= 200 && answer.status < 300) return answer.body;
+    throw readError('call', answer.status, answer.body);
+  }
+}

@@ -1,0 +1,149 @@
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type {
+  AgentShadow,
+  DrainResult,
+  ExclusionResult,
+  SpecReference,
+  StatusReport,
+  StreamMessage,
+} from '@brupop/shared/api/agent-protocol';
+import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
+
+import { ApiError } from '../apiserver/error.ts';
+import type { OperatorApi } from '../apiserver/client.ts';
+
+export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
+
+const DRAINED: DrainResult = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
+
+/** The apiserver's side of the contract in memory, for tests of the agent. */
+export class FakeOperatorApi implements OperatorApi {
+  shadow: AgentShadow | undefined;
+  /** Answers of the next drain passes; then the node is empty. */
+  drains: DrainResult[] = [];
+  exclusion: ExclusionResult = { remainingMs: 0 };
+  /** Every call with what it said. */
+  readonly calls: string[] = [];
+  readonly reports: AgentStatus[] = [];
+  /** While true nothing answers, and streams break. */
+  unreachable = false;
+  readonly #clock: Clock;
+  readonly #errors = new Map<ApiCall, ApiError[]>();
+  readonly #listeners = new Set<(message: StreamMessage | Error) => void>();
+  #answeredAt: number;
+
+  constructor(clock: Clock, shadow?: AgentShadow) {
+    this.#clock = clock;
+    this.shadow = shadow;
+    this.#answeredAt = clock.monotonic();
+  }
+
+  /** The next calls of this kind throw these. */
+  fail(call: ApiCall, ...errors: ApiError[]): void {
+    this.#errors.set(call, errors);
+  }
+
+  /** The controller writes a spec. */
+  setSpec(spec: ShadowSpec): void {
+    if (this.shadow === undefined) throw new Error('there is no shadow');
+    this.shadow = { ...this.shadow, generation: this.shadow.generation + 1, spec };
+    this.tell({ type: 'shadow', shadow: this.shadow });
+  }
+
+  /** Sends a message to every open stream, or breaks it. */
+  tell(message: StreamMessage | Error): void {
+    for (const listener of this.#listeners) listener(message);
+  }
+
+  get streams(): number {
+    return this.#listeners.size;
+  }
+
+  silentMs(): number {
+    return this.#clock.monotonic() - this.#answeredAt;
+  }
+
+  async ensure(): Promise<AgentShadow> {
+    this.#note('ensure', 'ensure');
+    this.shadow ??= { uid: 'uid-1', generation: 1, spec: { state: 'Idle' } };
+    return this.shadow;
+  }
+
+  async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
+    this.#note('stream', 'stream');
+    const queue: (StreamMessage | Error)[] = [
+      this.shadow === undefined ? { type: 'deleted' } : { type: 'shadow', shadow: this.shadow },
+    ];
+    let wake = Promise.withResolvers<void>();
+    const hear = (message: StreamMessage | Error): void => {
+      queue.push(message);
+      wake.resolve();
+    };
+    const stop = (): void => hear(signal.reason as Error);
+    this.#listeners.add(hear);
+    signal.addEventListener('abort', stop);
+    try {
+      for (;;) {
+        yield* this.#deliver(queue);
+        await wake.promise;
+        wake = Promise.withResolvers<void>();
+      }
+    } finally {
+      this.#listeners.delete(hear);
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async report({ shadowUID, status }: StatusReport): Promise<AgentShadow> {
+    const { lastOperation: last } = status;
+    const step =
+      last === undefined
+        ? ''
+        : `, ${last.operation} ${last.state}${last.errorCode === undefined ? '' : ` ${last.errorCode}`}`;
+    this.#note('report', `report ${status.current_state}${step}`);
+    if (this.shadow?.uid !== shadowUID) throw new ApiError('SpecChanged', 'another shadow');
+    this.reports.push(status);
+    this.shadow = { ...this.shadow, status };
+    this.tell({ type: 'shadow', shadow: this.shadow });
+    return this.shadow;
+  }
+
+  async exclude(reference: SpecReference): Promise<ExclusionResult> {
+    this.#note('exclude', 'exclude');
+    this.#check(reference);
+    return this.exclusion;
+  }
+
+  async drain(reference: SpecReference): Promise<DrainResult> {
+    this.#note('drain', 'drain');
+    this.#check(reference);
+    return this.drains.shift() ?? DRAINED;
+  }
+
+  async restore(): Promise<void> {
+    this.#note('restore', 'restore');
+  }
+
+  *#deliver(queue: (StreamMessage | Error)[]): Generator<StreamMessage> {
+    for (let message = queue.shift(); message !== undefined; message = queue.shift()) {
+      if (message instanceof Error) throw message;
+      this.#answeredAt = this.#clock.monotonic();
+      yield message;
+    }
+  }
+
+  #note(call: ApiCall, text: string): void {
+    if (this.unreachable) throw new ApiError('Unreachable', `${call}: connect ECONNREFUSED`);
+    this.#answeredAt = this.#clock.monotonic();
+    const error = this.#errors.get(call)?.shift();
+    if (error !== undefined) throw error;
+    this.calls.push(text);
+  }
+
+  #check({ shadowUID, generation }: SpecReference): void {
+    const { shadow } = this;
+    if (shadow?.uid !== shadowUID || shadow.generation !== generation)
+      throw new ApiError('SpecChanged', 'another spec');
+    if (shadow.spec.state !== 'RebootedIntoUpdate') throw new ApiError('SpecForbids', 'no reboot is called for');
+  }
+}

@@ -1,0 +1,178 @@
+/** What may go wrong, and when, as values. */
+import fc from 'fast-check';
+import type { HostSettings, ShadowState } from '@brupop/shared/api/shadow';
+
+import type { UpdaterSettings } from '../../host/host.ts';
+import type { CommandEnd } from './sim-host.ts';
+import type { CallName } from './sim-world.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+export type Fault =
+  /** `mount stale`: the host's socket is another one than this process of the agent has. */
+  | { readonly kind: 'kill' | 'reboot' | 'lose' | 'delay' | 'mount stale' }
+  | { readonly kind: 'spec Idle' | 'shadow deleted' | 'status wiped' | 'newer version' | 'rolls back' }
+  | { readonly kind: 'apiserver away' | 'host away' | 'lock held' | 'label off'; readonly ms: number }
+  | { readonly kind: 'clock jumps' | 'boot takes' | 'pods stay'; readonly ms: number }
+  /** `reboot takes`: inhibitors delay it; `shutdown takes`: then the host API ends so long before everything else. */
+  | { readonly kind: 'reboot takes' | 'shutdown takes'; readonly ms: number }
+  /** The agent's process is stopped between its decision and the call. */
+  | { readonly kind: 'freeze'; readonly ms: number }
+  | { readonly kind: 'reboot refused'; readonly times: number }
+  | { readonly kind: 'spec other'; readonly state: ShadowState }
+  | { readonly kind: 'command ends'; readonly end: CommandEnd }
+  /** Another configuration of the fleet: null asks for nothing. */
+  | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
+  /** A person changes the settings on the host. */
+  | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }
+  | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
+  | { readonly kind: 'apply fails' };
+
+/** A fault, and the call before or after which it comes, and how much later. */
+export interface AtCall {
+  readonly on: CallName;
+  readonly nth: number;
+  readonly after: boolean;
+  /** Milliseconds; those that strike the call itself have none. */
+  readonly later: number;
+  readonly fault: Fault;
+}
+
+/** A fault at a call, or at a time (milliseconds from the start). */
+export type Happening = AtCall | { readonly at: number; readonly fault: Fault };
+
+export const CALLS: readonly CallName[] = [
+  'look',
+  'refresh',
+  'prepare',
+  'activate',
+  'deactivate',
+  'reboot',
+  'ensure',
+  'stream',
+  'report',
+  'exclude',
+  'drain',
+  'restore',
+];
+
+const ms = (...values: readonly number[]): fc.Arbitrary<number> => fc.constantFrom(...values);
+const away = ms(SECOND, 20 * SECOND, 60 * SECOND, 5 * MINUTE, 12 * MINUTE, 40 * MINUTE);
+/** As long as inhibitors may delay a reboot. */
+const upTo5Minutes = fc.integer({ min: SECOND, max: 5 * MINUTE });
+const upTo1Minute = fc.integer({ min: SECOND, max: MINUTE });
+const withMs = <K extends string>(kind: K, times: fc.Arbitrary<number>): fc.Arbitrary<{ kind: K; ms: number }> =>
+  fc.record({ kind: fc.constant(kind), ms: times });
+
+export const fault: fc.Arbitrary<Fault> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('kill', 'reboot', 'lose', 'delay', 'mount stale') }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('spec Idle', 'shadow deleted', 'status wiped') }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('newer version', 'rolls back') }) },
+  { weight: 4, arbitrary: withMs('apiserver away', away) },
+  { weight: 2, arbitrary: withMs('host away', away) },
+  { weight: 1, arbitrary: withMs('lock held', away) },
+  { weight: 1, arbitrary: withMs('label off', ms(SECOND, 5 * MINUTE, 40 * MINUTE)) },
+  {
+    weight: 1,
+    arbitrary: withMs('clock jumps', ms(-120 * MINUTE, -10 * MINUTE, -MINUTE, MINUTE, 10 * MINUTE, 120 * MINUTE)),
+  },
+  { weight: 1, arbitrary: withMs('boot takes', ms(SECOND, 5 * MINUTE, 30 * MINUTE)) },
+  { weight: 2, arbitrary: withMs('reboot takes', upTo5Minutes) },
+  { weight: 1, arbitrary: withMs('shutdown takes', upTo1Minute) },
+  { weight: 2, arbitrary: withMs('freeze', ms(3 * SECOND, 20 * SECOND, 2 * MINUTE, 20 * MINUTE)) },
+  { weight: 1, arbitrary: withMs('pods stay', ms(10 * SECOND, 5 * MINUTE, 40 * MINUTE)) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reboot refused'), times: fc.constantFrom(1, 3, 9) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('spec other'),
+      state: fc.constantFrom<ShadowState>('StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('command ends'),
+      end: fc.constantFrom<CommandEnd>('fails', 'dies', 'writes nothing', 'writes another'),
+    }),
+  },
+);
+
+const later = ms(0, 0, 0, 50, SECOND, 30 * SECOND, 5 * MINUTE);
+const atCall = (calls: fc.Arbitrary<CallName>): fc.Arbitrary<AtCall> =>
+  fc.record({ on: calls, nth: fc.nat(3), after: fc.boolean(), later, fault });
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 5, arbitrary: atCall(fc.constantFrom(...CALLS)) },
+  { weight: 1, arbitrary: fc.record({ at: fc.nat(20 * MINUTE), fault }) },
+);
+const slowReboot = fc
+  .tuple(withMs('reboot takes', upTo5Minutes), withMs('shutdown takes', upTo1Minute))
+  .map((faults) => faults.map((slow) => ({ at: 0, fault: slow })));
+
+/** The status or the whole shadow is lost after the reboot was asked for, the agent is killed, and the host does not say how it is. */
+const nothingLeft = fc
+  .tuple(
+    fc.record({ kind: fc.constantFrom('shadow deleted', 'status wiped') }),
+    fc.oneof(withMs('host away', away), withMs('lock held', away)),
+    fc.array(fc.nat(90 * SECOND), { minLength: 3, maxLength: 3 }),
+  )
+  .map(([lost, unknown, delays]) =>
+    [lost, { kind: 'kill' } as const, unknown].map((one, n): AtCall => ({
+      on: 'reboot',
+      nth: 0,
+      after: true,
+      later: delays[n] ?? 0,
+      fault: one,
+    })),
+  );
+
+/** Versions that pins ask for, and locks that people set: no value is both, or nobody could tell whose it is. */
+export const PINS = ['1.25.0', '1.26.0', '1.27.0'] as const;
+const locksOfPeople = fc.constantFrom('latest', '1.26.5', 'v1.24.0');
+const pin: fc.Arbitrary<Fault> = fc.record({
+  kind: fc.constant('pin'),
+  wanted: fc.oneof(
+    fc.record({ versionLock: fc.constantFrom(...PINS) }),
+    fc.record({ versionLock: fc.constantFrom(...PINS), ignoreWaves: fc.boolean() }),
+    fc.record({ ignoreWaves: fc.constant(true) }),
+    fc.constant(null),
+    fc.constant(null),
+  ),
+});
+const byHand: fc.Arbitrary<Fault> = fc.record({
+  kind: fc.constant('settings by hand'),
+  settings: fc.oneof(fc.record({ versionLock: locksOfPeople }), fc.record({ ignoreWaves: fc.boolean() })),
+});
+const settingsFault: fc.Arbitrary<Fault> = fc.oneof(
+  { weight: 4, arbitrary: pin },
+  { weight: 2, arbitrary: byHand },
+  { weight: 1, arbitrary: withMs('settings broken', away) },
+  { weight: 1, arbitrary: withMs('paused', away) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('apply fails') }) },
+);
+const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'report', 'refresh', ...CALLS);
+
+/** A story of host settings that are asked for and taken back, of people who change them, and of what else goes wrong. */
+export const aroundSettings: fc.Arbitrary<readonly Happening[]> = fc
+  .tuple(
+    fc.array(fc.record({ at: fc.nat(24 * MINUTE), fault: settingsFault }), { minLength: 1, maxLength: 5 }),
+    fc.array(atCall(callsWithSettings), { maxLength: 4 }),
+    fc.array(
+      atCall(callsWithSettings).chain((one) => settingsFault.map((other) => ({ ...one, fault: other }))),
+      { maxLength: 2 },
+    ),
+  )
+  .map((parts) => parts.flat());
+
+/** A story of what goes wrong. */
+export const happenings: fc.Arbitrary<readonly Happening[]> = fc.array(happening, { minLength: 1, maxLength: 6 });
+
+/** A story of what goes wrong around a reboot that takes its time. */
+export const aroundReboot: fc.Arbitrary<readonly Happening[]> = fc
+  .tuple(
+    slowReboot,
+    fc.oneof(fc.constant([]), nothingLeft),
+    fc.array(atCall(fc.constant('reboot')), { minLength: 1, maxLength: 4 }),
+  )
+  .map(([slow, lost, others]) => [...slow, ...lost, ...others.map((one) => ({ ...one, nth: one.nth % 2 }))]);

@@ -1,0 +1,192 @@
+/** Watches that no node is hurt, and keeps the story of what was done. */
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
+
+import { People } from './user-actions.ts';
+import type { CallName, SimWorld } from './sim-world.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+/** A finished drain counts for 5 s, its answer may have been on its way for 9 s, and what was decided then is sent within 2 s. */
+const DRAIN_AGE_MS = 16 * SECOND;
+const WINDOW_MS = 10 * MINUTE;
+/** A whole update takes about 20 calls, an outage a few tens of tries; more in 10 minutes would be load. */
+const MOST_CALLS = 250;
+/** A spec counts as current for 60 s; then an answer may be on its way for 9 s. */
+const SPEC_AGE_MS = 70 * SECOND;
+const SEMVER = /^\d+\.\d+\.\d+$/;
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/;
+
+export class Judge {
+  /** What was seen that must not be. */
+  readonly violations: string[] = [];
+  readonly story: string[] = [];
+  readonly people: People;
+  calls = 0;
+  readonly #world: SimWorld;
+  #recent: number[] = [];
+  readonly #reboots = new Map<string, number>();
+  #asked: string | undefined;
+  /** Version and shadow of the latest reboot of ours, and of the latest that rolled back. */
+  #booting: string | undefined;
+  #rolledBack: string | undefined;
+  #specLeftAt: number | undefined;
+  /** The shadow whose status was wiped. */
+  #forgotten: string | undefined;
+
+  constructor(world: SimWorld) {
+    this.#world = world;
+    this.people = new People(world, this);
+  }
+
+  note(text: string): void {
+    this.story.push(`${Math.round(this.#world.clock.monotonic())} ${text}`);
+  }
+
+  wrong(what: string): void {
+    this.violations.push(what);
+    this.note(`VIOLATION ${what}`);
+  }
+
+  called(name: CallName): void {
+    if (name === 'look') return;
+    this.calls += 1;
+    this.note(`call ${name}`);
+    const now = this.#world.clock.monotonic();
+    this.#recent.push(now);
+    while ((this.#recent[0] ?? now) < now - WINDOW_MS) this.#recent.shift();
+    if (this.#recent.length === MOST_CALLS) this.wrong(`${MOST_CALLS} calls within 10 minutes, the latest: ${name}`);
+    if (name === 'activate') this.#requireDrained('activate');
+    if (name === 'deactivate' || name === 'restore') this.#requireNoReboot(name);
+  }
+
+  reported(status: AgentStatus): void {
+    const { lastOperation: last, current_state, observedGeneration } = status;
+    this.note(`report ${current_state} of ${observedGeneration} ${describe(last)}`);
+    if (!isTaken(status)) this.wrong(`the apiserver would refuse ${JSON.stringify(status)}`);
+  }
+
+  /** The agent's reboot call arrives at the host. */
+  rebootAsked(): void {
+    const { cluster, clock } = this.#world;
+    const { shadow } = cluster;
+    this.#requireDrained('reboot');
+    this.#asked = `${shadow?.uid}/${shadow?.generation}`;
+    const isKnown = this.#forgotten === undefined || this.#forgotten !== shadow?.uid;
+    if (isKnown && this.#rolledBack === this.#attempted)
+      this.wrong(`rebooted again into ${this.#rolledBack}, which rolled back`);
+    this.#booting = this.#attempted;
+    const staleMs = clock.monotonic() - (this.#specLeftAt ?? clock.monotonic());
+    if (staleMs > SPEC_AGE_MS) this.wrong(`rebooted for a spec that was taken back ${staleMs} ms ago`);
+  }
+
+  /** The spec or the shadow has changed. */
+  specChanged(): void {
+    const asks = this.#world.cluster.shadow?.spec.state === 'RebootedIntoUpdate';
+    this.#specLeftAt = asks ? undefined : (this.#specLeftAt ?? this.#world.clock.monotonic());
+  }
+
+  /** A boot of what was activated has failed. */
+  rolledBack(): void {
+    this.note('the boot rolls back');
+    this.#rolledBack = this.#booting;
+  }
+
+  /** A person asks for something else: what failed before does not bind them. */
+  forgive(): void {
+    this.#rolledBack = undefined;
+  }
+
+  /** A person takes away what is on record: nobody can know which boot of this shadow's has rolled back. */
+  forget(): void {
+    this.#forgotten = this.#world.cluster.shadow?.uid;
+  }
+
+  get #attempted(): string {
+    return `${this.#world.host.inactive} of ${this.#world.cluster.shadow?.uid}`;
+  }
+
+  /** The host begins to go down. */
+  shutsDown(why: 'asked' | 'others'): void {
+    this.note(`host shuts down: ${why}`);
+    if (why === 'others') return;
+    this.#requireEmpty();
+    const attempt = this.#asked ?? '';
+    const times = (this.#reboots.get(attempt) ?? 0) + 1;
+    this.#reboots.set(attempt, times);
+    if (times > 1) this.wrong(`rebooted ${times} times for one update`);
+  }
+
+  /** The host is down. */
+  goesDown(why: 'asked' | 'others'): void {
+    this.note(`host is down: ${why}`);
+    if (why === 'asked') this.#requireEmpty();
+  }
+
+  #requireEmpty(): void {
+    const { cordoned, pods } = this.#world.cluster;
+    if (!cordoned || pods > 0) this.wrong(`the host goes down for us with ${pods} pods on it, cordoned: ${cordoned}`);
+  }
+
+  agentEnded(why: string): void {
+    this.note(`agent ended: ${why}`);
+    const known = /its mount may be stale|the apiserver has not been reached/.test(why);
+    if (!known) this.wrong(`the agent ended: ${why}`);
+  }
+
+  #requireNoReboot(what: string): void {
+    const { cluster, host } = this.#world;
+    if (host.rebootComes && cluster.marked) this.wrong(`${what} while the reboot that was asked for may still come`);
+  }
+
+  #requireDrained(what: string): void {
+    const { cluster, host, clock } = this.#world;
+    const { drained, cordoned } = cluster;
+    const now = clock.monotonic();
+    const fresh = drained !== undefined && now - drained.at <= DRAIN_AGE_MS;
+    if (!cordoned || !fresh || drained.boots !== host.boots)
+      this.wrong(`${what} without a fresh drain of this boot, cordoned: ${cordoned}`);
+  }
+
+  /** What must be true when nothing has gone wrong for long. */
+  atRest(): void {
+    const { cluster, host } = this.#world;
+    const { shadow } = cluster;
+    if (shadow?.spec.state !== 'Idle') this.wrong(`the update stands still: ${JSON.stringify(shadow)}`);
+    if (!this.#isOver) this.wrong(`neither done nor a failure named: ${JSON.stringify(shadow)}`);
+    if (host.armed) this.wrong('the host is left armed');
+    if (cluster.marked) this.wrong('the Node is left cordoned or excluded');
+    if (shadow?.status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
+    this.people.atRest();
+  }
+
+  get settled(): boolean {
+    const { shadow } = this.#world.cluster;
+    const idle = shadow?.spec.state === 'Idle' && shadow.status?.observedGeneration === shadow.generation;
+    return idle && shadow.status?.current_state === 'Idle' && this.#isOver && this.people.served;
+  }
+
+  get #isOver(): boolean {
+    const { host, controller } = this.#world;
+    return host.choice === undefined || controller.needsPerson || controller.paused;
+  }
+
+  /** For a failed test. */
+  tell(): string {
+    return [...this.story, `at the end ${rfc3339(this.#world.clock.now())}`].join('\n');
+  }
+}
+
+function describe(last: LastOperation | undefined): string {
+  if (last === undefined) return '';
+  const { operation, state, errorCode = '', message = '' } = last;
+  return `${operation} ${state} ${errorCode} ${message}`;
+}
+
+/** Whether the apiserver takes the report. */
+function isTaken(status: AgentStatus): boolean {
+  const { current_version, target_version, bootID, bootTime = '', lastOperation: last } = status;
+  const versions = [current_version, target_version, ...(last === undefined ? [] : [last.version])];
+  const times = [bootTime, ...(last === undefined ? [] : [last.startTime, last.lastUpdateTime])];
+  return versions.every((one) => SEMVER.test(one)) && times.every((one) => TIME.test(one)) && bootID !== '';
+}

@@ -1,0 +1,81 @@
+import { aPod } from '@brupop/shared/testing/pods';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Handover } from '@brupop/shared/api/shadow';
+
+import { beginHandover, handoverBlock, nextHandover } from './volume-handover.ts';
+import type { HandoverView } from './volume-handover.ts';
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
+const LIMITS = { volumeDetachTimeoutMs: 120_000, replacementTimeoutMs: 60_000 };
+const pod = aPod('db-0', { claims: ['data'], stateful: true });
+const begun = beginHandover(pod, ['pv-1'], NOW);
+const view = (changes: Partial<HandoverView> = {}): HandoverView => ({
+  pods: [],
+  isHeld: () => false,
+  successor: undefined,
+  now: NOW,
+  ...changes,
+});
+const at = (phase: Handover['phase'], agoMs = 0, changes: Partial<Handover> = {}): Handover => ({
+  ...begun,
+  phase,
+  since: rfc3339(NOW - agoMs),
+  ...changes,
+});
+const successor = (changes: Parameters<typeof aPod>[1] = {}): ReturnType<typeof aPod> => {
+  const { metadata, ...rest } = aPod('db-0', { node: 'node-b', ...changes });
+  return { metadata: { ...metadata, uid: 'next' }, ...rest };
+};
+
+it('begins with the pod, its volumes and whether another takes its place', () => {
+  const since = '2026-01-02T03:04:05Z';
+  expect(begun).toEqual({
+    pod: 'apps/db-0',
+    podUID: 'db-0',
+    phase: 'Evicting',
+    since,
+    volumes: ['pv-1'],
+    replaced: true,
+  });
+});
+
+const attached = { isHeld: (volume: string) => volume === 'pv-1' };
+const cases: Record<string, [Handover, Partial<HandoverView>, Handover['phase'] | 'over']> = {
+  'a pod that is still there is waited for, however long': [at('Evicting', 1e9), { pods: [pod] }, 'Evicting'],
+  'then its volumes are': [at('Evicting', 5_000), attached, 'Detaching'],
+  'volumes that are gone at once are not': [at('Evicting'), {}, 'Replacing'],
+  'volumes get their time': [at('Detaching', 119_000), attached, 'Detaching'],
+  'and no more': [at('Detaching', 120_000), attached, 'Replacing'],
+  'a pod that nobody replaces is done with its volumes': [at('Detaching', 0, { replaced: false }), {}, 'over'],
+  'its replacement is waited for': [at('Replacing'), {}, 'Replacing'],
+  'also one that is not ready': [at('Replacing'), { successor: successor({ ready: false }) }, 'Replacing'],
+  'also one on the very node': [
+    at('Replacing'),
+    { successor: successor({ node: 'node-a' }), pods: [successor()] },
+    'Replacing',
+  ],
+  'a ready one ends it': [at('Replacing'), { successor: successor() }, 'over'],
+  'the old pod is not its own replacement': [at('Replacing'), { successor: pod }, 'Replacing'],
+  'a replacement gets its time': [at('Replacing', 59_000), {}, 'Replacing'],
+  'and no more either': [at('Replacing', 60_000), {}, 'over'],
+};
+
+it.each(Object.entries(cases))('%s', (_what, [handover, changes, expected]) => {
+  expect(nextHandover(handover, view(changes), LIMITS)?.phase ?? 'over').toBe(expected);
+});
+
+it('does not wait where the configuration says so', () => {
+  const none = { volumeDetachTimeoutMs: 0, replacementTimeoutMs: 0 };
+  expect(nextHandover(at('Evicting', 5_000), view(attached), none)).toBeUndefined();
+});
+
+it('counts each phase from its own beginning', () => {
+  expect(nextHandover(at('Evicting', 600_000), view(attached), LIMITS)?.since).toBe(rfc3339(NOW));
+});
+
+it('says what it waits for beyond the pods that are still there', () => {
+  expect(handoverBlock(at('Evicting'), view())).toEqual([]);
+  expect(handoverBlock(at('Detaching'), view(attached))).toMatchObject([{ pod: 'apps/db-0', reason: 'VolumeDetach' }]);
+  expect(handoverBlock(at('Detaching'), view(attached))[0]?.message).toContain('pv-1');
+  expect(handoverBlock(at('Replacing'), view())).toMatchObject([{ pod: 'apps/db-0', reason: 'Replacement' }]);
+});

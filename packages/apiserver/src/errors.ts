@@ -1,0 +1,27 @@
+import type { ApiErrorCode } from '@brupop/shared/api/agent-protocol';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import { KubeError } from '@brupop/shared/kube/client';
+
+/** A call that is refused or cannot be served. It knows the contract's codes and nothing of HTTP; the message is for the caller's log. */
+export class Failure extends Error {
+  override readonly name = 'Failure';
+  readonly code: ApiErrorCode;
+
+  constructor(code: ApiErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** What a failed call to the Kubernetes API means to an agent; anything but a KubeError stays as it is. */
+export function asFailure(error: unknown): unknown {
+  if (!(error instanceof KubeError)) return error;
+  return new Failure(codeOf(error.status), messageOf(error), { cause: error });
+}
+
+/** 401 and 403 are about the apiserver's own credentials and permissions, never about the agent's. */
+function codeOf(status: number): 'Unavailable' | 'Conflict' | 'Internal' {
+  if (status === 409) return 'Conflict';
+  const repeat = status === 0 || status === 401 || status === 429 || status >= 500;
+  return repeat ? 'Unavailable' : 'Internal';
+}

@@ -1,0 +1,51 @@
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+
+import { RateLimit } from './rate-limit.ts';
+
+describe('a rate limit', () => {
+  const setUp = (): { limit: RateLimit; clock: FakeClock; taken: (key: string, tries: number) => number } => {
+    const clock = new FakeClock();
+    const limit = new RateLimit({ clock, burst: 3, perSecond: 2, keys: 2 });
+    const taken = (key: string, tries: number): number =>
+      Array.from({ length: tries }, () => limit.take(key)).filter(Boolean).length;
+    return { limit, clock, taken };
+  };
+
+  it('lets a burst through and no more', () => {
+    expect(setUp().taken('a', 10)).toBe(3);
+  });
+
+  it('lets through what the rate allows after that, and never more than a burst', async () => {
+    const { clock, taken } = setUp();
+    taken('a', 10);
+    await clock.advance(1_000);
+    expect(taken('a', 10)).toBe(2);
+    await clock.advance(3_600_000);
+    expect(taken('a', 10)).toBe(3);
+  });
+
+  it('counts each key for itself', () => {
+    const { taken } = setUp();
+    expect([taken('a', 10), taken('b', 10)]).toEqual([3, 3]);
+  });
+
+  it('is not moved by a step of the wall clock', () => {
+    const { clock, taken } = setUp();
+    taken('a', 3);
+    clock.step(3_600_000);
+    expect(taken('a', 1)).toBe(0);
+  });
+
+  it('can be asked without taking anything', () => {
+    const { limit, taken } = setUp();
+    expect(Array.from({ length: 5 }, () => limit.allows('a'))).toEqual(Array.from({ length: 5 }, () => true));
+    taken('a', 3);
+    expect(limit.allows('a')).toBe(false);
+  });
+
+  it('forgets the key that was used longest ago when there are too many', () => {
+    const { taken } = setUp();
+    for (const key of ['a', 'b', 'c']) taken(key, 3);
+    expect([taken('c', 1), taken('a', 1)]).toEqual([0, 1]);
+  });
+});

@@ -1,0 +1,154 @@
+import fc from 'fast-check';
+
+import { caught } from '../../../../test/framework/caught.ts';
+import { MESSAGE_LIMIT, readSpecReference, readStatusReport } from './schemas.ts';
+
+const operation = {
+  operation: 'Drain',
+  state: 'Processing',
+  version: '1.21.0',
+  bootID: 'b-1',
+  startTime: '2026-01-02T03:04:05Z',
+  lastUpdateTime: '2026-01-02T03:04:05.123456+01:00',
+};
+
+const status = {
+  current_state: 'Idle',
+  current_version: '1.20.0',
+  target_version: '1.21.0-rc.1+build.5',
+  crash_count: 0,
+  observedGeneration: 3,
+  bootID: '6a7b1c2d-0000-4000-8000-000000000001',
+};
+
+const report = (changes: object): unknown => ({ shadowUID: 'u-1', status: { ...status, ...changes } });
+
+/** What is read, or the code of the refusal. */
+function readOrCode(body: unknown): unknown {
+  try {
+    return readStatusReport(body);
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  }
+}
+
+describe('a status report', () => {
+  it.each([
+    ['the least', {}],
+    ['no failure time', { state_transition_failure_timestamp: null }],
+    ['a failure time', { state_transition_failure_timestamp: '2026-01-02T03:04:05Z' }],
+    ['an operation', { lastOperation: operation }],
+    ['a failed operation', { lastOperation: { ...operation, state: 'Failed', errorCode: 'RolledBack', message: 'é' } }],
+    ['the time of its boot', { bootTime: '2026-01-02T03:04:05Z' }],
+    ['host settings that are not in force', { hostSettings: { message: 'the host refuses them' } }],
+    [
+      'host settings',
+      {
+        hostSettings: {
+          versionLock: { value: '1.21.0', before: 'v1.20.0' },
+          ignoreWaves: { value: true, before: false },
+        },
+      },
+    ],
+  ])('with %s is taken as it is', (_what, changes) => {
+    expect(readStatusReport(report(changes))).toEqual(report(changes));
+  });
+
+  it.each([
+    ['body.status.current_state', { current_state: 'idle' }],
+    ['body.status.current_version', { current_version: 'v1.2.3' }],
+    ['body.status.current_version', { current_version: '1.2' }],
+    ['body.status.current_version', { current_version: '01.2.3' }],
+    ['body.status.target_version', { target_version: `1.2.3-${'a'.repeat(200)}` }],
+    ['body.status.crash_count', { crash_count: -1 }],
+    ['body.status.crash_count', { crash_count: 1.5 }],
+    ['body.status.crash_count', { crash_count: 2 ** 31 }],
+    ['body.status.crash_count', { crash_count: '1' }],
+    ['body.status.observedGeneration', { observedGeneration: undefined }],
+    ['body.status.bootID', { bootID: 'a\nb' }],
+    ['body.status.state_transition_failure_timestamp', { state_transition_failure_timestamp: 'yesterday' }],
+    ['body.status.state_transition_failure_timestamp', { state_transition_failure_timestamp: '2026-13-02T03:04:05Z' }],
+    ['body.status.lastOperation', { lastOperation: null }],
+    ['body.status.lastOperation.version', { lastOperation: { ...operation, version: undefined } }],
+    ['body.status.lastOperation.errorCode', { lastOperation: { ...operation, errorCode: 'toString' } }],
+    ['body.status.lastOperation.message', { lastOperation: { ...operation, message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
+    ['body.status.lastOperation.extra', { lastOperation: { ...operation, extra: 1 } }],
+    ['body.status.bootTime', { bootTime: '2026-01-02' }],
+    ['body.status.bootTime', { bootTime: null }],
+    ['body.status.hostSettings', { hostSettings: null }],
+    ['body.status.hostSettings.seed', { hostSettings: { seed: 1 } }],
+    ['body.status.hostSettings.versionLock', { hostSettings: { versionLock: '1.21.0' } }],
+    ['body.status.hostSettings.versionLock.before', { hostSettings: { versionLock: { value: '1.21.0' } } }],
+    [
+      'body.status.hostSettings.versionLock.value',
+      { hostSettings: { versionLock: { value: 'newest', before: 'latest' } } },
+    ],
+    [
+      'body.status.hostSettings.versionLock.before',
+      { hostSettings: { versionLock: { value: 'latest', before: `1.2.3-${'a'.repeat(123)}` } } },
+    ],
+    ['body.status.hostSettings.ignoreWaves.value', { hostSettings: { ignoreWaves: { value: 'yes', before: false } } }],
+    ['body.status.hostSettings.message', { hostSettings: { message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
+    ['body.status.waitingFor', { waitingFor: 'Paused' }],
+    ['body.status.conditions', { conditions: [] }],
+  ])('is refused for %s, which it names', (field, changes) => {
+    const read = (): unknown => readStatusReport(report(changes));
+    expect(caught(read)).toMatchObject({ code: 'BadRequest' });
+    expect(read).toThrow(`${field}: expected`);
+  });
+
+  it('is refused for a field named like a property of every object', () => {
+    const body: unknown = JSON.parse(`{"shadowUID":"u","status":${JSON.stringify(status)},"__proto__":{"a":1}}`);
+    expect(() => readStatusReport(body)).toThrow('body.__proto__: expected no such field');
+  });
+
+  it.each([
+    ['lists', '['.repeat(30_000) + ']'.repeat(30_000)],
+    ['objects', '{"a":'.repeat(10_000) + '0' + '}'.repeat(10_000)],
+  ])('is refused for thousands of %s in each other, without a look inside', (_what, text) => {
+    const bootID: unknown = JSON.parse(text);
+    expect(caught(() => readStatusReport(report({ bootID })))).toMatchObject({ code: 'BadRequest' });
+  });
+
+  it('shows only the beginning of what was found', () => {
+    const read = (): unknown => readStatusReport(report({ current_state: 'x'.repeat(10_000) }));
+    expect(read).toThrow(/^.{0,300}$/s);
+  });
+
+  it('is never read from anything else, and the refusal is always a plain one', () => {
+    fc.assert(
+      fc.property(fc.anything(), (body) => {
+        expect(caught(() => readStatusReport(body))).toMatchObject({ code: 'BadRequest' });
+      }),
+    );
+  });
+
+  it('is taken whole or not at all when one field is anything', () => {
+    const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'hostSettings'];
+    const fields = fc.constantFrom(...Object.keys(status), ...optional);
+    fc.assert(
+      fc.property(fields, fc.jsonValue(), (field, value) => {
+        const body = report({ [field]: value });
+        expect(['BadRequest', body]).toContainEqual(readOrCode(body));
+      }),
+    );
+  });
+});
+
+describe('a reference to a spec', () => {
+  it('is a UID and a generation', () => {
+    expect(readSpecReference({ shadowUID: 'u-1', generation: 4 })).toEqual({ shadowUID: 'u-1', generation: 4 });
+  });
+
+  it.each([
+    undefined,
+    null,
+    [],
+    {},
+    { shadowUID: 'u' },
+    { shadowUID: '', generation: 1 },
+    { shadowUID: 'u', generation: '1' },
+  ])('is not %j', (body) => {
+    expect(caught(() => readSpecReference(body))).toMatchObject({ code: 'BadRequest' });
+  });
+});

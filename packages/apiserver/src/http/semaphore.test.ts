@@ -1,0 +1,45 @@
+import { Slots } from './semaphore.ts';
+
+/** A task that ends when told to. */
+function task(): { run: () => Promise<string>; end: () => void; started: () => boolean } {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  let began = false;
+  const run = (): Promise<string> => {
+    began = true;
+    return promise;
+  };
+  return { run, end: () => resolve('done'), started: () => began };
+}
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('slots', () => {
+  it('run as many tasks as there are slots, the next when one is free', async () => {
+    const slots = new Slots(2);
+    const tasks = [task(), task(), task()];
+    const results = tasks.map(({ run }) => slots.run(run));
+    await settle();
+    expect(tasks.map(({ started }) => started())).toEqual([true, true, false]);
+    tasks[0]?.end();
+    await settle();
+    expect(tasks.map(({ started }) => started())).toEqual([true, true, true]);
+    for (const { end } of tasks) end();
+    expect(await Promise.all(results)).toEqual(['done', 'done', 'done']);
+  });
+
+  it('are free again after a task that failed', async () => {
+    const slots = new Slots(1);
+    await expect(slots.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    expect(await slots.run(async () => 'next')).toBe('next');
+  });
+
+  it('refuse a task when too many wait', async () => {
+    const slots = new Slots(1, 1);
+    const [first, second] = [task(), task()];
+    const results = [first, second].map(({ run }) => slots.run(run));
+    await expect(slots.run(async () => 'third')).rejects.toMatchObject({ code: 'Unavailable' });
+    first.end();
+    second.end();
+    expect(await Promise.all(results)).toEqual(['done', 'done']);
+  });
+});

@@ -1,0 +1,40 @@
+import { Failure } from '../errors.ts';
+
+/** Runs at most `size` tasks at a time; at most `waiting` more wait for their turn, in order. */
+export class Slots {
+  readonly #size: number;
+  readonly #waiting: number;
+  readonly #queue: (() => void)[] = [];
+  #running = 0;
+
+  constructor(size: number, waiting = Number.POSITIVE_INFINITY) {
+    this.#size = size;
+    this.#waiting = waiting;
+  }
+
+  /** Returns what `task` returns. Throws Failure `Unavailable` when too many wait already. */
+  async run<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#size) await this.#turn();
+    else this.#running += 1;
+    try {
+      return await task();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #turn(): Promise<void> {
+    if (this.#queue.length >= this.#waiting)
+      throw new Failure('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
+    return new Promise((resolve) => {
+      this.#queue.push(resolve);
+    });
+  }
+
+  /** The slot passes to the next in line without becoming free in between. */
+  #leave(): void {
+    const next = this.#queue.shift();
+    if (next === undefined) this.#running -= 1;
+    else next();
+  }
+}

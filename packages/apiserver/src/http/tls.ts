@@ -1,0 +1,86 @@
+import { X509Certificate, createPrivateKey } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { Logger } from '@brupop/shared/runtime/log';
+
+import type { Metrics } from '../metrics.ts';
+
+/** PEM texts of a usable serving certificate. */
+export interface ServingCertificate {
+  readonly cert: string;
+  readonly key: string;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+/** Judges what the files hold. Throws Error when it cannot be served with. */
+export function checkPair(cert: string, key: string, now: number): ServingCertificate {
+  const certificate = new X509Certificate(cert);
+  if (!certificate.checkPrivateKey(createPrivateKey(key))) throw new Error('the key is not that of the certificate');
+  const expiresAt = certificate.validToDate.getTime();
+  if (expiresAt <= now) throw new Error(`the certificate expired on ${certificate.validTo}`);
+  return { cert, key, expiresAt };
+}
+
+export interface TlsFilesOptions {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, 'certificateExpiry' | 'certificateErrors'>;
+}
+
+const LOOK_MS = 30_000;
+
+/** The serving certificate, read again every half minute: kubelets replace the files in place. */
+export class TlsFiles {
+  readonly #options: TlsFilesOptions;
+  #current: ServingCertificate | undefined;
+
+  constructor(options: TlsFilesOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the files for the first time. Throws Error when they are missing or cannot be served with. */
+  async load(): Promise<ServingCertificate> {
+    const { certFile, keyFile, metrics } = this.#options;
+    const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
+    if (this.#current?.cert === cert && this.#current.key === key) return this.#current;
+    this.#current = this.#judged(cert, key);
+    metrics.certificateExpiry.set(this.#current.expiresAt / 1000);
+    return this.#current;
+  }
+
+  #judged(cert: string, key: string): ServingCertificate {
+    const { certFile, keyFile, clock } = this.#options;
+    try {
+      return checkPair(cert, key, clock.now());
+    } catch (error) {
+      throw new Error(`${certFile} and ${keyFile} cannot be served with: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Calls `use` with each new pair until `signal` aborts. Bad files are reported, and the pair before stays. */
+  async watch(use: (pair: ServingCertificate) => void, signal: AbortSignal): Promise<void> {
+    const { clock, log, metrics, certFile } = this.#options;
+    for (;;) {
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      const before = this.#current;
+      try {
+        const pair = await this.load();
+        if (pair === before) continue;
+        use(pair);
+        log.info('serves with a new certificate', { file: certFile });
+      } catch (error) {
+        metrics.certificateErrors.inc();
+        log.error('the TLS files cannot be used; the certificate before stays', {
+          file: certFile,
+          error: messageOf(error),
+        });
+      }
+    }
+  }
+}

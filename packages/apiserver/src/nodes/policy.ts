@@ -1,0 +1,111 @@
+import { rememberActivation } from '@brupop/shared/node/activations';
+import type { Activation } from '@brupop/shared/node/activations';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  RECORDONED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import { hasOurCordon, hasOurExclusion, holdAnnotations, releasePatch } from '@brupop/shared/node/ownership';
+import type { NodePatch } from '@brupop/shared/node/ownership';
+import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+
+/** A Node, cut to what is read. */
+export interface Node extends KubernetesObject {
+  /** Cordoned, by us or by somebody else. */
+  readonly unschedulable: boolean;
+  /** Names of `status.volumesAttached`. */
+  readonly volumesAttached: readonly string[];
+}
+
+interface RawNode extends KubernetesObject {
+  readonly spec?: { readonly unschedulable?: boolean };
+  readonly status?: { readonly volumesAttached?: readonly { readonly name: string }[] };
+}
+
+/** Cuts a Node of the API. */
+export function slimNode(raw: unknown): Node {
+  const { metadata, spec, status } = raw as RawNode;
+  const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
+  return {
+    metadata: { name, uid, resourceVersion, labels, annotations },
+    unschedulable: spec?.unschedulable === true,
+    volumesAttached: (status?.volumesAttached ?? []).map((one) => one.name),
+  };
+}
+
+/** What to write, or undefined when nothing is to be, and what to answer then. */
+export interface NodeChange<T> {
+  readonly patch?: NodePatch;
+  readonly result: T;
+}
+
+/** Whether the node may be drained: somebody who has taken our cordon away twice does not want it. */
+export type Cordon = 'Cordoned' | 'Vetoed';
+
+/**
+ * Cordons a node, signs that and holds autoscalers off it. One that is cordoned already is left to whoever did that. Where our cordon was taken
+ * away it is set again, once.
+ */
+export function cordon(node: Node, now: number): NodeChange<Cordon> {
+  const holds = holdAnnotations(node);
+  if (node.unschedulable) return { ...held(holds), result: 'Cordoned' };
+  const { annotations = {} } = node.metadata;
+  if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'Vetoed' };
+  const signature = hasOurCordon(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
+  const patch = {
+    metadata: { annotations: { ...holds, [signature]: rfc3339(now) } },
+    spec: { unschedulable: true },
+  } as const;
+  return { patch, result: 'Cordoned' };
+}
+
+/**
+ * Since when only pods that tolerate a cordon have come to the node, epoch milliseconds: since a drain began, or since it set the cordon, or set it
+ * again, if that was later. Undefined while nobody can tell: the node is not cordoned, or not by us.
+ */
+export function closedSince(node: Node | undefined, { startTime }: Pick<DrainStatus, 'startTime'>): number | undefined {
+  if (node?.unschedulable !== true) return undefined;
+  const { annotations = {} } = node.metadata;
+  const cordonedAt = parseTime(annotations[CORDONED_ANNOTATION]);
+  if (cordonedAt === undefined) return undefined;
+  const later = [startTime, annotations[RECORDONED_ANNOTATION]].map((time) => parseTime(time) ?? cordonedAt);
+  return Math.max(cordonedAt, ...later);
+}
+
+function held(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {
+  return Object.keys(annotations).length === 0 ? {} : { patch: { metadata: { annotations } } };
+}
+
+/**
+ * Takes a node out of load balancers and signs it; the result is how many milliseconds of `waitMs` are left. A label that is there
+ * without our annotation is somebody else's, set long ago for all we know: nothing to wait for.
+ */
+export function exclude(node: Node, waitMs: number, now: number): NodeChange<number> {
+  const { labels = {}, annotations = {} } = node.metadata;
+  const labelled = labels[EXCLUSION_LABEL] !== undefined;
+  const signed = hasOurExclusion(node);
+  if (labelled && !signed) return { result: 0 };
+  const since = labelled ? parseTime(annotations[EXCLUDED_ANNOTATION]) : undefined;
+  if (since !== undefined) return { result: Math.max(0, waitMs - Math.max(0, now - since)) };
+  const signature = { ...holdAnnotations(node), [EXCLUDED_ANNOTATION]: rfc3339(now) };
+  return { patch: { metadata: { labels: { [EXCLUSION_LABEL]: 'true' }, annotations: signature } }, result: waitMs };
+}
+
+/** Takes back what the annotations say is ours, and the annotations. */
+export function restore(node: Node): NodeChange<RestoreResult> {
+  const patch = releasePatch(node);
+  const result = { uncordoned: patch?.spec !== undefined, included: patch?.metadata?.labels !== undefined };
+  return patch === undefined ? { result } : { patch, result };
+}
+
+/** Has the Node remember that its host is about to boot a version. */
+export function remember(node: Node, activation: Activation, running: string): NodeChange<undefined> {
+  const annotations = rememberActivation(node, activation, running);
+  return annotations === undefined
+    ? { result: undefined }
+    : { patch: { metadata: { annotations } }, result: undefined };
+}

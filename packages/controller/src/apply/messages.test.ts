@@ -1,0 +1,158 @@
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { idleSpec, startSpec } from '../plan/transition.ts';
+import type { SpecChange } from '../plan/transition.ts';
+import { eventOf } from '@brupop/shared/kube/events';
+import { occurrenceAt } from './events.ts';
+import { conditionOf } from './shadow-condition.ts';
+import { dropPatch, restorePatch } from './node-restore.ts';
+import { MINUTE, NEW, NOW, RULES, aNode, aShadow, ago, failure, underWay } from '../testing/objects.ts';
+import type { ShadowParts } from '../testing/objects.ts';
+import { silent, updating, upToDate } from '../plan/condition.ts';
+import { occurrenceOf, patchOf } from './spec.ts';
+
+const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchOf>[0] => ({
+  shadow: aShadow(parts),
+  node: aNode(),
+  ...change,
+});
+
+describe('the patch of a spec', () => {
+  it('names the very object it was planned from', () => {
+    expect(patchOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toEqual({
+      metadata: {
+        uid: 'shadow-node-a',
+        resourceVersion: '1',
+        annotations: { [UPDATE_STARTED_ANNOTATION]: ago(0) },
+      },
+      spec: {
+        state: 'StagedAndPerformedUpdate',
+        version: NEW,
+        state_transition_timestamp: ago(0),
+        timeoutSeconds: 2_700,
+        hostSettings: null,
+      },
+    });
+  });
+
+  it('uses up the annotation that asks for another attempt, at the start only', () => {
+    const annotations = { [RETRY_ANNOTATION]: NEW };
+    const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
+    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toMatchObject(
+      used,
+    );
+    expect(patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome: 'Failed' }))).not.toMatchObject(used);
+  });
+});
+
+describe('the count of attempts that were called off', () => {
+  const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
+    const annotations = count === undefined ? {} : { [UNANSWERED_ANNOTATION]: count };
+    const patch = patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome })) as { metadata: object };
+    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNANSWERED_ANNOTATION];
+  };
+  const cases: Record<string, [unknown, string | null | undefined]> = {
+    'begins with the first': [counted(undefined, 'Cancelled'), '1'],
+    'goes on with the next': [counted('2', 'Cancelled'), '3'],
+    'stays when the agent reports a failure': [counted('2', 'Failed'), undefined],
+    'ends with a success': [counted('2', 'Succeeded'), null],
+    'is not written where there is none': [counted(undefined, 'Succeeded'), undefined],
+  };
+  it.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));
+});
+
+const BY = { component: 'brupop-controller', instance: 'pod' };
+
+describe('an Event', () => {
+  const started = occurrenceOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }));
+  const failed = occurrenceOf(
+    write(
+      {
+        spec: underWay('RebootedIntoUpdate'),
+        status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
+      },
+      { spec: idleSpec(RULES, NOW), outcome: 'Failed' },
+    ),
+  );
+
+  it('tells the versions at the start and the code at a failure', () => {
+    expect(started?.message).toBe('Updates from 1.20.0 to 1.21.0');
+    expect(failed?.message).toBe('The update to 1.21.0 failed: DrainTimedOut: web-0');
+  });
+
+  it('tells why an update is called off', () => {
+    const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
+    const calledOff = occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Cancelled', because }));
+    expect(calledOff).toMatchObject(because);
+  });
+
+  it('is not written for each step', () => {
+    expect(occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }))).toBeUndefined();
+  });
+
+  it('has the same name for the same occurrence, and another one for another', () => {
+    if (started === undefined || failed === undefined) throw new Error('both deserve an Event');
+    const nameOf = (occurrence: typeof started, time: string): string =>
+      (eventOf(occurrenceAt(occurrence), BY, time) as { metadata: { name: string } }).metadata.name;
+    expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
+    expect(nameOf(started, ago(0))).not.toBe(nameOf(failed, ago(0)));
+    expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
+  });
+
+  it('is cut to the length that the API server takes', () => {
+    if (failed === undefined) throw new Error('it deserves an Event');
+    const { message } = eventOf(occurrenceAt({ ...failed, message: 'x'.repeat(5_000) }), BY, ago(0)) as {
+      message: string;
+    };
+    expect(message.length).toBeLessThanOrEqual(1_024);
+  });
+});
+
+describe('lastTransitionTime of Progressing', () => {
+  const before = conditionOf({ shadow: aShadow(), verdict: upToDate(NEW, false) }, NOW - MINUTE);
+
+  it('stays while the status does', () => {
+    const shadow = aShadow({ progressing: before });
+    expect(conditionOf({ shadow, verdict: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(ago(MINUTE));
+  });
+
+  it('is now when the status changes', () => {
+    const shadow = aShadow({ progressing: before });
+    expect(conditionOf({ shadow, verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
+  });
+});
+
+test('a Node is restored only as it was seen', () => {
+  const node = aNode({ annotations: { [CORDONED_ANNOTATION]: ago(0) }, unschedulable: true });
+  expect(restorePatch(node)).toMatchObject({
+    metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
+    spec: { unschedulable: null },
+  });
+});
+
+test('a signature of what somebody has taken back goes alone, and with it nothing that is theirs', () => {
+  const annotations = { [CORDONED_ANNOTATION]: ago(0), [EXCLUDED_ANNOTATION]: ago(0) };
+  const labels = { [EXCLUSION_LABEL]: 'true' };
+  expect(dropPatch(aNode({ annotations, labels }))).toEqual({
+    metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
+  });
+});
+
+describe('an agent that does not confirm its spec', () => {
+  const waits = 'nothing is begun for 7 min';
+
+  it('is quoted where it says what it waits for', () => {
+    const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: waits });
+    expect(silent(step).message).toContain(waits);
+  });
+
+  it.each([undefined, failure('HostBusy', { message: waits })])('is not quoted where that is over: %j', (last) => {
+    expect(silent(last).message).toBe('The agent does not confirm the spec; look whether its pod runs on the node');
+  });
+});

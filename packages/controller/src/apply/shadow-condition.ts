@@ -1,0 +1,88 @@
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { crPath } from '@brupop/shared/kube/paths';
+import type { Condition } from '@brupop/shared/kube/types';
+import type { Assumptions } from '../cluster/assume-cache.ts';
+import { saysTheSame } from '../cluster/assume-cache.ts';
+import type { Events } from '@brupop/shared/kube/events';
+import { occurrenceAt } from './events.ts';
+import type { Metrics } from '../metrics.ts';
+import type { NodeVerdict } from '../plan/plan.ts';
+import { PROGRESSING } from '../cluster/shadow.ts';
+import type { Writes } from './writer.ts';
+import { forFirstOf } from './writer.ts';
+
+export interface PublisherOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly writes: Writes;
+  readonly events: Events;
+  readonly metrics: Metrics;
+  readonly assumptions: Assumptions;
+}
+
+/** In one turn at most so many, so that specs never wait long for the explanations of a large fleet. */
+const MAX_PER_TURN = 100;
+
+/** Writes the Progressing conditions that say something new. */
+export class Publisher {
+  readonly #options: PublisherOptions;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+  }
+
+  /** Answers whether there is more to write. */
+  async publish(verdicts: readonly NodeVerdict[], signal: AbortSignal): Promise<boolean> {
+    const { writes } = this.#options;
+    const due = verdicts.filter(
+      ({ shadow, verdict }) => !saysTheSame(shadow.progressing, verdict) && writes.mayTry(keyOf(shadow.metadata.uid)),
+    );
+    return forFirstOf(due, MAX_PER_TURN, async (news) => {
+      const key = keyOf(news.shadow.metadata.uid);
+      await writes.attempt('condition', key, signal, () => this.#apply(news, signal));
+    });
+  }
+
+  async #apply(news: NodeVerdict, signal: AbortSignal): Promise<void> {
+    const { client, clock, assumptions } = this.#options;
+    const { uid, name, namespace = '' } = news.shadow.metadata;
+    const condition = conditionOf(news, clock.now());
+    const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, subresource: 'status' });
+    // With the UID, so that a shadow that was deleted meanwhile is not brought back.
+    const body = {
+      apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+      kind: SHADOW_KIND,
+      metadata: { name, namespace, uid },
+      status: { conditions: [condition], waitingFor: news.verdict.waitingFor },
+    };
+    await client.apply(path, body, { fieldManager: CONTROLLER, force: true, signal });
+    assumptions.condition(uid, condition, clock.now());
+    this.#announce(news);
+  }
+
+  /** What goes on past its deadline. An update that is called off is announced with the write that does so. */
+  #announce({ shadow, node, verdict: { reason, message }, calledOff }: NodeVerdict): void {
+    if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason || calledOff) return;
+    this.#options.metrics.deadlineExceeded(shadow.spec.state);
+    const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
+    this.#options.events.record(occurrenceAt({ reason, shadow, node, message, key }));
+  }
+}
+
+function keyOf(uid: string): string {
+  return `condition/${uid}`;
+}
+
+/** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
+export function conditionOf({ shadow, verdict }: Pick<NodeVerdict, 'shadow' | 'verdict'>, now: number): Condition {
+  const { waitingFor: _, ...said } = verdict;
+  return { type: PROGRESSING, ...said, lastTransitionTime: transitionTime(shadow.progressing, verdict.status, now) };
+}
+
+/** When the status of a condition last changed, given what it is to become at `now`. */
+export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
+  return before?.status === status ? before.lastTransitionTime : rfc3339(now);
+}

@@ -1,0 +1,73 @@
+import type { Condition } from '@brupop/shared/kube/types';
+import type { ShadowView } from './shadow.ts';
+
+/** A condition that the watch has not shown by then has been overwritten: it is written again. */
+const CONDITION_LIMIT_MS = 30_000;
+
+interface AssumedCondition {
+  readonly condition: Condition;
+  readonly until: number;
+}
+
+/**
+ * What has been written but the watch may not have shown yet. Without it a plan made from a cache that is behind would start more nodes
+ * than may update at once. Resource versions are not compared: a spec is known to be shown by its generation, a condition by its text.
+ */
+export class Assumptions {
+  readonly #shadows = new Map<string, ShadowView>();
+  readonly #conditions = new Map<string, AssumedCondition>();
+
+  /** A shadow as the API server has answered it. */
+  shadow(shadow: ShadowView): void {
+    this.#shadows.set(shadow.metadata.uid, shadow);
+  }
+
+  /** A Progressing condition that was written, at `now` (epoch milliseconds). */
+  condition(uid: string, condition: Condition, now: number): void {
+    this.#conditions.set(uid, { condition, until: now + CONDITION_LIMIT_MS });
+  }
+
+  /** The cached shadow, or what is known to be newer. */
+  view(cached: ShadowView, now: number): ShadowView {
+    const shadow = this.#newest(cached);
+    const condition = this.#condition(cached, now);
+    return condition === undefined ? shadow : { ...shadow, progressing: condition };
+  }
+
+  /** The shadow is gone. */
+  drop(uid: string): void {
+    this.#shadows.delete(uid);
+    this.#conditions.delete(uid);
+  }
+
+  clear(): void {
+    this.#shadows.clear();
+    this.#conditions.clear();
+  }
+
+  #newest(cached: ShadowView): ShadowView {
+    const { uid, generation = 0 } = cached.metadata;
+    const written = this.#shadows.get(uid);
+    if (written === undefined) return cached;
+    if (generation < (written.metadata.generation ?? 0)) return written;
+    this.#shadows.delete(uid);
+    return cached;
+  }
+
+  #condition(cached: ShadowView, now: number): Condition | undefined {
+    const { uid } = cached.metadata;
+    const assumed = this.#conditions.get(uid);
+    if (assumed === undefined) return undefined;
+    if (now < assumed.until && !saysTheSame(cached.progressing, assumed.condition)) return assumed.condition;
+    this.#conditions.delete(uid);
+    return undefined;
+  }
+}
+
+/** True when both conditions tell people the same. */
+export function saysTheSame(
+  a: Pick<Condition, 'status' | 'reason' | 'message'> | undefined,
+  b: Pick<Condition, 'status' | 'reason' | 'message'>,
+): boolean {
+  return a?.status === b.status && a.reason === b.reason && a.message === b.message;
+}

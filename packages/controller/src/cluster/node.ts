@@ -1,0 +1,81 @@
+import {
+  ACTIVATED_ANNOTATION,
+  HOLDS,
+  MANAGED_LABEL,
+  MANAGED_LABEL_VALUE,
+  PRIORITY_ANNOTATION,
+  SKIP_ANNOTATION,
+  WAITING_TAINT,
+  ZONE_LABEL,
+} from '@brupop/shared/api/names';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
+import { SIGNATURES, carriesOurs } from '@brupop/shared/node/ownership';
+
+/** A Node cut to what decisions need. */
+export interface NodeView extends KubernetesObject {
+  /** `spec.unschedulable`: cordoned, by us or by somebody else. */
+  readonly unschedulable: boolean;
+  /** It has the taint of nodes that wait for their update. */
+  readonly hasWaitingTaint: boolean;
+  /** The Ready condition is True. */
+  readonly ready: boolean;
+  /** When Ready last changed (RFC 3339). */
+  readonly readySince: string | undefined;
+  /** Boot ID that the kubelet reports; empty when it has reported none. */
+  readonly bootID: string;
+}
+
+interface RawNode extends KubernetesObject {
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly { readonly key: string }[] };
+  readonly status?: {
+    readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
+    readonly nodeInfo?: { readonly bootID?: string };
+  };
+}
+
+const ANNOTATIONS = [...SIGNATURES, ...HOLDS, ACTIVATED_ANNOTATION, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
+
+/** Cuts a Node as the API server sends it. */
+export function readNode(raw: unknown): NodeView {
+  const { metadata, spec = {}, status = {} } = raw as RawNode;
+  const { unschedulable = false, taints = [] } = spec;
+  const ready = status.conditions?.find(({ type }) => type === 'Ready');
+  return {
+    metadata: readMetadata(metadata),
+    unschedulable,
+    hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
+    ready: ready?.status === 'True',
+    readySince: ready?.lastTransitionTime,
+    bootID: status.nodeInfo?.bootID ?? '',
+  };
+}
+
+function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
+  const { labels = {} } = rest;
+  const annotations = pick(rest.annotations, ANNOTATIONS);
+  const metadata = { name, uid, resourceVersion, labels, annotations };
+  return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
+}
+
+/** The entries of `from` whose keys are in `keys`. */
+export function pick(
+  from: Readonly<Record<string, string>> | undefined,
+  keys: readonly string[],
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => keys.includes(key)));
+}
+
+/** True when something that this operator has put on the node is still there. */
+export function bearsOurs(node: NodeView): boolean {
+  return carriesOurs(node) || node.hasWaitingTaint;
+}
+
+/** The zone of a node; those that name none are in one of their own. */
+export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
+  return labels[ZONE_LABEL] ?? '';
+}
+
+/** True when people have put the node under the operator's management. */
+export function isManaged(node: NodeView): boolean {
+  return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
+}

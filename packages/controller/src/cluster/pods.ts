@@ -1,0 +1,65 @@
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Backoff } from '@brupop/shared/runtime/backoff';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import { slimPod } from '@brupop/shared/drain/pods';
+import { messageOf } from '@brupop/shared/api/error-codes';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { NodeView } from './node.ts';
+import type { PodsOfNode } from './snapshot.ts';
+
+export interface PodLookupsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const RETRY = { baseMs: 1_000, capMs: 60_000 };
+
+/** The pods on the few nodes whose turn it is, listed when a plan asks for them. */
+export class PodLookups {
+  readonly #options: PodLookupsOptions;
+  readonly #known = new Map<string, PodsOfNode>();
+  readonly #retries = new Map<string, Backoff>();
+
+  constructor(options: PodLookupsOptions) {
+    this.#options = options;
+  }
+
+  /** By node name. */
+  get known(): ReadonlyMap<string, PodsOfNode> {
+    return this.#known;
+  }
+
+  /** Lists the pods of these nodes. What fails is said in `known`. Rejects with the reason of `signal`. */
+  async look(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
+    await Promise.all(nodes.map((node) => this.#look(node, signal)));
+  }
+
+  /** Forgets the pods of a node: it is gone, or being drained. */
+  forget(name: string): void {
+    this.#known.delete(name);
+    this.#retries.delete(name);
+  }
+
+  async #look({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
+    const { client, clock, log } = this.#options;
+    const query = { fieldSelector: `spec.nodeName=${name}` };
+    try {
+      const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
+      const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
+      const pods = items.map((raw) => slimPod(raw));
+      this.#retries.delete(name);
+      this.#known.set(name, { nodeUID: uid, pods, seenAt: clock.now(), problem: undefined, retryAt: 0 });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.warn('the pods on a node cannot be listed', { node: name, error: messageOf(error) });
+      const retry = this.#retries.get(name) ?? backoff(RETRY);
+      this.#retries.set(name, retry);
+      const before = this.#known.get(name);
+      const same = before?.nodeUID === uid ? before : { nodeUID: uid, pods: [], seenAt: undefined };
+      this.#known.set(name, { ...same, problem: messageOf(error), retryAt: clock.now() + retry.next() });
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import {
+  FAILED_ATTEMPTS_ANNOTATION,
+  PUT_OFF_SECONDS_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { sameVersion } from '@brupop/shared/api/version';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { Member } from '../cluster/snapshot.ts';
+import type { MaintenanceSettings } from '../policy/policy.ts';
+
+/** How many attempts were called off without a report of the agent since the latest success. */
+export function unanswered({ metadata: { annotations = {} } }: ShadowView): number {
+  const text = annotations[UNANSWERED_ANNOTATION];
+  if (text === undefined) return 0;
+  const count = Number(text);
+  return Number.isSafeInteger(count) && count > 0 ? count : 1;
+}
+
+/** Attempts since the latest success that failed or were called off. */
+export function failures(shadow: ShadowView): number {
+  return Math.max(0, shadow.status?.crash_count ?? 0) + unanswered(shadow);
+}
+
+/** How many attempts with `version` have failed or were called off since the latest success. */
+export function attempts({ metadata: { annotations = {} } }: ShadowView, version: string): number {
+  const [of = '', count = ''] = (annotations[FAILED_ATTEMPTS_ANNOTATION] ?? '').split('=');
+  return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
+}
+
+/** The annotation that counts one more. */
+export function oneMoreAttempt(shadow: ShadowView, version: string): string {
+  return `${version}=${attempts(shadow, version) + 1}`;
+}
+
+/** How long updates take, milliseconds. */
+export interface Estimate {
+  /** Nine in ten of the nodes' latest updates were as fast as that, and of a few all but the slowest; undefined: none was measured. */
+  readonly measuredMs: number | undefined;
+  /** What is expected of a node without a history of its own. */
+  readonly usualMs: number;
+  readonly marginMs: number;
+}
+
+/** From what was measured in the fleet. */
+export function estimateOf(members: readonly Member[], { estimateMs, marginMs }: MaintenanceSettings): Estimate {
+  const measured = members
+    .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
+    .toSorted((a, b) => a - b);
+  const measuredMs = measured[Math.floor((measured.length - 1) * 0.9)];
+  return { measuredMs, usualMs: measuredMs ?? estimateMs, marginMs };
+}
+
+/**
+ * How long the update of this node is expected to take, milliseconds: as long as its own latest one, if that was slower than usual, and longer
+ * than it took to get to where it was put off.
+ */
+export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
+  const putOffMs = durationMs(shadow, PUT_OFF_SECONDS_ANNOTATION) ?? 0;
+  return Math.max(usualMs, putOffMs, lastUpdateMs(shadow) ?? 0);
+}
+
+/** When its latest update began, epoch milliseconds; undefined: nobody has written it down. */
+export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
+  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
+}
+
+function lastUpdateMs(shadow: ShadowView): number | undefined {
+  return durationMs(shadow, UPDATE_SECONDS_ANNOTATION);
+}
+
+/** What is said to have taken longer was measured by a clock that jumped. */
+const LONGEST_MS = 24 * 60 * 60_000;
+
+function durationMs({ metadata: { annotations = {} } }: ShadowView, name: string): number | undefined {
+  const text = annotations[name] ?? '';
+  return /^\d{1,7}$/u.test(text) ? Math.min(Number(text) * 1000, LONGEST_MS) : undefined;
+}

@@ -1,0 +1,111 @@
+import { CORDONED_ANNOTATION, MANAGED_LABEL, ZONE_LABEL } from '@brupop/shared/api/names';
+import { plan } from './plan.ts';
+import type { Plan } from './plan.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { NOW, aMember, aSnapshot, ago, underWay } from '../testing/objects.ts';
+import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+
+const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+/** Six nodes that wait, but for what is said of some. */
+const fleet = (parts: Readonly<Record<string, [NodeParts, ShadowParts?]>>): Member[] =>
+  names.map((name) => aMember(name, ...(parts[name] ?? [])));
+const planOf = (members: readonly Member[], concurrency: object): Plan =>
+  plan(aSnapshot(members, { concurrency }), NOW);
+const changed = ({ specs }: Plan, which: string): string[] =>
+  specs.filter(({ outcome }) => outcome === which).map(({ node }) => node.metadata.name);
+const started = (made: Plan): string[] => changed(made, 'Started');
+const reasonOf = ({ verdicts }: Plan, name: string): string | undefined =>
+  verdicts.find(({ node }) => node.metadata.name === name)?.verdict.reason;
+const inZone = (zone: string): [NodeParts] => [{ labels: { [ZONE_LABEL]: zone } }];
+const updating: ShadowParts = { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } };
+const staged: ShadowParts = { spec: underWay('StagedAndPerformedUpdate') };
+const notReady: NodeParts = { ready: false };
+
+describe('maxUnavailable', () => {
+  const most = { maxUpdating: 6, maxUnavailable: 2 };
+
+  it('lets as many nodes begin as it allows', () => {
+    expect(started(planOf(fleet({}), most))).toEqual(['a', 'b']);
+  });
+
+  it.each<[string, NodeParts]>([
+    ['a node that is not Ready', notReady],
+    ['a node that somebody has cordoned', { unschedulable: true }],
+    ['a node that is being deleted', { deletionTimestamp: ago(0) }],
+  ])('counts %s', (_, parts) => {
+    const made = planOf(fleet({ f: [parts] }), most);
+    expect(started(made)).toEqual(['a']);
+    expect(reasonOf(made, 'b')).toBe('NodesUnavailable');
+  });
+
+  it('counts a node that updates and is not Ready for that once', () => {
+    expect(started(planOf(fleet({ f: [notReady, updating] }), most))).toEqual(['a']);
+  });
+
+  it('does not count nodes that are not managed, nor those that the selector leaves out', () => {
+    const others = fleet({ e: [{ ...notReady, managed: false }], f: [{ ...notReady, labels: { pool: 'x' } }] });
+    const nodeSelector = { matchExpressions: [{ key: 'pool', operator: 'DoesNotExist' }] };
+    expect(started(plan(aSnapshot(others, { concurrency: most, nodeSelector }), NOW))).toEqual(['a', 'b']);
+  });
+
+  it('rounds a percentage down, but allows at least one node', () => {
+    expect(started(planOf(fleet({}), { maxUpdating: 6, maxUnavailable: '49%' }))).toEqual(['a', 'b']);
+    expect(started(planOf(fleet({}), { maxUpdating: 6, maxUnavailable: '1%' }))).toEqual(['a']);
+  });
+
+  it('by default counts no other reasons', () => {
+    expect(started(planOf(fleet({ e: [notReady], f: [notReady] }), { maxUpdating: 2 }))).toEqual(['a', 'b']);
+  });
+
+  it('lets a staged node be drained as long as no more are away than may be', () => {
+    expect(changed(planOf(fleet({ e: [{}, staged], f: [notReady] }), most), 'Advanced')).toEqual(['e']);
+  });
+
+  it('puts a staged node off when others have gone meanwhile', () => {
+    const made = planOf(fleet({ d: [notReady], e: [{}, staged], f: [notReady] }), most);
+    expect(changed(made, 'Postponed')).toEqual(['e']);
+  });
+
+  it('leaves nodes alone that are past their staging', () => {
+    const draining = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;
+    expect(planOf(fleet({ d: [notReady], e: [{}, draining], f: [notReady] }), most).specs).toEqual([]);
+  });
+});
+
+describe('zones', () => {
+  const zones = { a: inZone('x'), b: inZone('x'), c: inZone('y'), d: inZone('y'), e: inZone('z'), f: inZone('z') };
+
+  it('have a limit each', () => {
+    const made = planOf(fleet(zones), { maxUpdating: 6, maxPerZone: 1 });
+    expect(started(made)).toEqual(['a', 'c', 'e']);
+    expect(reasonOf(made, 'b')).toBe('WaitingForZone');
+  });
+
+  it('count nodes that are unavailable for other reasons', () => {
+    const broken = fleet({ ...zones, b: [{ ...zones.b[0], ready: false }] });
+    expect(started(planOf(broken, { maxUpdating: 6, maxPerZone: 1 }))).toEqual(['c', 'e']);
+  });
+
+  it('are updated so many at a time', () => {
+    expect(started(planOf(fleet(zones), { maxUpdating: 6, maxZones: 1 }))).toEqual(['a', 'b']);
+    expect(started(planOf(fleet(zones), { maxUpdating: 6, maxZones: 2 }))).toEqual(['a', 'b', 'c', 'd']);
+  });
+
+  it('go on with the zone in which nodes are updating', () => {
+    const busy = fleet({ ...zones, e: [zones.e[0], updating] });
+    expect(started(planOf(busy, { maxUpdating: 6, maxZones: 1 }))).toEqual(['f']);
+  });
+
+  it('that have no name are one', () => {
+    expect(started(planOf(fleet({}), { maxUpdating: 6, maxPerZone: 2 }))).toEqual(['a', 'b']);
+  });
+});
+
+test('a node that has lost its label while it updates still takes a place', () => {
+  const cordon = { [CORDONED_ANNOTATION]: ago(0) };
+  const released: NodeParts = { managed: false, unschedulable: true, annotations: cordon };
+  const made = planOf(fleet({ f: [released] }), { maxUpdating: 1 });
+  expect(made.counts.managed).toBe(5);
+  expect(fleet({ f: [released] })[5]?.node?.metadata.labels?.[MANAGED_LABEL]).toBeUndefined();
+  expect(started(made)).toEqual([]);
+});

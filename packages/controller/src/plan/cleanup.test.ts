@@ -1,0 +1,128 @@
+import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
+import { cleanUpOf } from './cleanup.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { MINUTE, NOW, aMember, aShadow, ago, failure, underWay } from '../testing/objects.ts';
+import type { ShadowParts } from '../testing/objects.ts';
+
+const cordoned = (ms: number): { annotations: Record<string, string>; unschedulable: true } => ({
+  annotations: { [CORDONED_ANNOTATION]: ago(ms) },
+  unschedulable: true,
+});
+const excluded = (ms: number): { annotations: Record<string, string>; labels: Record<string, string> } => ({
+  annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },
+  labels: { [EXCLUSION_LABEL]: 'true' },
+});
+/** Asked its host to reboot, then its spec went to Idle so long ago; nobody has confirmed that. */
+const rebootAsked = (ms: number, bootID = 'boot-1'): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(ms) },
+  status: {
+    current_state: 'RebootedIntoUpdate',
+    lastOperation: { ...failure(undefined), operation: 'Reboot', state: 'Processing', bootID },
+  },
+});
+const alone = (node: Parameters<typeof aMember>[1], missingForMs: number): Member => ({
+  ...aMember('a', node),
+  shadow: undefined,
+  missingSince: NOW - missingForMs,
+});
+
+const cases: Record<string, [Member, string | undefined, number?]> = {
+  'a managed node without anything of ours needs nothing': [aMember('a'), undefined],
+  'an agent at rest gets 30 seconds to take back a cordon': [aMember('a', cordoned(10_000)), 'Restore', NOW + 20_000],
+  'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
+    aMember('a', cordoned(10 * MINUTE), {
+      status: null,
+      creationTimestamp: ago(6 * MINUTE),
+      spec: { state_transition_timestamp: null },
+    }),
+    'Reclaim',
+    NOW + 9 * MINUTE,
+  ],
+  'after that it is done here': [aMember('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],
+  'the time counts from when the spec went to Idle': [
+    aMember('a', cordoned(60 * MINUTE), { spec: { state_transition_timestamp: ago(10_000) } }),
+    'Restore',
+    NOW + 20_000,
+  ],
+  'a mark of a clock far ahead does not hold it up for ever': [
+    aMember('a', excluded(-600 * MINUTE)),
+    'Restore',
+    NOW - 24 * 60 * MINUTE + 30_000,
+  ],
+  'a node under way is left alone': [
+    aMember('a', cordoned(5 * MINUTE), { spec: underWay('RebootedIntoUpdate', 10 * MINUTE) }),
+    undefined,
+  ],
+  'an agent that does not confirm Idle gets 5 minutes, and must have ended before the node is given back': [
+    aMember('a', cordoned(5 * MINUTE), {
+      spec: { state_transition_timestamp: ago(MINUTE) },
+      status: { current_state: 'ErrorReset' },
+    }),
+    'Reclaim',
+    NOW + 4 * MINUTE,
+  ],
+  'a host that may still go down is not given back': [
+    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE)),
+    'Reclaim',
+    NOW + 9 * MINUTE,
+  ],
+  'a host that went down is given back without that wait': [
+    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE, 'boot-0')),
+    'Reclaim',
+    NOW - MINUTE,
+  ],
+  'without a shadow nobody can tell whether the host may still go down': [
+    alone(cordoned(5 * MINUTE), MINUTE),
+    'Restore',
+    NOW + 14 * MINUTE,
+  ],
+  'a signature of a cordon that somebody has taken back goes': [
+    aMember('a', { ...cordoned(MINUTE), unschedulable: false }),
+    'DropMarks',
+    NOW,
+  ],
+  'it stays while the node is under way: a drain takes note of that': [
+    aMember('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
+    undefined,
+  ],
+  'so does a signature of a load balancer label that somebody has taken back': [
+    aMember('a', { ...excluded(MINUTE), labels: {} }),
+    'DropMarks',
+    NOW,
+  ],
+  'a shadow without a Node is left to garbage collection first': [
+    { ...aMember('a'), node: undefined },
+    'DeleteShadow',
+    NOW + MINUTE,
+  ],
+  'a shadow of an earlier Node of the same name goes': [
+    { ...aMember('a'), shadow: aShadow({ node: 'a', owner: 'uid-before' }) },
+    'DeleteShadow',
+    NOW,
+  ],
+  'an unmanaged node is released': [aMember('a', { managed: false }), 'Release', NOW],
+  'an unmanaged node whose host may still go down is released when that time is over': [
+    aMember('a', { managed: false, ...cordoned(10 * MINUTE) }, rebootAsked(6 * MINUTE)),
+    'Release',
+    NOW + 9 * MINUTE,
+  ],
+  'an unmanaged node whose host went down is released': [
+    aMember('a', { managed: false, ...cordoned(10 * MINUTE), bootID: 'boot-2' }, rebootAsked(6 * MINUTE)),
+    'Release',
+    NOW,
+  ],
+  'an unmanaged node under way gets its spec to Idle first': [
+    aMember('a', { managed: false }, { spec: underWay('RebootedIntoUpdate') }),
+    undefined,
+  ],
+  'an unmanaged node that still has our cordon is released without a shadow too': [
+    alone({ managed: false, ...cordoned(60 * MINUTE) }, 15 * MINUTE),
+    'Release',
+    NOW,
+  ],
+};
+test.each(Object.entries(cases))('%s', (_, [member, kind, dueAt]) => {
+  const cleanUp = cleanUpOf(member, NOW);
+  expect(cleanUp?.kind).toBe(kind);
+  expect(cleanUp?.dueAt).toBe(dueAt);
+});

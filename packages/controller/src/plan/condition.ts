@@ -1,0 +1,95 @@
+import type { ShadowView } from '../cluster/shadow.ts';
+import type { Outcome } from './transition.ts';
+import { monitoringProblem } from './transition.ts';
+import type { NodeView } from '../cluster/node.ts';
+import type { LastOperation } from '@brupop/shared/api/shadow';
+import { MAX_MESSAGE } from './reasons.ts';
+import type { Reason, Wait } from './reasons.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Rules } from '../policy/policy.ts';
+import { limitMs } from './deadlines.ts';
+
+/** What the Progressing condition of a shadow says. */
+export interface Verdict {
+  readonly status: 'True' | 'False';
+  readonly reason: Reason;
+  readonly message: string;
+  /** For a column of kubectl: the reason, and until when if that is known. Empty: it does not wait. */
+  readonly waitingFor: string;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Nothing to do. */
+export function upToDate(version: string, isPinned: boolean): Verdict {
+  const which = isPinned ? 'the version that is pinned' : 'the version that the host is offered';
+  return verdict('False', 'UpToDate', `Runs ${version}, ${which}`);
+}
+
+/**
+ * The message stays the same for the whole update, so that an update costs few writes.
+ * @param podsProblem - why the pods on a node that has staged the version cannot be seen
+ */
+export function updating(version: string, podsProblem?: string): Verdict {
+  if (podsProblem !== undefined) {
+    return verdict('True', 'Updating', `${version} is staged; it is not known what would be drained: ${podsProblem}`);
+  }
+  return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
+}
+
+/** The agent cannot set its host as the spec says, or back. What the host offers then is of other settings. */
+export function notConfigured(message: string): Verdict {
+  return verdict(
+    'False',
+    'HostNotConfigured',
+    `The host is not set as spec.versions of BrupopConfig "cluster" says: ${message}`,
+  );
+}
+
+/** Held back by a gate. */
+export function waiting({ reason, message, retryAt }: Wait): Verdict {
+  const until = retryAt === undefined || !TIMED.has(reason) ? '' : ` until ${rfc3339(retryAt)}`;
+  return { ...verdict('False', reason, message), waitingFor: `${reason}${until}` };
+}
+
+/** Reasons that pass at a time that is known. */
+const TIMED: ReadonlySet<Reason> = new Set<Reason>([
+  'OutsideMaintenanceWindow',
+  'Blackout',
+  'VersionTooYoung',
+  'Backoff',
+]);
+
+/** The step under way has run past its deadline. */
+export function overdue(
+  { shadow, node, rules }: { readonly shadow: ShadowView; readonly node: NodeView; readonly rules: Rules },
+  outcome: Outcome | undefined,
+): Verdict {
+  const { state, version } = shadow.spec;
+  const minutes = Math.round(limitMs(shadow.spec, rules) / MINUTE_MS);
+  if (state === 'MonitoringUpdate') {
+    const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
+    return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
+  }
+  if (outcome === 'Cancelled') {
+    const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
+    const message = `${step} ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
+    return verdict('False', 'DeadlineExceeded', message);
+  }
+  const message =
+    `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
+    'Others may update meanwhile, and this node goes on when it comes back';
+  return verdict('False', 'DeadlineExceeded', message);
+}
+
+/** The spec says Idle and the agent does not confirm it. What it said last may be the reason. */
+export function silent(last: LastOperation | undefined): Verdict {
+  const { message = '' } = last?.state === 'Processing' ? last : {};
+  const said = message === '' ? '' : `. The latest that it said: ${message.slice(0, MAX_MESSAGE)}`;
+  const problem = 'The agent does not confirm the spec; look whether its pod runs on the node';
+  return verdict('False', 'AgentNotResponding', `${problem}${said}`);
+}
+
+function verdict(status: Verdict['status'], reason: Reason, message: string): Verdict {
+  return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
+}

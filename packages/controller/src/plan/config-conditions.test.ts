@@ -1,0 +1,228 @@
+import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
+import { plan } from './plan.ts';
+import { statusOf } from './config-conditions.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { MINUTE, NEW, NOW, OLD, aMember, aSnapshot, ago, failure, underWay } from '../testing/objects.ts';
+
+interface Case {
+  readonly members?: readonly Member[];
+  readonly before?: BrupopConfigStatus;
+  readonly generation?: number;
+  readonly isInEffect?: boolean;
+  readonly silentMs?: number;
+}
+
+function report(spec: object, parts: Case = {}): BrupopConfigStatus {
+  const { members = [aMember('a')], before, generation = 1, isInEffect = true, silentMs = 0 } = parts;
+  const snapshot = aSnapshot(members, spec);
+  const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
+  const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
+  const silences = [{ resource: 'nodes', ms: silentMs }];
+  return statusOf({ config, plan: plan({ ...snapshot, config, silences }, NOW), before, isInEffect, now: NOW });
+}
+
+function told(status: BrupopConfigStatus, type: string): string {
+  const found = status.conditions?.find((condition) => condition.type === type);
+  return `${found?.status} ${found?.reason}: ${found?.message}`;
+}
+
+const exactly = (text: string): RegExp => new RegExp(`^${text.replaceAll(/[.()+]/gu, '\\$&')}$`, 'u');
+const upToDate = aMember('z', {}, { status: { current_version: NEW } });
+const updating = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } });
+const failed = aMember(
+  'a',
+  {},
+  {
+    status: {
+      crash_count: 1,
+      state_transition_failure_timestamp: ago(MINUTE),
+      lastOperation: failure('PrepareFailed'),
+    },
+  },
+);
+const lost = aMember('a', {}, { status: { crash_count: 1, lastOperation: failure('RolledBack') } });
+// NOW is Friday 2027-01-15 08:00 UTC.
+const window = (schedule: string): object => ({ maintenance: { windows: [{ schedule, duration: '4h' }] } });
+const blackouts = [{ from: ago(MINUTE), to: ago(-60 * MINUTE), reason: 'sale' }];
+const bad = { concurrency: { maxUpdating: '0%' } };
+
+const conditions: Record<string, [string, string | RegExp]> = {
+  'a good configuration is in use': [told(report({}), 'Ready'), 'True InUse: The configuration is in use'],
+  'a bad one is not, and says what to write': [
+    told(report(bad), 'Ready'),
+    'False InvalidConfiguration: No node begins an update, and nodes under way go by what held before: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
+  ],
+  'a bad one freezes the fleet': [
+    told(report(bad), 'Frozen'),
+    /^True InvalidConfiguration: No node begins an update: spec/,
+  ],
+  'a watch that is silent freezes the fleet': [
+    told(report({}, { silentMs: 120_000 }), 'Frozen'),
+    /^True StaleView: .* nodes /,
+  ],
+  'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
+  'a bad one shows in the line of kubectl get': [
+    told(report(bad, { members: [upToDate] }), 'Progressing'),
+    /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 are updating, and no other begins/,
+  ],
+  'a pause says why': [told(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
+  'without a pause nodes may begin': [told(report({}), 'Paused'), 'False NotPaused: Nodes may begin updates'],
+  'without windows it is open': [
+    told(report({}), 'WindowOpen'),
+    'True NoWindows: There are no maintenance windows: it is always open',
+  ],
+  'an open window says when it closes': [
+    told(report(window('0 7 * * *')), 'WindowOpen'),
+    'True InWindow: A maintenance window is open, until 2027-01-15T11:00:00Z',
+  ],
+  'a closed one says when it opens': [
+    told(report(window('0 9 * * *')), 'WindowOpen'),
+    'False OutsideWindows: No maintenance window is open; the next opens at 2027-01-15T09:00:00Z',
+  ],
+  'a blackout says why': [
+    told(report({ maintenance: { blackouts } }), 'WindowOpen'),
+    'False Blackout: No node begins an update or its drain during this blackout: sale; the next opens at 2027-01-15T09:00:00Z',
+  ],
+  'nodes that update are counted': [
+    told(report({}, { members: [updating, upToDate] }), 'Progressing'),
+    'True Updating: 1 of 2 nodes are up to date, 1 are updating; expected to be complete by 2027-01-15T08:30:00Z',
+  ],
+  'a fleet that is through says so': [
+    told(report({}, { members: [upToDate] }), 'Progressing'),
+    'False UpToDate: All nodes are up to date',
+  ],
+  'a fleet that waits says for what': [
+    told(report({ paused: true }, { members: [aMember('a'), upToDate] }), 'Progressing'),
+    'False Paused: 1 of 2 nodes are up to date; 1 wait for Paused',
+  ],
+  'an empty fleet says so': [
+    told(report({}, { members: [] }), 'Progressing'),
+    'False NoNodes: There is no node with the label of managed nodes',
+  ],
+  'a selector that selects nothing is named': [
+    told(report({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'Progressing'),
+    'False NoNodes: There is no node with the label of managed nodes and that spec.nodeSelector selects',
+  ],
+  'nothing needs a person': [told(report({}), 'Degraded'), 'False AsExpected: Nothing needs a person'],
+  'a failure is told': [told(report({}, { members: [failed] }), 'Degraded'), /^True NodesFailed: .* at 1 nodes/],
+  'what no retry heals needs a person': [
+    told(report({}, { members: [lost] }), 'Degraded'),
+    /^True NodesNeedAttention: Nodes need a person: 1 NotRetried;/,
+  ],
+  'a pinned version that hosts do not offer needs a person': [
+    told(
+      report(
+        { versions: { pin: '1.22.0' } },
+        { members: [aMember('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })] },
+      ),
+      'Degraded',
+    ),
+    /^True NodesNeedAttention: .*1 VersionNotOffered/,
+  ],
+};
+test.each(Object.entries(conditions))('%s', (_, [found, expected]) => {
+  expect(found).toMatch(typeof expected === 'string' ? exactly(expected) : expected);
+});
+
+describe('observedGeneration', () => {
+  it('is that of a configuration that is wholly in effect', () => {
+    expect(report({}, { generation: 7 }).observedGeneration).toBe(7);
+  });
+
+  it('stays behind while something is still to be written', () => {
+    const before = { observedGeneration: 6 };
+    expect(report({}, { generation: 7, isInEffect: false, before }).observedGeneration).toBe(6);
+    expect(report({}, { generation: 7, isInEffect: false })).not.toHaveProperty('observedGeneration');
+  });
+
+  it('stays behind while the configuration cannot be followed, and its conditions tell of the new one', () => {
+    const status = report(bad, { generation: 7, before: { observedGeneration: 6 } });
+    expect(status.observedGeneration).toBe(6);
+    expect(new Set(status.conditions?.map(({ observedGeneration }) => observedGeneration))).toEqual(new Set([7]));
+  });
+});
+
+describe('what is in force', () => {
+  it('is recorded with every default', () => {
+    const { inForce } = report({ concurrency: { maxUpdating: 3 } }, { generation: 2 });
+    expect(inForce).toEqual({ generation: 2, spec: { ...DEFAULT_SPEC, concurrency: { maxUpdating: 3 } } });
+  });
+
+  it('stays as it was recorded for the same generation, whatever the defaults are by now', () => {
+    const inForce = { generation: 2, spec: { concurrency: { maxUpdating: 5 } } };
+    const status = report({}, { generation: 2, before: { inForce } });
+    expect(status.inForce?.spec).toEqual({ concurrency: { maxUpdating: 5 } });
+  });
+
+  it('gives way to what the spec says, whoever has edited it', () => {
+    const inForce = { generation: 2, spec: { paused: false, order: 'Name' } };
+    const status = report({ paused: true }, { generation: 2, before: { inForce } });
+    expect(status.inForce?.spec).toEqual({ paused: true, order: 'Name' });
+    expect(told(status, 'Paused')).toMatch(/^True/);
+  });
+
+  it('is made anew when it is what cannot be followed', () => {
+    const inForce = { generation: 2, spec: { order: 'Zone' } };
+    const status = report({}, { generation: 2, before: { inForce } });
+    expect(told(status, 'Ready')).toMatch(/^True/);
+    expect(status.inForce?.spec).toEqual(DEFAULT_SPEC);
+  });
+
+  it('comes from the spec again when that is changed', () => {
+    const inForce = { generation: 2, spec: { concurrency: { maxUpdating: 5 } } };
+    expect(report({}, { generation: 3, before: { inForce } }).inForce).toEqual({ generation: 3, spec: DEFAULT_SPEC });
+  });
+
+  it('stays as it was while a new configuration cannot be followed', () => {
+    const inForce = { generation: 2, spec: { concurrency: { maxUpdating: 5 } } };
+    expect(report(bad, { generation: 3, before: { inForce } }).inForce).toEqual(inForce);
+  });
+});
+
+describe('the versions', () => {
+  const known = (version: string, firstOfferedTime: string): BrupopConfigStatus => ({
+    versions: [{ version, running: 9, offered: 9, firstOfferedTime }],
+  });
+
+  it('are dated when they are first seen, and keep that date', () => {
+    expect(report({}, { before: known(NEW, ago(60 * MINUTE)) }).versions).toEqual([
+      { version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) },
+      { version: OLD, running: 1, offered: 0, firstOfferedTime: ago(0) },
+    ]);
+  });
+
+  it('are kept for a while when nobody has them any more', () => {
+    expect(report({}, { before: known('1.19.0', ago(MINUTE)) }).versions?.map(({ version }) => version)).toEqual([
+      NEW,
+      OLD,
+      '1.19.0',
+    ]);
+  });
+
+  it('keep a date that lies ahead, since it may be the present clock that is wrong', () => {
+    const [first] = report({}, { before: known(NEW, ago(-60 * MINUTE)) }).versions ?? [];
+    expect(first?.firstOfferedTime).toBe(ago(-60 * MINUTE));
+  });
+
+  it('that have no date that can be read get one', () => {
+    expect(report({}, { before: known(NEW, 'yesterday') }).versions?.[0]?.firstOfferedTime).toBe(ago(0));
+  });
+
+  it('are at most 50, those in use first', () => {
+    const many = Array.from({ length: 60 }, (_, i) => ({
+      version: `1.0.${i}`,
+      running: 0,
+      offered: 0,
+      firstOfferedTime: ago(0),
+    }));
+    const found = report({}, { before: { versions: many } }).versions ?? [];
+    expect([found.length, found[0]?.version, found[1]?.version, found[2]?.version]).toEqual([50, NEW, OLD, '1.0.59']);
+  });
+});
+
+test('the same plan gives the same status, so that nothing is written twice', () => {
+  const members = [updating, aMember('b'), failed, upToDate];
+  const first = report({}, { members });
+  expect(report({}, { members, before: first })).toEqual(first);
+});

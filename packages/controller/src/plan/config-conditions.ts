@@ -1,0 +1,217 @@
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Condition } from '@brupop/shared/kube/types';
+import type { Plan } from './plan.ts';
+import type { Reason } from './reasons.ts';
+import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
+import type { Outlook, VersionCount } from './forecast.ts';
+import { transitionTime } from '../apply/shadow-condition.ts';
+
+/** Reasons of the conditions of a BrupopConfig, beside those for which nodes wait. `docs/runbook.md` explains each. */
+export const CONFIG_REASONS = [
+  'InUse',
+  'InvalidConfiguration',
+  'Paused',
+  'NotPaused',
+  'StaleView',
+  'NotFrozen',
+  'NoWindows',
+  'InWindow',
+  'OutsideWindows',
+  'Blackout',
+  'Updating',
+  'UpToDate',
+  'NoNodes',
+  'Waiting',
+  'NodesFailed',
+  'NodesNeedAttention',
+  'AsExpected',
+] as const;
+
+export interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
+  readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
+}
+
+/** What is true of the fleet, by the plan that was just made. */
+export function conditionsOf(plan: Plan): NewCondition[] {
+  return [ready(plan), paused(plan), frozen(plan), windowOpen(plan), progressing(plan), degraded(plan)];
+}
+
+function ready({ fleet: { problem } }: Plan): NewCondition {
+  if (problem === undefined) {
+    return { type: 'Ready', status: 'True', reason: 'InUse', message: 'The configuration is in use' };
+  }
+  const message = `No node begins an update, and nodes under way go by what held before: ${problem}`;
+  return { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message };
+}
+
+function paused({ fleet: { paused, pauseReason } }: Plan): NewCondition {
+  if (!paused) {
+    return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Nodes may begin updates' };
+  }
+  const message = pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why';
+  return { type: 'Paused', status: 'True', reason: 'Paused', message };
+}
+
+function frozen({ fleet: { problem }, stale }: Plan): NewCondition {
+  if (stale.length > 0) {
+    const message = `No node begins an update: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
+    return { type: 'Frozen', status: 'True', reason: 'StaleView', message };
+  }
+  if (problem !== undefined) {
+    const message = `No node begins an update: ${problem}`;
+    return { type: 'Frozen', status: 'True', reason: 'InvalidConfiguration', message };
+  }
+  const message = 'The controller sees all that it needs to see';
+  return { type: 'Frozen', status: 'False', reason: 'NotFrozen', message };
+}
+
+const WINDOW_MESSAGES = {
+  NoWindows: 'There are no maintenance windows: it is always open',
+  InWindow: 'A maintenance window is open',
+  OutsideWindows: 'No maintenance window is open',
+  Blackout: 'No node begins an update or its drain during this blackout',
+} as const;
+
+function windowOpen({ outlook: { window, nextOpenAt } }: Plan): NewCondition {
+  const { open, reason, until, blackout } = window;
+  const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
+  const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
+  const opens = !open && nextOpenAt !== undefined ? `; the next opens at ${rfc3339(nextOpenAt)}` : '';
+  const message = `${WINDOW_MESSAGES[reason]}${why}${closes}${opens}`;
+  return { type: 'WindowOpen', status: open ? 'True' : 'False', reason, message };
+}
+
+function progressing({ counts, outlook: { reasons, completionTime }, fleet }: Plan): NewCondition {
+  const type = 'Progressing';
+  const { managed, upToDate, updating } = counts;
+  const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
+  const tally = `${upToDate} of ${managed} nodes are up to date`;
+  if (managed === 0) {
+    const which = fleet.nodeSelector === undefined ? '' : ' and that spec.nodeSelector selects';
+    const message = `There is no node with the label of managed nodes${which}`;
+    return { type, status: 'False', reason: 'NoNodes', message };
+  }
+  if (fleet.problem !== undefined) {
+    const message = `${tally}, ${updating} are updating, and no other begins: the configuration cannot be followed`;
+    return { type, status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
+  }
+  if (updating > 0) {
+    return { type, status: 'True', reason: 'Updating', message: `${tally}, ${updating} are updating${by}` };
+  }
+  if (upToDate === managed) return { type, status: 'False', reason: 'UpToDate', message: 'All nodes are up to date' };
+  const [reason = 'Waiting', waiting] = mostFrequent(reasons);
+  const why = waiting === undefined ? 'the others have not reported yet' : `${waiting} wait for ${reason}`;
+  return { type, status: 'False', reason, message: `${tally}; ${why}${by}` };
+}
+
+function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | [] {
+  return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
+}
+
+/** Reasons that do not pass without a person. */
+const ATTENTION: readonly Reason[] = [
+  'NotRetried',
+  'AgentNotResponding',
+  'DeadlineExceeded',
+  'VersionNotOffered',
+  'HostNotConfigured',
+  'UnreadableVersion',
+  'WindowTooShort',
+  'SpecRefused',
+];
+
+function degraded({ fleet: { problem }, counts: { failed }, outlook: { reasons } }: Plan): NewCondition {
+  const type = 'Degraded';
+  const needed = ATTENTION.filter((reason) => reasons.has(reason)).map((reason) => `${reasons.get(reason)} ${reason}`);
+  if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
+  if (needed.length > 0) {
+    const message = `Nodes need a person: ${needed.join(', ')}; kubectl get brs -A -o wide names them and says why`;
+    return { type, status: 'True', reason: 'NodesNeedAttention', message };
+  }
+  if (failed > 0) {
+    const message = `The latest attempt failed at ${failed} nodes; they are tried again by themselves`;
+    return { type, status: 'True', reason: 'NodesFailed', message };
+  }
+  return { type, status: 'False', reason: 'AsExpected', message: 'Nothing needs a person' };
+}
+
+export interface ReportInput {
+  readonly config: BrupopConfig;
+  readonly plan: Plan;
+  /** The status as it was before. */
+  readonly before: BrupopConfigStatus | undefined;
+  /** All that the configuration asks for is written. */
+  readonly isInEffect: boolean;
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+/** The status that says what a plan made of the configuration. */
+export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
+  const { generation = 0 } = config.metadata;
+  const { fleet, outlook, counts } = plan;
+  const takesEffect = isInEffect && fleet.problem === undefined;
+  const observed = takesEffect ? generation : before?.observedGeneration;
+  const conditions = conditionsOf(plan).map((condition): Condition => {
+    const last = before?.conditions?.find(({ type }) => type === condition.type);
+    const lastTransitionTime = transitionTime(last, condition.status, now);
+    return { ...condition, lastTransitionTime, observedGeneration: generation };
+  });
+  return {
+    ...(observed !== undefined && { observedGeneration: observed }),
+    conditions,
+    nodes: counts,
+    versions: versionStatuses(outlook.versions, before?.versions ?? [], now),
+    ...windowOf(plan),
+    ...expectations(outlook),
+    plan: outlook.turns.map(({ node, version, reason, expectedTime }): PlannedNode => {
+      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
+    }),
+    ...(fleet.inForce !== undefined && { inForce: fleet.inForce }),
+  };
+}
+
+function windowOf({ fleet, outlook: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
+  if (fleet.maintenance.windows.length === 0 && fleet.maintenance.blackouts.length === 0) return {};
+  const { open, until } = window;
+  const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
+  return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
+}
+
+function expectations({
+  measuredMs,
+  completionTime,
+}: Outlook): Pick<BrupopConfigStatus, 'updateEstimateSeconds' | 'expectedCompletionTime'> {
+  return {
+    ...(measuredMs !== undefined && { updateEstimateSeconds: Math.ceil(measuredMs / 1000) }),
+    ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
+  };
+}
+
+/** So many are kept. */
+const MAX_VERSIONS = 50;
+
+/**
+ * The versions for the status at `now` (epoch milliseconds), newest first. One that nobody runs or is offered any more is kept while there is
+ * room, so that its age does not begin anew when it comes back.
+ */
+export function versionStatuses(
+  counts: readonly VersionCount[],
+  before: readonly VersionStatus[],
+  now: number,
+): VersionStatus[] {
+  const current = counts.map((count): VersionStatus => {
+    const known = before.find(({ version }) => version === count.version);
+    const isDated = known !== undefined && parseTime(known.firstOfferedTime) !== undefined;
+    return { ...count, firstOfferedTime: isDated ? known.firstOfferedTime : rfc3339(now) };
+  });
+  const gone = before
+    .filter(({ version }) => !counts.some((count) => count.version === version))
+    .map((one) => ({ ...one, running: 0, offered: 0 }));
+  return [...current.toSorted(newestFirst), ...gone.toSorted(newestFirst)].slice(0, MAX_VERSIONS).toSorted(newestFirst);
+}
+
+/** For people to read: numbers as numbers. */
+function newestFirst(a: VersionStatus, b: VersionStatus): number {
+  return b.version.localeCompare(a.version, 'en', { numeric: true });
+}

@@ -1,0 +1,169 @@
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow.ts';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { Rules } from '../policy/policy.ts';
+import {
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  HELD_ANNOTATION,
+  RECORDONED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { SIGNATURES, carriesOurs, ourHolds } from '@brupop/shared/node/ownership';
+import type { NodeView } from '../cluster/node.ts';
+import type { Member } from '../cluster/snapshot.ts';
+
+const MINUTE_MS = 60_000;
+
+/** How long an agent may take to confirm that its spec says Idle. */
+const IDLE_LIMIT_MS = 5 * MINUTE_MS;
+/** Agents have the same limits for their steps and report which one was hit; only when no report comes, this much later, a step counts as stuck. */
+const REPORT_MS = 5 * MINUTE_MS;
+/** The agent's limit for activating a version. */
+const ACTIVATION_MS = 10 * MINUTE_MS;
+
+/** Clocks of two replicas may differ by so much. */
+export const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
+
+/** When the spec's state was set, epoch milliseconds; undefined when the field is absent, unreadable or in the future. */
+export function stateSince(spec: ShadowSpec, now: number): number | undefined {
+  const since = parseTime(spec.state_transition_timestamp);
+  return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
+}
+
+/**
+ * When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. A drain may begin late, since
+ * agents wait for the API servers: from then on it has its time. After the deadline it is too late.
+ */
+export function deadlineOf(shadow: ShadowView, rules: Rules, now: number): number {
+  const limit = limitMs(shadow.spec, rules);
+  const since = stateSince(shadow.spec, now) ?? now;
+  const begun = drainingSince(shadow, now) ?? since;
+  return (begun > since && begun < since + limit ? begun : since) + limit;
+}
+
+/** When the first pass of the drain that the spec asks for began, epoch milliseconds. */
+function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
+  const { drain } = status ?? {};
+  if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
+  const since = parseTime(drain?.startTime);
+  return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
+}
+
+/** How long a node may take for what its spec calls for, milliseconds. What its agent was told when the step began holds until that ends. */
+export function limitMs({ state, timeoutSeconds }: ShadowSpec, { monitoringMs, drainMs, timeouts }: Rules): number {
+  const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
+  switch (state) {
+    case 'StagedAndPerformedUpdate':
+      return (toldMs ?? timeouts.stageMs) + REPORT_MS;
+    case 'RebootedIntoUpdate':
+      return drainMs + ACTIVATION_MS + (toldMs ?? timeouts.rebootMs) + REPORT_MS;
+    case 'MonitoringUpdate':
+      return timeouts.monitorMs + monitoringMs;
+    default:
+      return IDLE_LIMIT_MS;
+  }
+}
+
+/** The limit that the agent is told for a state, whole seconds; null: it has none of the configuration. */
+export function timeoutSeconds(state: ShadowState, { timeouts }: Rules): number | null {
+  if (state === 'StagedAndPerformedUpdate') return timeouts.stageMs / 1000;
+  return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
+}
+
+/** True when the spec calls for a step of an update whose deadline has passed. */
+export function isOverdue(shadow: ShadowView, rules: Rules, now: number): boolean {
+  return isUnderWay(shadow) && now >= deadlineOf(shadow, rules, now);
+}
+
+/** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */
+export function isMisdated(spec: ShadowSpec, now: number): boolean {
+  return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
+}
+
+/** Since when the spec says Idle, epoch milliseconds: of a new shadow since its creation; a time that cannot be right counts as now. */
+export function restingSince({ metadata, spec }: ShadowView, now: number): number {
+  if (isMisdated(spec, now)) return now;
+  return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
+}
+
+/** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
+export function silentAt(shadow: ShadowView, now: number): number {
+  return restingSince(shadow, now) + IDLE_LIMIT_MS;
+}
+
+const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+/**
+ * How long a host that was asked to reboot may still go down: the agent's limit for that step. Services of the host may delay a reboot
+ * for 5 minutes (InhibitDelayMaxSec of logind in Bottlerocket).
+ */
+export const REBOOT_LIMIT_MS = 15 * 60_000;
+
+/** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
+export function markedAt({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
+  const times = TIMES.map((name) => parseTime(annotations[name])).filter(
+    (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
+  );
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/**
+ * Annotations that sign what is not there any more. We set a signature and what it signs in one write, so somebody else has taken that
+ * back, and what they put there later is theirs.
+ */
+export function looseMarks(node: NodeView): string[] {
+  const { labels = {}, annotations = {} } = node.metadata;
+  const there: Readonly<Record<string, boolean>> = {
+    [CORDONED_ANNOTATION]: node.unschedulable,
+    [RECORDONED_ANNOTATION]: node.unschedulable,
+    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
+    [HELD_ANNOTATION]: ourHolds(node).length > 0,
+  };
+  return SIGNATURES.filter((name) => annotations[name] !== undefined && there[name] !== true);
+}
+
+/**
+ * Until when the host of a member at rest may still go down for a reboot that it was asked for, epoch milliseconds; undefined when no
+ * reboot is pending. Nobody asks once the spec says Idle. Without a shadow, or without a status of it, nobody can tell.
+ */
+export function rebootUntil({ node, shadow, missingSince }: Member, now: number): number | undefined {
+  if (node === undefined) return undefined;
+  const since = shadow === undefined ? missingSince : restingSince(shadow, now);
+  return mayGoDown(node, shadow?.status) ? since + REBOOT_LIMIT_MS : undefined;
+}
+
+function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
+  if (status === undefined) return carriesOurs(node);
+  const { lastOperation: last } = status;
+  if (last?.operation !== 'Reboot' || last.state !== 'Processing') return false;
+  return node.bootID === '' || node.bootID === last.bootID;
+}
+
+/**
+ * Until when the node takes one of the places that `maxUpdating` limits, epoch milliseconds; undefined or past: it takes none. From the
+ * start of its update until its agent has confirmed that it is over and nothing of ours is on the Node, but never past a deadline, so that
+ * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update, and a drain
+ * that begins too late still empties it until it is called off.
+ */
+export function placeUntil(member: Member, rules: Rules, now: number): number | undefined {
+  const { node } = member;
+  if (node === undefined) return undefined;
+  const shadow = member.shadow !== undefined && isOwnedBy(member.shadow, node) ? member.shadow : undefined;
+  const ends = [
+    shadow === undefined || isSettled(shadow) ? undefined : shadowUntil(shadow, rules, now),
+    carriesOurs(node)
+      ? markedSince(node, shadow, member.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, rules)
+      : undefined,
+    shadow !== undefined && isUnderWay(shadow) ? undefined : rebootUntil({ ...member, shadow }, now),
+  ].filter((end): end is number => end !== undefined);
+  return ends.length === 0 ? undefined : Math.max(...ends);
+}
+
+function shadowUntil(shadow: ShadowView, rules: Rules, now: number): number {
+  return isUnderWay(shadow) ? deadlineOf(shadow, rules, now) : silentAt(shadow, now);
+}
+
+function markedSince(node: NodeView, shadow: ShadowView | undefined, missingSince: number, now: number): number {
+  return markedAt(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+}

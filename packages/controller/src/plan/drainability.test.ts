@@ -1,0 +1,93 @@
+import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
+import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import type { Snapshot } from '../cluster/snapshot.ts';
+import { MINUTE, NOW, aMember, aNode, aSnapshot, podsOf } from '../testing/objects.ts';
+import { describeBlocks, drainable, isDrainable, isHopeless } from './drainability.ts';
+import { plan } from './plan.ts';
+
+const node = aNode();
+const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot, 'pods' | 'budgets'> => ({
+  pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
+  budgets: [aBudget('web')],
+});
+const judge = (...of: Parameters<typeof view>): ReturnType<typeof drainable> =>
+  drainable(node, view(...of), DRAIN_DEFAULTS, NOW);
+
+describe('a node', () => {
+  it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
+    const found = judge();
+    expect([isDrainable(found), isHopeless(found, NOW)]).toEqual([false, false]);
+  });
+
+  it('without a pod that is held may be drained while its pods were just seen', () => {
+    expect(isDrainable(judge([]))).toBe(true);
+    expect(isDrainable(judge([], NOW - 10_000))).toBe(true);
+    expect(isDrainable(judge([], NOW - 10_001))).toBe(false);
+  });
+
+  it('with a pod that is held is hopeless until it is looked at again', () => {
+    expect(isHopeless(judge([aPod('x')]), NOW)).toBe(true);
+    expect(isHopeless(judge([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
+    expect(isHopeless(judge([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
+  });
+
+  it('of another UID is another node', () => {
+    const other = aNode({ uid: 'another' });
+    expect(isDrainable(drainable(other, view([]), DRAIN_DEFAULTS, NOW))).toBe(false);
+  });
+});
+
+it('the explanation names some pods and counts the others', () => {
+  const block = (pod: string) => ({ pod, reason: 'DisruptionBudget', message: 'is held' }) as const;
+  expect(describeBlocks(['a', 'b', 'c', 'd'].map(block))).toBe('a is held; b is held; c is held; 1 more');
+});
+
+describe('a plan', () => {
+  const members = ['a', 'b', 'c'].map((name) => aMember(name));
+  const seen = (name: string, pods: Parameters<typeof podsOf>[1], seenAt = NOW) =>
+    [name, podsOf(aNode({ name }), pods, seenAt)] as const;
+  const planOf = (pods: readonly (readonly [string, ReturnType<typeof podsOf>])[]): ReturnType<typeof plan> =>
+    plan({ ...aSnapshot(members), pods: new Map(pods), budgets: [aBudget('web')] }, NOW);
+  const names = (nodes: readonly { readonly metadata: { readonly name: string } }[]): string[] =>
+    nodes.map(({ metadata }) => metadata.name);
+
+  it('asks for the pods of the node whose turn it is, and of no other', () => {
+    const made = planOf([]);
+    expect([names(made.lookUps), made.specs]).toEqual([['a'], []]);
+    expect(made.verdicts.map(({ verdict }) => verdict.reason)).toEqual(['WaitingForCapacity', 'WaitingForCapacity']);
+  });
+
+  it('passes over a node that cannot be drained', () => {
+    const made = planOf([seen('a', [aPod('x')]), seen('b', [])]);
+    expect(made.specs.map(({ node: { metadata } }) => metadata.name)).toEqual(['b']);
+    expect(made.verdicts.map(({ verdict }) => verdict.reason)).toEqual([
+      'DrainBlocked',
+      'Updating',
+      'WaitingForCapacity',
+    ]);
+  });
+
+  it('says why pods cannot be seen, and tries no sooner than it may', () => {
+    const retryAt = NOW + MINUTE;
+    const made = planOf([['a', { ...podsOf(aNode({ name: 'a' })), seenAt: undefined, problem: '403', retryAt }]]);
+    expect(made.lookUps).toEqual([]);
+    expect(made.verdicts[0]?.verdict).toMatchObject({
+      reason: 'PodsUnknown',
+      message: expect.stringContaining('403') as string,
+    });
+    expect(made.wakeAt).toBe(retryAt);
+  });
+
+  it('taints nodes that wait where people want that, and no others', () => {
+    const wants = { drain: { taintWaitingNodes: true } };
+    const upToDate = aMember('d', { hasWaitingTaint: true }, { status: { current_version: '1.21.0' } });
+    const made = plan(aSnapshot([...members, upToDate], wants), NOW);
+    expect(made.taints.map(({ node: { metadata }, wanted }) => [metadata.name, wanted])).toEqual([
+      ['a', true],
+      ['b', true],
+      ['c', true],
+      ['d', false],
+    ]);
+    expect(plan(aSnapshot(members), NOW).taints).toEqual([]);
+  });
+});

@@ -1,0 +1,235 @@
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { CalendarState } from '../policy/calendar.ts';
+import { zoneOf } from '../cluster/node.ts';
+import type { Concurrency } from '../policy/policy.ts';
+import { nodesAtOnce } from '../policy/policy.ts';
+import { expectedMs, startedAt } from './attempts.ts';
+import type { Candidate } from './gates/index.ts';
+import type { Decision } from './plan.ts';
+import type { Assessment } from './assess.ts';
+import { REASONS } from './reasons.ts';
+import type { Reason, Wait } from './reasons.ts';
+import type { Scene } from './fleet.ts';
+
+/** A node that waits for its turn. */
+export interface Turn {
+  readonly node: string;
+  readonly version: string;
+  readonly reason: Reason;
+  /** When its update is expected to be complete (RFC 3339); undefined: nobody can tell. */
+  readonly expectedTime: string | undefined;
+}
+
+/** A version that counted nodes run or are offered. */
+export interface VersionCount {
+  readonly version: string;
+  readonly running: number;
+  /** Nodes that run another one. */
+  readonly offered: number;
+}
+
+/** What is expected of the fleet. */
+export interface Outlook {
+  /** The nodes that update next, in their order. */
+  readonly turns: readonly Turn[];
+  /** When all nodes that can update will have (RFC 3339); undefined: nothing is to be done, or nobody can tell. */
+  readonly completionTime: string | undefined;
+  readonly versions: readonly VersionCount[];
+  /** How long updates took, milliseconds; undefined: none was measured. */
+  readonly measuredMs: number | undefined;
+  /** Nodes that wait, by reason. */
+  readonly reasons: ReadonlyMap<Reason, number>;
+  /** What the maintenance windows say now, and when that changes. */
+  readonly window: CalendarState;
+  /** When a window opens next, epoch milliseconds; now when one is open, undefined: not within the horizon. */
+  readonly nextOpenAt: number | undefined;
+  /** When it changes by itself, epoch milliseconds. */
+  readonly times: readonly (number | undefined)[];
+}
+
+export interface OutlookInput {
+  readonly scene: Scene;
+  /** All nodes that the configuration is about. */
+  readonly counted: readonly Decision[];
+  /** The candidates in their order, each with what was decided. */
+  readonly waiting: readonly Decision[];
+}
+
+/** So many nodes are named. */
+const MAX_TURNS = 20;
+/** What passes by itself, as far as anybody can tell. */
+const PASSING: ReadonlySet<Reason> = new Set<Reason>([
+  'WaitingForCapacity',
+  'WaitingForZone',
+  'NodesUnavailable',
+  'OutsideMaintenanceWindow',
+  'Blackout',
+  'VersionTooYoung',
+  'Backoff',
+  'PodsUnknown',
+]);
+
+/** Of those, what passes when other nodes are through. */
+const FOR_A_PLACE: ReadonlySet<Reason> = new Set<Reason>(['WaitingForCapacity', 'WaitingForZone', 'NodesUnavailable']);
+/** Of those, what passes at a time of its own, whether there is a place or not. */
+const ITS_OWN_TIME: ReadonlySet<Reason> = new Set<Reason>(['VersionTooYoung', 'Backoff']);
+/** What one node waits for, but not the fleet: those that can go are named first. */
+const OUT: ReadonlySet<Reason> = new Set<Reason>([
+  'NotSelected',
+  'Skipped',
+  'UnreadableVersion',
+  'VersionDenied',
+  'VersionNotOffered',
+  'WindowTooShort',
+  'NodeNotReady',
+  'CordonedByOthers',
+  'NotRetried',
+  'SpecRefused',
+  'DrainBlocked',
+]);
+
+function isOut({ reason }: { readonly reason: Reason }): boolean {
+  return OUT.has(reason);
+}
+
+/** Looks ahead: updates that begin as soon as there is a place, in a window that fits, and take as long as they usually do. */
+export function outlookOf({ scene, counted, waiting }: OutlookInput): Outlook {
+  const { fleet, estimate, now } = scene;
+  const window = fleet.calendar.at(now);
+  const queue = placesFrom(scene, counted);
+  const turns = waiting.flatMap((decision) => turnOf(decision, scene, queue));
+  const ends = [
+    ...queue.ends,
+    ...turns.filter(({ reason }) => PASSING.has(reason)).map(({ expectedAt }) => expectedAt),
+  ];
+  return {
+    turns: turns
+      .toSorted((a, b) => Number(isOut(a)) - Number(isOut(b)))
+      .slice(0, MAX_TURNS)
+      .map(({ expectedAt, ...turn }) => {
+        const known = scene.before?.plan?.find(({ node }) => node === turn.node)?.expectedTime;
+        return { ...turn, expectedTime: steady(known, expectedAt, now) };
+      }),
+    completionTime: steady(scene.before?.expectedCompletionTime, latest(ends), now),
+    versions: versionsOf(counted),
+    measuredMs: estimate.measuredMs,
+    reasons: reasonsOf(counted),
+    window,
+    nextOpenAt: fleet.calendar.opening(now)?.fromMs,
+    times: [window.until],
+  };
+}
+
+interface Places {
+  /** When the updates under way are expected to be complete; undefined: they should be already. */
+  readonly ends: readonly (number | undefined)[];
+  /** When places become free, in order; each one that is taken is put back at the end. */
+  readonly free: number[];
+  next: number;
+  /** No update is under way that is in time: when there will be a place, nobody can tell. */
+  readonly stuck: boolean;
+  /** When so many milliseconds fit into the windows. */
+  readonly fit: (from: number, durationMs: number) => number | undefined;
+}
+
+function placesFrom({ fleet, estimate, now }: Scene, counted: readonly Decision[]): Places {
+  const busy = counted
+    .filter(({ standing }) => standing === 'updating')
+    .map(({ assessment: { member } }) => {
+      const since = member.shadow === undefined ? undefined : startedAt(member.shadow);
+      return (since ?? now) + estimate.usualMs;
+    })
+    .toSorted((a, b) => a - b);
+  const inTime = busy.filter((end) => end > now);
+  const places = Math.min(counted.length, Math.max(1, atOnce(fleet.concurrency, counted)));
+  const free = Array.from({ length: Math.max(0, places - busy.length) }, () => now);
+  const ends = busy.map((end) => (end > now ? end : undefined));
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: fleet.calendar.outlook(now) };
+}
+
+/** How many nodes can update side by side, if they are spread over the zones as well as can be. */
+function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number {
+  const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
+  const nodes = counted.flatMap(({ assessment: { member } }) => member.node ?? []);
+  const zones = new Set(nodes.map((node) => zoneOf(node))).size;
+  const limits = [maxUpdating, ...(maxUnavailable === undefined ? [] : [maxUnavailable])];
+  return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
+}
+
+type Forecast = Omit<Turn, 'expectedTime'> & { readonly expectedAt: number | undefined };
+
+function turnOf({ assessment: { candidate }, wait }: Decision, scene: Scene, places: Places): Forecast[] {
+  if (candidate === undefined || wait === undefined) return [];
+  const { node, version } = candidate;
+  const expectedAt = expected(candidate, wait, scene, places);
+  return [{ node: node.metadata.name, version, reason: wait.reason, expectedAt }];
+}
+
+function expected({ shadow }: Candidate, { reason, retryAt }: Wait, scene: Scene, places: Places): number | undefined {
+  const { estimate, now } = scene;
+  if (!PASSING.has(reason) || (places.stuck && FOR_A_PLACE.has(reason))) return undefined;
+  const needMs = expectedMs(shadow, estimate);
+  const endOf = (from: number): number | undefined => {
+    const begins = places.fit(from, needMs + estimate.marginMs);
+    return begins === undefined ? undefined : begins + needMs;
+  };
+  // It holds nobody else up until then.
+  if (ITS_OWN_TIME.has(reason)) return endOf(retryAt ?? now);
+  const end = endOf(places.free[places.next] ?? now);
+  if (end === undefined) return undefined;
+  places.next += 1;
+  places.free.push(end);
+  return end;
+}
+
+function versionsOf(counted: readonly Decision[]): VersionCount[] {
+  const counts = new Map<string, { running: number; offered: number }>();
+  const add = (version: string, what: 'running' | 'offered'): void => {
+    const count = counts.get(version) ?? { running: 0, offered: 0 };
+    count[what] += 1;
+    counts.set(version, count);
+  };
+  for (const { assessment } of counted) {
+    const { status } = assessment.member.shadow ?? {};
+    if (status !== undefined && status.current_version !== '') {
+      add(status.current_version, 'running');
+      if (status.target_version !== status.current_version && status.target_version !== '')
+        add(status.target_version, 'offered');
+    }
+  }
+  return [...counts].map(([version, count]) => ({ version, ...count }));
+}
+
+/** Of a node of which nothing new is said. */
+function toldBefore({ member }: Assessment): Reason | undefined {
+  return REASONS.find((reason) => reason === member.shadow?.progressing?.reason);
+}
+
+function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
+  const reasons = new Map<Reason, number>();
+  for (const { verdict, assessment } of counted) {
+    const reason = verdict?.reason ?? toldBefore(assessment);
+    if (reason === undefined || reason === 'UpToDate' || reason === 'Updating') continue;
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+  }
+  return reasons;
+}
+
+/** Undefined when there is none, or one of them is not known. */
+function latest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time): time is number => time !== undefined);
+  if (known.length === 0 || known.length < times.length) return undefined;
+  return known.reduce((a, b) => Math.max(a, b));
+}
+
+const MINUTE_MS = 60_000;
+/** An expectation is only corrected when it was wrong by so much, or by a fifth of the time until then. */
+const STEADY_MS = 5 * MINUTE_MS;
+
+/** The text of a time that is expected, which stays as it was before for as long as that is about right. */
+function steady(before: string | undefined, at: number | undefined, now: number): string | undefined {
+  if (at === undefined) return undefined;
+  const known = parseTime(before);
+  const stays = known !== undefined && known > now && Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5);
+  return stays ? before : rfc3339(Math.ceil(at / MINUTE_MS) * MINUTE_MS);
+}

@@ -1,0 +1,115 @@
+import { FAILED_ATTEMPTS_ANNOTATION, SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/api/names';
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { plan } from '../plan.ts';
+import type { Verdict } from '../condition.ts';
+import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, failure } from '../../testing/objects.ts';
+import type { NodeParts, ShadowParts } from '../../testing/objects.ts';
+
+interface Case {
+  readonly node?: NodeParts;
+  readonly shadow?: ShadowParts;
+  readonly status?: BrupopConfigStatus;
+}
+
+/** What is said of the only node of a fleet; undefined: it begins its update. */
+function told(spec: object, { node, shadow, status }: Case = {}): Verdict | undefined {
+  const snapshot = aSnapshot([aMember('a', node, shadow)], spec);
+  const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
+  const { specs, verdicts } = plan({ ...snapshot, config }, NOW);
+  return specs.some(({ outcome }) => outcome === 'Started') ? undefined : verdicts[0]?.verdict;
+}
+
+// NOW is Friday 2027-01-15 08:00 UTC.
+const window = (schedule: string, duration: string): object => ({ maintenance: { windows: [{ schedule, duration }] } });
+const took = (seconds: number): Case => ({ shadow: { annotations: { [UPDATE_SECONDS_ANNOTATION]: String(seconds) } } });
+const blackout = { from: ago(MINUTE), to: ago(-60 * MINUTE), reason: 'sale' };
+const offered = (ageMs: number): Case => ({
+  status: { versions: [{ version: NEW, running: 0, offered: 1, firstOfferedTime: rfc3339(NOW - ageMs) }] },
+});
+const failedTimes = (count: number): Case => ({
+  shadow: {
+    annotations: { [FAILED_ATTEMPTS_ANNOTATION]: `${NEW}=${count}` },
+    spec: { state_transition_timestamp: ago(60 * MINUTE) },
+    status: { crash_count: count, lastOperation: failure('PrepareFailed') },
+  },
+});
+
+const cases: Record<string, [Verdict | undefined, string | undefined]> = {
+  'a window that is open for long enough lets nodes begin': [told(window('0 7 * * *', '4h')), undefined],
+  'outside of windows nodes wait until the next': [
+    told(window('0 9 * * *', '4h')),
+    'OutsideMaintenanceWindow until 2027-01-15T09:00:00Z',
+  ],
+  'a window that closes too soon is not entered': [
+    told(window('0 7 * * *', '90m')),
+    'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
+  ],
+  'it is entered when updates are known to be fast': [told(window('0 7 * * *', '90m'), took(60)), undefined],
+  'the margin counts': [
+    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], margin: '30m' } }, took(60)),
+    'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
+  ],
+  'a node that took long itself needs more time than others': [
+    told(window('0 7 * * *', '4h'), took(3 * 3_600)),
+    'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
+  ],
+  'windows that are all too short are said to be so': [told(window('0 7 * * *', '30m')), 'WindowTooShort'],
+  'windows follow the time zone': [
+    told({ maintenance: { timeZone: 'Asia/Kolkata', windows: [{ schedule: '0 13 * * *', duration: '2h' }] } }),
+    undefined,
+  ],
+  'weekdays restrict the schedule': [
+    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '4h', days: ['Sat'] }] } }),
+    'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
+  ],
+  'a blackout keeps nodes waiting without windows': [
+    told({ maintenance: { blackouts: [blackout] } }),
+    'Blackout until 2027-01-15T09:00:00Z',
+  ],
+  'a version that is old enough is begun': [told({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)), undefined],
+  'a version that is too young is waited for': [
+    told({ versions: { minimumAge: '2h' } }, offered(60 * MINUTE)),
+    'VersionTooYoung until 2027-01-15T09:00:00Z',
+  ],
+  'a version that nobody has seen yet is new': [
+    told({ versions: { minimumAge: '2h' } }),
+    'VersionTooYoung until 2027-01-15T10:00:00Z',
+  ],
+  'nobody can tell how old a version is that was first seen in the future': [
+    told({ versions: { minimumAge: '2h' } }, offered(-600 * MINUTE)),
+    'VersionTooYoung',
+  ],
+  'a node that is to be skipped waits': [told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'true' } } }), 'Skipped'],
+  'whatever the annotation says but false counts': [
+    told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'flase' } } }),
+    'Skipped',
+  ],
+  'a node that is not to be skipped begins': [
+    told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'false' } } }),
+    undefined,
+  ],
+  'a node that is not selected waits': [told({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'NotSelected'],
+  'a node that is selected begins': [
+    told({ nodeSelector: { matchLabels: { pool: 'web' } } }, { node: { labels: { pool: 'web' } } }),
+    undefined,
+  ],
+  'ten failures with one version are enough': [told({}, failedTimes(10)), 'NotRetried'],
+  'so are as many as the configuration says': [told({ retry: { attempts: 2 } }, failedTimes(2)), 'NotRetried'],
+  'the waits between attempts are as the configuration says': [
+    told({ retry: { backoffSeconds: 7_200, maxBackoffSeconds: 7_200 } }, failedTimes(3)),
+    `Backoff until ${ago(-60 * MINUTE)}`,
+  ],
+};
+test.each(Object.entries(cases))('%s', (_, [verdict, waitingFor]) => expect(verdict?.waitingFor).toBe(waitingFor));
+
+test('failures with another version do not count', () => {
+  const annotations = { [FAILED_ATTEMPTS_ANNOTATION]: '1.20.5=10' };
+  expect(told({}, { shadow: { ...failedTimes(10).shadow, annotations } })).toMatchObject({ reason: 'Backoff' });
+});
+
+test('the reason of a blackout is passed on', () => {
+  expect(told({ maintenance: { blackouts: [blackout] } })?.message).toBe(
+    'No node begins an update during this blackout: sale; it may begin at 2027-01-15T09:00:00Z; expected to be up to date by 2027-01-15T09:30:00Z',
+  );
+});

@@ -1,0 +1,259 @@
+import {
+  ACTIVATED_ANNOTATION,
+  CORDONED_ANNOTATION,
+  RETRY_ANNOTATION,
+  UNANSWERED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { readFleetSettings } from '../../policy/policy.ts';
+import type { Wait } from '../reasons.ts';
+import type { Drainable } from '../drainability.ts';
+import { DRAINABLE, MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../testing/objects.ts';
+import type { NodeParts, ShadowParts } from '../../testing/objects.ts';
+import { wantedVersion } from '../../policy/policy.ts';
+import { whyNot } from './index.ts';
+
+interface Case {
+  readonly node?: NodeParts;
+  readonly shadow?: ShadowParts;
+  readonly config?: unknown;
+  readonly room?: Wait;
+  readonly needMs?: number;
+  readonly offeredSince?: number;
+  readonly refusal?: string;
+  readonly stale?: readonly string[];
+  readonly drain?: Partial<Drainable>;
+}
+
+function hold({
+  node,
+  shadow: parts,
+  config,
+  room,
+  needMs = 0,
+  offeredSince,
+  refusal,
+  stale = [],
+  drain: found = {},
+}: Case): Wait | undefined {
+  const shadow = aShadow(parts);
+  const { status } = shadow;
+  if (status === undefined) throw new Error('a candidate has a status');
+  const fleet = readFleetSettings(aSnapshot([], config).config);
+  const drain = { ...DRAINABLE, ...found };
+  const version = wantedVersion(status.target_version, fleet.versions);
+  const candidate = { node: aNode(node), shadow, status, version, refusal };
+  return whyNot({ candidate, fleet, stale, room, drain, needMs, offeredSince: () => offeredSince, now: NOW });
+}
+
+const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
+const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
+
+/** A node whose attempts failed, the latest a minute ago. */
+const failed = (count: number, operation?: ReturnType<typeof failure>, more: ShadowParts = {}): ShadowParts => ({
+  ...more,
+  spec: { state_transition_timestamp: ago(MINUTE), ...more.spec },
+  status: {
+    crash_count: count,
+    state_transition_failure_timestamp: ago(MINUTE),
+    ...(operation !== undefined && { lastOperation: operation }),
+    ...more.status,
+  },
+});
+/** The shadow of the cases. */
+const OWN = { uid: 'shadow-node-a' };
+/** A node on which versions were activated, by default in the boot before this one and for another shadow. */
+const activated = (versions: readonly string[], { boot = 'boot-0', uid = 'shadow-before' } = {}): NodeParts => ({
+  annotations: { [ACTIVATED_ANNOTATION]: versions.map((version) => `${version}@${boot}@${uid}`).join(',') },
+});
+/** Long enough for any backoff. */
+const longAgo: ShadowParts = {
+  spec: { state_transition_timestamp: ago(24 * 60 * MINUTE) },
+  status: { state_transition_failure_timestamp: ago(24 * 60 * MINUTE) },
+};
+const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
+/** A node whose attempts were called off, the latest a minute ago. */
+const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(MINUTE) },
+  ...more,
+  annotations: { [UNANSWERED_ANNOTATION]: count, ...more.annotations },
+});
+
+const cases: Record<string, [Case, string | undefined]> = {
+  'a healthy node with a free place begins': [{}, undefined],
+  'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'StaleView'],
+  'a watch that is silent is named before what it last showed': [
+    { stale: ['nodes'], config: { paused: true } },
+    'StaleView',
+  ],
+  'a pause holds all': [{ config: { paused: true } }, 'Paused'],
+  'a pause is named before a broken configuration': [
+    { config: { paused: true, concurrency: { maxUpdating: '0%' } } },
+    'Paused',
+  ],
+  'a configuration that cannot be followed holds all': [
+    { config: { concurrency: { maxUpdating: '0%' } } },
+    'InvalidConfiguration',
+  ],
+  'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'UnreadableVersion'],
+  'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
+  'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
+  'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
+  'a node whose agent reports no boot ID, as older ones do, begins': [
+    { shadow: { status: { bootID: '' } } },
+    undefined,
+  ],
+  'a node that somebody cordoned waits': [{ node: { unschedulable: true } }, 'CordonedByOthers'],
+  'a node with our cordon of an earlier attempt waits': [
+    { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
+    'RestorePending',
+  ],
+  'without a free place a node waits': [{ room: FULL }, 'WaitingForCapacity'],
+  'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
+  'it says so whether there is a place or not': [
+    { drain: { blocks: HELD, recheckAt: NOW }, room: FULL },
+    'DrainBlocked',
+  ],
+  'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodsUnknown'],
+  'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodsUnknown'],
+  'nobody looks for pods without a free place': [{ drain: { fresh: false }, room: FULL }, 'WaitingForCapacity'],
+  'a node whose spec is refused waits': [{ refusal: 'denied' }, 'SpecRefused'],
+
+  'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
+  'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
+  'other causes wait 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
+  'a failure of an older operator waits likewise': [{ shadow: failed(1) }, 'Backoff'],
+  'an attempt that was called off is not repeated at once': [{ shadow: calledOff('1') }, 'Backoff'],
+  'a count that somebody has spoilt counts as one': [{ shadow: calledOff('many') }, 'Backoff'],
+  'a host problem on record does not turn a called off attempt into one that nobody repeats': [
+    { shadow: calledOff('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
+    'Backoff',
+  ],
+  'asking overrules that too': [{ shadow: calledOff('3', asksFor(NEW)) }, undefined],
+  'a version that rolled back is not tried again': [{ shadow: failed(1, failure('RolledBack')) }, 'NotRetried'],
+  'a newer version is tried after a rollback': [
+    { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
+    undefined,
+  ],
+  'a person may ask for a version that rolled back': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(NEW)) },
+    undefined,
+  ],
+  'asking for another version changes nothing': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
+    'NotRetried',
+  ],
+  'a boot for a shadow that was deleted is not repeated': [{ node: activated([NEW]) }, 'NotRetried'],
+  'nor when other things have failed since': [
+    { node: activated([NEW]), shadow: failed(1, failure('HostBusy')) },
+    'NotRetried',
+  ],
+  'nor when another version was activated since': [{ node: activated([NEW, '1.20.5']) }, 'NotRetried'],
+  'a person may ask for it': [{ node: activated([NEW]), shadow: asksFor(NEW) }, undefined],
+  'a boot into another version says nothing about this one': [{ node: activated(['1.20.5']) }, undefined],
+  'an activation that no boot has followed may be repeated': [
+    { node: activated([NEW], { boot: 'boot-1' }) },
+    undefined,
+  ],
+  'what became of a boot for this shadow is on record': [
+    { node: activated([NEW], OWN), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
+    undefined,
+  ],
+  'also when other steps have followed': [
+    { node: activated([NEW], OWN), shadow: failed(1, failure('HostBusy'), longAgo) },
+    undefined,
+  ],
+  'also when the power was cut in the drain of another attempt': [
+    {
+      node: activated([NEW], OWN),
+      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-0' }), longAgo),
+    },
+    undefined,
+  ],
+  'unless its status was wiped meanwhile': [
+    {
+      node: activated([NEW], OWN),
+      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-1' }), longAgo),
+    },
+    'NotRetried',
+  ],
+  'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
+  'asking does not overrule a pause': [
+    { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
+    'Paused',
+  ],
+  'what needs a person waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'NotRetried'],
+  'a boot since then may have healed the host': [
+    { shadow: failed(1, failure('HostUnsupported', { bootID: 'boot-0' })) },
+    undefined,
+  ],
+  'the boot of the failed reboot itself proves nothing': [
+    { shadow: failed(1, failure('WrongVersionBooted', { operation: 'Reboot', bootID: 'boot-0' })) },
+    'NotRetried',
+  ],
+  'a code of a newer release needs a person': [
+    { shadow: failed(1, failure('FromTheFuture' as 'RolledBack')) },
+    'NotRetried',
+  ],
+  'without any time of the failure nothing is retried': [
+    {
+      shadow: failed(1, failure('PrepareFailed'), {
+        spec: { state_transition_timestamp: null },
+        status: { state_transition_failure_timestamp: 'yesterday' },
+      }),
+    },
+    'NotRetried',
+  ],
+  'a node whose clock is far behind does not retry at once': [
+    {
+      shadow: failed(1, failure('PrepareFailed'), {
+        status: { state_transition_failure_timestamp: '1970-01-01T00:00:10Z' },
+      }),
+    },
+    'Backoff',
+  ],
+  'a node whose clock is far ahead does not wait for ever': [
+    {
+      shadow: failed(1, failure('HostBusy'), {
+        status: { state_transition_failure_timestamp: '2099-01-01T00:00:10Z' },
+      }),
+    },
+    undefined,
+  ],
+};
+test.each(Object.entries(cases))('%s', (_, [given, reason]) => expect(hold(given)?.reason).toBe(reason));
+
+const waits: Record<string, [number, Parameters<typeof failure>[0], number]> = {
+  'a passing cause: 2 minutes after the second failure': [2, 'HostBusy', 2],
+  'a passing cause: never more than 30 minutes': [40, 'HostBusy', 30],
+  'any other cause: 5 minutes after the first failure': [1, 'DrainTimedOut', 5],
+  'any other cause: 40 minutes after the fourth': [4, 'DrainTimedOut', 40],
+  'any other cause: never more than a day': [400, 'DrainTimedOut', 24 * 60],
+};
+test.each(Object.entries(waits))('%s', (_, [count, code, minutes]) => {
+  expect(hold({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
+});
+
+test('failed and called off attempts in a row wait longer together', () => {
+  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNANSWERED_ANNOTATION]: '1' } });
+  expect(hold({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
+  expect(hold({ shadow: calledOff('2') })).toMatchObject({
+    retryAt: NOW - MINUTE + 10 * MINUTE,
+    message: `2 attempts in a row had no result in time; tried again after ${ago(-9 * MINUTE)}`,
+  });
+});
+
+test('a watch that is silent is named', () => {
+  expect(hold({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
+});
+
+test('the explanation names the failure and how to ask for another attempt', () => {
+  const wait = hold({ shadow: failed(2, failure('RolledBack', { operation: 'Reboot', message: 'runs 1.20.0' })) });
+  expect(wait?.message).toBe(
+    '2 attempts in a row failed, at Reboot of 1.21.0: RolledBack (runs 1.20.0); it is not tried again by itself. ' +
+      'To try it again: kubectl annotate brs brs-node-a -n brupop --overwrite brupop.bottlerocket.aws/retry=1.21.0',
+  );
+});
+
+test('the reason of a pause is shown', () => {
+  expect(hold({ config: { paused: true, pauseReason: 'sale' } })?.message).toContain('sale');
+});

@@ -1,0 +1,67 @@
+import type { Wait } from '../reasons.ts';
+import { allowedVersion, offeredVersion } from './version.ts';
+import { backoff } from './retry.ts';
+import { capacity } from './fleet.ts';
+import { notCordonedByOthers, restored } from './node.ts';
+import { notHopeless, podsSeen } from './drain.ts';
+import { freshView } from './fleet.ts';
+import type { Gate, GateInput } from './gate.ts';
+import { nodeReady } from './node.ts';
+import { paused } from './fleet.ts';
+import { readableVersion } from './version.ts';
+import { notSkipped, selected } from './selection.ts';
+import { validConfig } from './fleet.ts';
+import { windowOpen } from './window.ts';
+import { writable } from './node.ts';
+
+export type { Candidate, GateInput } from './gate.ts';
+
+/** The policy: a node begins its update when it passes all of these; the first that holds it back is the reason shown. */
+export const GATES: readonly Gate[] = [
+  freshView,
+  paused,
+  validConfig,
+  selected,
+  notSkipped,
+  readableVersion,
+  allowedVersion,
+  offeredVersion,
+  nodeReady,
+  notCordonedByOthers,
+  restored,
+  backoff,
+  writable,
+  windowOpen,
+  notHopeless,
+  capacity,
+  podsSeen,
+];
+
+/** Why the node does not begin its update now, or undefined: it does. */
+export function whyNot(input: GateInput): Wait | undefined {
+  return firstOf(GATES, input);
+}
+
+/** What has changed since a node began to stage its version may keep it from being drained: these are asked again. */
+const DRAIN_GATES: readonly Gate[] = [
+  freshView,
+  selected,
+  notSkipped,
+  allowedVersion,
+  nodeReady,
+  notCordonedByOthers,
+  windowOpen,
+];
+
+/** Why a node that has staged its version must not be drained now, or undefined. */
+export function whyNotDrained(input: GateInput): Wait | undefined {
+  return firstOf(DRAIN_GATES, input);
+}
+
+function firstOf(gates: readonly Gate[], input: GateInput): Wait | undefined {
+  for (const gate of gates) {
+    const wait = gate(input);
+    if (wait !== undefined) return wait;
+  }
+  return undefined;
+}

@@ -1,0 +1,118 @@
+import { readActivations } from '@brupop/shared/node/activations';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import type { Recovery } from '@brupop/shared/api/error-codes';
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
+import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { RetrySettings } from '../../policy/policy.ts';
+import { attempts, failures } from '../attempts.ts';
+import { MAX_MESSAGE } from '../reasons.ts';
+import type { Wait } from '../reasons.ts';
+import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
+import { sameVersion } from '@brupop/shared/api/version';
+import type { Candidate, Gate } from './gate.ts';
+
+/** Errors that soon pass wait for this part of the configured time, and never longer than this. */
+const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
+
+/** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
+export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
+  const { shadow, status, version } = candidate;
+  const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
+  if (asked !== undefined && sameVersion(asked, version)) return undefined;
+  if (isForgotten(candidate)) return forgotten(candidate);
+  if (failures(shadow) === 0) return undefined;
+  const recovery = recoveryOf(status);
+  if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
+  if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
+    return failedForGood(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
+  }
+  return delayed(candidate, waitsOf(recovery, retry), now);
+};
+
+interface Waits {
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+function waitsOf(recovery: Recovery, { baseMs, capMs }: RetrySettings): Waits {
+  if (recovery !== 'RetrySoon') return { firstMs: baseMs, longestMs: capMs };
+  return { firstMs: baseMs * SOON.part, longestMs: Math.min(capMs, SOON.longestMs) };
+}
+
+/** Statuses of older operators name no code, and an attempt that was called off has none. A code that this release does not know is left to a person. */
+function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
+  const isReported = crash_count > 0 && lastOperation?.state === 'Failed';
+  const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
+  if (code === undefined) return 'RetryAfterBackoff';
+  return isErrorCode(code) ? ERROR_CODES[code] : 'NeedsPerson';
+}
+
+/**
+ * The Node remembers that this version was activated, its host has booted since without coming to it, and nothing is on record of how that ended: the
+ * shadow of that time was deleted, or its status, after which an agent finds no image where it expects one.
+ */
+function isForgotten({ node, shadow, status, version }: Candidate): boolean {
+  const { lastOperation, bootID } = status;
+  const found = readActivations(node).find((one) => sameVersion(one.version, version));
+  if (found === undefined || bootID === '' || found.bootID === bootID) return false;
+  const isLost = lastOperation?.errorCode === 'StagedImageLost' && lastOperation.bootID === bootID;
+  return isLost || found.shadowUID !== shadow.metadata.uid;
+}
+
+function forgotten({ node, shadow, version }: Candidate): Wait {
+  const found = `Node ${node.metadata.name} (${ACTIVATED_ANNOTATION}): ${version} was activated and its host has booted since, but not into it`;
+  return notRetried(shadow, version, `${found}, and the shadow does not say why`);
+}
+
+function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'NeedsPerson'): Wait | undefined {
+  const { lastOperation } = candidate.status;
+  if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
+  if (recovery === 'NeedsPerson' && hasBootedSince(candidate, lastOperation)) return undefined;
+  return failedForGood(candidate, 'it is not tried again by itself');
+}
+
+/** A boot after the failure may have healed the host. The boot that was part of a failed reboot proves nothing. */
+function hasBootedSince({ status }: Candidate, operation: LastOperation): boolean {
+  return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
+}
+
+function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Wait | undefined {
+  const failedAt = failureTime(candidate, now);
+  if (failedAt === undefined) return failedForGood(candidate, 'the time of the failure is unknown');
+  const doublings = Math.min(failures(candidate.shadow) - 1, 30);
+  const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
+  if (now >= retryAt) return undefined;
+  return { reason: 'Backoff', message: `${whatFailed(candidate)}; tried again after ${rfc3339(retryAt)}`, retryAt };
+}
+
+/**
+ * When the latest attempt failed. The agent's time comes from the node's clock, which may be wrong, so the time at which the spec went back
+ * to Idle, just after the report, counts too: the later of those that are readable and not in the future.
+ */
+function failureTime({ shadow, status }: Candidate, now: number): number | undefined {
+  const times = [status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp]
+    .map((text) => parseTime(text))
+    .filter((time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS);
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+function failedForGood(candidate: Candidate, why: string): Wait {
+  return notRetried(candidate.shadow, candidate.version, `${whatFailed(candidate)}; ${why}`);
+}
+
+function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Wait {
+  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
+  return { reason: 'NotRetried', message: `${why}. To try it again: ${command}` };
+}
+
+function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {
+  const count = failures(shadow);
+  const times = count === 1 ? 'The latest attempt' : `${count} attempts in a row`;
+  if (crash_count <= 0) return `${times} had no result in time`;
+  if (lastOperation?.state !== 'Failed') return `${times} failed`;
+  const { errorCode = 'no error code', version, operation, message = '' } = lastOperation;
+  const said = message === '' ? '' : ` (${message.slice(0, MAX_MESSAGE)})`;
+  return `${times} failed, at ${operation} of ${version}: ${errorCode}${said}`;
+}

@@ -1,0 +1,31 @@
+import { selects } from '@brupop/shared/kube/label-selector';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { isManaged } from '../../cluster/node.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { FleetSettings } from '../../policy/policy.ts';
+import type { Wait } from '../reasons.ts';
+import type { Gate } from './gate.ts';
+
+/** True when the configuration is about this node: people manage it, and have not narrowed it out. */
+export function isConcerned(node: NodeView, fleet: FleetSettings): boolean {
+  return isManaged(node) && isSelected(node, fleet);
+}
+
+function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: FleetSettings): boolean {
+  return nodeSelector === undefined || selects(nodeSelector, labels);
+}
+
+/** People have narrowed the managed nodes down. */
+export const selected: Gate = ({ candidate: { node }, fleet }) => (isSelected(node, fleet) ? undefined : NOT_SELECTED);
+
+const NOT_SELECTED: Wait = {
+  reason: 'NotSelected',
+  message: 'spec.nodeSelector of BrupopConfig "cluster" does not select this node',
+};
+
+/** People have left this one node out. What the annotation says other than false is taken for a yes. */
+export const notSkipped: Gate = ({ candidate: { node } }) => {
+  const value = node.metadata.annotations?.[SKIP_ANNOTATION];
+  if (value === undefined || value === 'false') return undefined;
+  return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${value}` };
+};

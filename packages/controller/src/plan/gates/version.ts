@@ -1,0 +1,56 @@
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { isVersion, sameVersion } from '@brupop/shared/api/version';
+import type { Wait } from '../reasons.ts';
+import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
+import type { Candidate, Gate, GateInput } from './gate.ts';
+
+/** Nodes only go to versions that the configuration lets them go to, and that their host offers. */
+export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
+
+function denied({ candidate: { version }, fleet: { versions } }: GateInput): Wait | undefined {
+  if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
+  return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
+}
+
+function tooYoung({ candidate: { version }, fleet: { versions }, offeredSince, now }: GateInput): Wait | undefined {
+  const { pin, minimumAgeMs } = versions;
+  if (pin !== undefined || minimumAgeMs === 0) return undefined;
+  const since = offeredSince(version) ?? now;
+  if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
+  const retryAt = since + minimumAgeMs;
+  if (now >= retryAt) return undefined;
+  const message = `${version} must have been on offer for as long as spec.versions.minimumAge says, until ${rfc3339(retryAt)}`;
+  return { reason: 'VersionTooYoung', message, retryAt };
+}
+
+/** A clock was wrong when the version was first seen, or is wrong now: nobody can tell how old it is. */
+function fromTheFuture(version: string, since: number): Wait {
+  const message =
+    `status.versions of BrupopConfig "cluster" says that ${version} was first on offer at ${rfc3339(since)}, which lies ahead: ` +
+    'look at the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status';
+  return { reason: 'VersionTooYoung', message };
+}
+
+/** A pinned version is only begun when the host says that it has it: until then its lock is still to be set, or it cannot be had. */
+export const offeredVersion: Gate = ({ candidate }) => {
+  const { version, status } = candidate;
+  if (sameVersion(status.target_version, version)) return undefined;
+  return { reason: 'VersionNotOffered', message: whyNotOffered(candidate) };
+};
+
+function whyNotOffered({ version, status: { hostSettings } }: Candidate): string {
+  const trouble = hostSettings?.message;
+  if (trouble !== undefined) return `The host does not offer the pinned version ${version}: ${trouble}`;
+  return (
+    `The host does not offer the pinned version ${version}: its repository does not have it, the wave of the host has not come ` +
+    '(spec.versions.ignoreWaves), or its agent is of a release that does not set the lock'
+  );
+}
+
+/** A host is only driven from one known version to another. */
+export const readableVersion: Gate = ({ candidate: { status, version } }) => {
+  const unreadable = [status.current_version, version].find((version) => !isVersion(version));
+  if (unreadable === undefined) return undefined;
+  const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;
+  return { reason: 'UnreadableVersion', message };
+};

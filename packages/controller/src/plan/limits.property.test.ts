@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import { ZONE_LABEL } from '@brupop/shared/api/names';
+import { readFleetSettings } from '../policy/policy.ts';
+import type { FleetSettings } from '../policy/policy.ts';
+import type { NodeLimit } from '../policy/policy.ts';
+import type { SpecWrite } from './plan.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { aSnapshot } from '../testing/objects.ts';
+import { NODES, isUnderWay, story, tell } from '../testing/fleet-simulation.ts';
+import type { Turn } from '../testing/fleet-simulation.ts';
+
+// oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
+const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
+
+/** Turns in which `isWrong` holds must be none, however people edit the configuration and whatever happens. */
+function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings: FleetSettings) => boolean): void {
+  const property = fc.property(story(maxMinutes, back), (events) => {
+    const wrong = tell(events).filter((turn) => {
+      const settings = readFleetSettings(aSnapshot([], turn.before.config).config);
+      return settings.problem === undefined && isWrong(turn, settings);
+    });
+    expect(wrong).toEqual([]);
+  });
+  fc.assert(property, { numRuns: Number(BRUPOP_FUZZ_RUNS) });
+}
+
+const begins = ({ outcome }: SpecWrite): boolean => outcome === 'Started';
+const drains = ({ spec, outcome }: SpecWrite): boolean => outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
+const zoneOf = ({ node }: Member): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
+
+function isAway(world: Turn['after'], member: Member): boolean {
+  return isUnderWay(world, member) || member.node?.ready !== true || member.node.unschedulable;
+}
+
+/** A node that stages its version could still stay. */
+function isGone({ node, shadow }: Member): boolean {
+  const goes = shadow?.spec.state === 'RebootedIntoUpdate' || shadow?.spec.state === 'MonitoringUpdate';
+  return goes || node?.ready !== true || node.unschedulable;
+}
+
+function allowed(limit: NodeLimit | undefined): number {
+  if (limit === undefined) return Infinity;
+  return 'nodes' in limit ? limit.nodes : Math.max(1, Math.floor((NODES * limit.percent) / 100));
+}
+
+// No time passes in these, so no deadline frees a place.
+test('no node begins or is drained while more than maxUnavailable are away', () => {
+  never(0, 0, ({ made, after }, { concurrency }) => {
+    const most = allowed(concurrency.maxUnavailable);
+    const away = after.members.filter((member) => isAway(after, member)).length;
+    const gone = after.members.filter((member) => isGone(member)).length;
+    return (made.specs.some(begins) && away > most) || (made.specs.some(drains) && gone > most);
+  });
+  expect.hasAssertions();
+});
+
+test('no node begins or is drained while more than maxPerZone of its zone are away', () => {
+  never(0, 0, ({ made, after }, { concurrency: { maxPerZone = Infinity } }) =>
+    made.specs.some((write) => {
+      const ofZone = after.members.filter((member) => zoneOf(member) === write.node.metadata.labels?.[ZONE_LABEL]);
+      const away = ofZone.filter((member) => isAway(after, member)).length;
+      const gone = ofZone.filter((member) => isGone(member)).length;
+      return (begins(write) && away > maxPerZone) || (drains(write) && gone > maxPerZone);
+    }),
+  );
+  expect.hasAssertions();
+});
+
+test('no node is drained while more than maxUpdating are past that', () => {
+  never(0, 0, ({ made, after }, { concurrency }) => {
+    const goes = after.members.filter(({ shadow }) => /^(?:Reboot|Monitor)/u.test(shadow?.spec.state ?? '')).length;
+    return made.specs.some(drains) && goes > allowed(concurrency.maxUpdating);
+  });
+  expect.hasAssertions();
+});
+
+test('no node begins in one zone too many', () => {
+  never(0, 0, ({ before, made, after }, { concurrency: { maxZones = Infinity } }) => {
+    const zones = (world: Turn['after']): Set<string> =>
+      new Set(world.members.filter((member) => isUnderWay(world, member)).map(zoneOf));
+    return made.specs.some(begins) && zones(after).size > Math.max(maxZones, zones(before).size);
+  });
+  expect.hasAssertions();
+});
+
+test('whatever the clock does, no node begins or is drained outside of the windows', () => {
+  never(40, 90, ({ before, made }, { maintenance: { windows } }) => {
+    const isOpen = windows.length === 0 || Math.floor(before.now / 3_600_000) % 2 === 0;
+    return !isOpen && made.specs.some((write) => begins(write) || drains(write));
+  });
+  expect.hasAssertions();
+});
+
+test('no window is entered by an update that does not fit', () => {
+  never(40, 90, ({ before, made }, { maintenance: { windows } }) => {
+    const leftMs = 3_600_000 - (before.now % 3_600_000);
+    return windows.length > 0 && made.specs.some(begins) && leftMs < 30 * 60_000;
+  });
+  expect.hasAssertions();
+});
+
+test('no node begins or is drained for a version that is denied, or that is not the pinned one', () => {
+  never(40, 0, ({ made }, { versions: { pin, deny } }) =>
+    made.specs
+      .filter((write) => begins(write) || drains(write))
+      .some(({ spec: { version } }) => deny.includes(version ?? '') || (pin ?? version) !== version),
+  );
+  expect.hasAssertions();
+});
+
+test('no node begins before its host is set as the configuration says', () => {
+  never(40, 0, ({ before, made }, { versions: { pin } }) =>
+    made.specs.filter(begins).some(({ node }) => {
+      const { shadow } = before.members.find(({ name }) => name === node.metadata.name) ?? {};
+      return (shadow?.spec.hostSettings?.versionLock ?? undefined) !== pin;
+    }),
+  );
+  expect.hasAssertions();
+});
+
+test('nothing is written to a node past its drain but the next step', () => {
+  never(40, 0, ({ before, made }) =>
+    made.specs.some(({ node, outcome }) => {
+      const { shadow } = before.members.find(({ name }) => name === node.metadata.name) ?? {};
+      const expected = ['Advanced', 'Succeeded', 'Failed', 'Cancelled', 'Repaired', 'Interrupted', 'Released'];
+      return shadow?.spec.state === 'MonitoringUpdate' && !expected.includes(outcome);
+    }),
+  );
+  expect.hasAssertions();
+});

@@ -1,0 +1,59 @@
+import { PRIORITY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
+import type { Order } from '@brupop/shared/api/brupop-config';
+import type { Candidate } from './gates/index.ts';
+import { inOrder } from './order.ts';
+import { NEW, aNode, aShadow, ago } from '../testing/objects.ts';
+
+interface Parts {
+  readonly priority?: string;
+  readonly bootTime?: string;
+  readonly calledOff?: string;
+}
+
+function candidate(name: string, { priority, bootTime, calledOff }: Parts, version = NEW): { candidate: Candidate } {
+  const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
+  const annotations = calledOff === undefined ? {} : { [UNANSWERED_ANNOTATION]: calledOff };
+  const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
+  const { status } = shadow;
+  if (status === undefined) throw new Error('it has one');
+  return { candidate: { node, shadow, status, version } };
+}
+
+const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>
+  inOrder(
+    Object.entries(parts).map(([name, one]) => candidate(name, one, version)),
+    'own',
+    order,
+  ).map(({ candidate: { node } }) => node.metadata.name);
+
+const orders: Record<string, [string[], string[]]> = {
+  'by name': [sorted({ c: {}, a: {}, b: {} }), ['a', 'b', 'c']],
+  'a higher priority goes first, none is 0': [
+    sorted({ a: { priority: '-1' }, b: {}, c: { priority: '10' }, d: { priority: '9' } }),
+    ['c', 'd', 'b', 'a'],
+  ],
+  'a priority that is no whole number is none': [
+    sorted({ b: { priority: 'high' }, a: { priority: '1e9' }, c: { priority: '1' } }),
+    ['c', 'a', 'b'],
+  ],
+  'priority goes before failures': [sorted({ a: {}, b: { priority: '1', calledOff: '3' } }), ['b', 'a']],
+  'fewer failures go first': [sorted({ a: { calledOff: '1' }, b: {} }), ['b', 'a']],
+  'the node of the controller goes last, whatever its priority': [
+    sorted({ own: { priority: '100' }, z: { calledOff: '1' } }),
+    ['z', 'own'],
+  ],
+  'whichever has been up longest goes first': [
+    sorted({ a: { bootTime: ago(1_000) }, b: { bootTime: ago(9_000) }, c: {} }, 'OldestBoot'),
+    ['b', 'a', 'c'],
+  ],
+};
+test.each(Object.entries(orders))('%s', (_, [found, expected]) => expect(found).toEqual(expected));
+
+test('a random order is the same for the same version, and another one for another', () => {
+  const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`node-${i}`, {}]));
+  const once = sorted(many, 'Random');
+  expect(sorted(Object.fromEntries(Object.entries(many).toReversed()), 'Random')).toEqual(once);
+  expect(sorted(many, 'Random', '1.22.0')).not.toEqual(once);
+  expect(once.toSorted()).toEqual(Object.keys(many).toSorted());
+  expect(once).not.toEqual(sorted(many));
+});

@@ -1,0 +1,137 @@
+import fc from 'fast-check';
+import type { ShadowState } from '@brupop/shared/api/shadow';
+import { readFleetSettings } from '../policy/policy.ts';
+import { plan } from './plan.ts';
+import type { Plan } from './plan.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { aSnapshot } from '../testing/objects.ts';
+import {
+  NODES,
+  carryOut,
+  happen,
+  limitOf,
+  newWorld,
+  snapshotOf,
+  startsOf,
+  story,
+  tell,
+  underWay,
+} from '../testing/fleet-simulation.ts';
+import type { Turn } from '../testing/fleet-simulation.ts';
+
+/** The turns of stories, whose happenings are up to so many minutes apart, in which `isWrong` holds must be none. */
+function never(maxMinutes: number, isWrong: (turn: Turn) => boolean): void {
+  const property = fc.property(story(maxMinutes), (events) => {
+    expect(tell(events).filter((turn) => isWrong(turn))).toEqual([]);
+  });
+  fc.assert(property, { numRuns: 100 });
+}
+
+// No time passes here, so no deadline frees a place: the count must hold without exception.
+test('however agents behave and people edit, no start makes more nodes under way than may be', () => {
+  never(0, ({ before, made, after }) => startsOf(made) > 0 && underWay(after) > limitOf(before));
+  expect.hasAssertions();
+});
+
+test('nothing but a start makes more nodes be under way', () => {
+  never(0, ({ before, made, after }) => startsOf(made) === 0 && underWay(after) > underWay(before));
+  expect.hasAssertions();
+});
+
+test('a pause or a configuration that cannot be followed starts nothing', () => {
+  never(40, ({ before, made }) => {
+    const { paused, problem } = readFleetSettings(aSnapshot([], before.config).config);
+    return (paused || problem !== undefined) && startsOf(made) > 0;
+  });
+  expect.hasAssertions();
+});
+
+test('whatever is started was healthy, and nobody else had cordoned it', () => {
+  never(40, ({ made }) =>
+    made.specs.some(({ outcome, node }) => outcome === 'Started' && (!node.ready || node.unschedulable)),
+  );
+  expect.hasAssertions();
+});
+
+test('nothing is started or asked to reboot that cannot be drained', () => {
+  const goesOn: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'];
+  never(40, ({ before, made }) =>
+    made.specs.some(({ spec, outcome, node }) => {
+      const disturbs = outcome === 'Started' || outcome === 'Advanced';
+      return disturbs && goesOn.includes(spec.state) && before.held.has(node.metadata.name);
+    }),
+  );
+  expect.hasAssertions();
+});
+
+test('a pause that interrupts leaves nothing under way that was not asked to reboot', () => {
+  never(40, ({ before, after }) => {
+    const { paused, pauseMode } = readFleetSettings(aSnapshot([], before.config).config);
+    const goesOn = after.members.some(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
+    return paused && pauseMode === 'Interrupt' && goesOn;
+  });
+  expect.hasAssertions();
+});
+
+const GOES_ON: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'];
+
+function hasReported({ shadow }: Member): boolean {
+  if (shadow?.status === undefined || !GOES_ON.includes(shadow.spec.state)) return false;
+  const { current_state, observedGeneration } = shadow.status;
+  const isResult = current_state === shadow.spec.state || current_state === 'ErrorReset';
+  return isResult && observedGeneration === shadow.metadata.generation;
+}
+
+test('a node under way that reports is always taken on, pause or not', () => {
+  never(40, ({ before, made }) => {
+    const written = new Set(made.specs.map(({ node }) => node.metadata.name));
+    return before.members.some((member) => hasReported(member) && !written.has(member.name));
+  });
+  expect.hasAssertions();
+});
+
+const namesOf = ({ specs }: Plan): string[] => specs.map(({ node }) => node.metadata.name).toSorted();
+
+test('the same world gives the same plan, in whatever order it is listed', () => {
+  const property = fc.property(story(40), (events) => {
+    for (const { before, made } of tell(events)) {
+      const reversed = { ...before, members: before.members.toReversed() };
+      expect(plan(snapshotOf(before), before.now)).toEqual(made);
+      expect(namesOf(plan(snapshotOf(reversed), before.now))).toEqual(namesOf(made));
+    }
+  });
+  fc.assert(property);
+  expect.hasAssertions();
+});
+
+test('a plan never asks to be made again in the past', () => {
+  never(40, ({ before, made }) => made.wakeAt !== undefined && made.wakeAt <= before.now);
+  expect.hasAssertions();
+});
+
+test('after any past, well-behaved agents and a valid configuration bring every node up to date', () => {
+  fc.assert(
+    fc.property(story(40), (events) => {
+      const world = newWorld();
+      for (const event of events) {
+        happen(world, event);
+        carryOut(world, plan(snapshotOf(world), world.now));
+      }
+      world.config = undefined;
+      world.held = new Set();
+      for (let turn = 0; turn < 400; turn += 1) {
+        for (let i = 0; i < NODES; i += 1) {
+          happen(world, { kind: 'ensure', node: i });
+          happen(world, { kind: 'health', node: i, ready: true });
+          happen(world, { kind: 'cordon', node: i, unschedulable: false });
+          happen(world, { kind: 'report', node: i, how: 'reached' });
+        }
+        const made = plan(snapshotOf(world), world.now);
+        if (made.counts.upToDate === NODES) return;
+        carryOut(world, made);
+        if (made.specs.length === 0 && made.wakeAt !== undefined) world.now = made.wakeAt;
+      }
+      expect(plan(snapshotOf(world), world.now).counts).toMatchObject({ upToDate: NODES });
+    }),
+  );
+});

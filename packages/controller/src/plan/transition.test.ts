@@ -1,0 +1,243 @@
+import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
+import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
+import { advance } from './transition.ts';
+import type { SpecChange } from './transition.ts';
+import type { Drainable } from './drainability.ts';
+import type { Wait } from './reasons.ts';
+import type { Rules } from '../policy/policy.ts';
+import { DRAINABLE, MINUTE, NEW, NOW, OLD, RULES, aNode, aShadow, ago, failure, underWay } from '../testing/objects.ts';
+import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+
+const next = (
+  shadow: ShadowParts,
+  node: NodeParts = {},
+  more: Partial<Rules & Drainable & { hold: Wait }> = {},
+): SpecChange | undefined =>
+  advance({
+    shadow: aShadow(shadow),
+    node: aNode(node),
+    rules: { ...RULES, ...more },
+    drain: { ...DRAINABLE, ...more },
+    hold: more.hold,
+    now: NOW,
+  });
+
+const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
+const draining = (operation: Operation): ShadowParts => ({
+  spec: underWay('RebootedIntoUpdate'),
+  status: {
+    current_state: 'StagedAndPerformedUpdate',
+    lastOperation: { ...failure('DrainTimedOut'), operation, state: 'Processing' },
+  },
+});
+/** The first pass of the drain was so long ago. */
+const begun = (ms: number): DrainStatus => ({ observedGeneration: 3, startTime: ago(ms), evicted: 0, remaining: 1 });
+/** Told to reboot so long ago, with such a drain. */
+const drainedFor = (ms: number, drain: DrainStatus): ShadowParts => ({
+  spec: underWay('RebootedIntoUpdate', ms),
+  status: { ...draining('Drain').status, drain },
+});
+const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
+
+const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
+  'a node at rest stays': [next({}), undefined],
+  'a staged node is asked to reboot': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }),
+    'RebootedIntoUpdate',
+    'Advanced',
+  ],
+  'a staged node whose pods were not just seen stays': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { fresh: false }),
+    undefined,
+  ],
+  'a staged node that cannot be drained makes place for others': [
+    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { blocks: HELD, recheckAt: NOW + 1 }),
+    'Idle',
+    'Postponed',
+  ],
+  'a pause that interrupts undoes a node that stages': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }, {}, { interrupt: true }),
+    'Idle',
+    'Interrupted',
+  ],
+  'and one that is drained': [next({ ...draining('Drain') }, {}, { interrupt: true }), 'Idle', 'Interrupted'],
+  'and one that is activated': [next(draining('Activate'), {}, { interrupt: true }), 'Idle', 'Interrupted'],
+  'but not one that may have been asked to reboot': [next(draining('Reboot'), {}, { interrupt: true }), undefined],
+  'nor one that has booted': [
+    next(
+      { ...draining('Drain'), status: { current_state: 'StagedAndPerformedUpdate', current_version: NEW } },
+      {},
+      { interrupt: true },
+    ),
+    undefined,
+  ],
+  'nor one under observation': [next(monitored, {}, { interrupt: true, monitoringMs: 2 * MINUTE }), undefined],
+  'a node that is still staging stays': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }),
+    undefined,
+  ],
+  'a report about an earlier generation of the spec counts for nothing': [
+    next({ spec: underWay('StagedAndPerformedUpdate'), generation: 4, status: { observedGeneration: 3 } }),
+    undefined,
+  ],
+  'a rebooted node is monitored': [next({ spec: underWay('RebootedIntoUpdate') }), 'MonitoringUpdate', 'Advanced'],
+  'a healthy node has succeeded': [next(monitored), 'Idle', 'Succeeded'],
+  'a reported failure ends the attempt': [
+    next({ spec: underWay('RebootedIntoUpdate'), status: { current_state: 'ErrorReset' } }),
+    'Idle',
+    'Failed',
+  ],
+  'a node that is not Ready stays under observation': [next(monitored, { ready: false }), undefined],
+  'a node that has booted again unreported stays under observation': [next(monitored, { bootID: 'boot-2' }), undefined],
+  'a node whose boot ID the kubelet has not reported is judged without it': [
+    next(monitored, { bootID: '' }),
+    'Idle',
+    'Succeeded',
+  ],
+  'a node with our cordon stays under observation': [
+    next(monitored, { annotations: { [CORDONED_ANNOTATION]: ago(0) } }),
+    undefined,
+  ],
+  'a node on another version stays under observation': [
+    next({ ...monitored, status: { current_version: OLD } }),
+    undefined,
+  ],
+  'a node is observed for the monitoring time': [next(monitored, {}, { monitoringMs: 2 * MINUTE }), undefined],
+  'a node that was Ready only lately is observed longer': [
+    next(
+      { ...monitored, spec: underWay('MonitoringUpdate', 5 * MINUTE) },
+      { readySince: ago(MINUTE) },
+      { monitoringMs: 2 * MINUTE },
+    ),
+    undefined,
+  ],
+  'a node that was healthy for the monitoring time has succeeded': [
+    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, { monitoringMs: 2 * MINUTE }),
+    'Idle',
+    'Succeeded',
+  ],
+  'staging without a result is called off at its deadline': [
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE), status: { current_state: 'Idle' } }),
+    'Idle',
+    'Cancelled',
+  ],
+  'staging that is reported at its deadline counts': [
+    next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
+    'RebootedIntoUpdate',
+    'Advanced',
+  ],
+  'a node that fell back to another version is not observed for ever': [
+    next({ spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } }),
+    'Idle',
+    'Cancelled',
+  ],
+  'nor is one on which our cordon has stayed': [
+    next(
+      { ...monitored, spec: underWay('MonitoringUpdate', 30 * MINUTE) },
+      { annotations: { [CORDONED_ANNOTATION]: ago(0) } },
+    ),
+    'Idle',
+    'Cancelled',
+  ],
+  'the observation of another version ends no sooner than its deadline': [
+    next(
+      { spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } },
+      {},
+      { monitoringMs: MINUTE },
+    ),
+    undefined,
+  ],
+  'a node that is not Ready past the deadline may still recover': [
+    next({ spec: underWay('MonitoringUpdate', 600 * MINUTE), status: { current_version: OLD } }, { ready: false }),
+    undefined,
+  ],
+  'a node whose agent has not reported since the boot may run the version after all': [
+    next({ spec: underWay('MonitoringUpdate', 600 * MINUTE), status: { current_version: OLD } }, { bootID: 'boot-2' }),
+    undefined,
+  ],
+  'an end that nobody confirms and whose time cannot be right is dated anew': [
+    next({ spec: { state_transition_timestamp: ago(-60 * MINUTE) }, status: { observedGeneration: 1 } }),
+    'Idle',
+    'Repaired',
+  ],
+  'the spec of a new shadow has no time and needs none': [
+    next({ spec: { state_transition_timestamp: null }, status: null }),
+    undefined,
+  ],
+  'a drain that has not begun at its deadline is called off': [
+    next({ ...draining('Stage'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
+    'Idle',
+    'Cancelled',
+  ],
+  'so is one without a result': [
+    next({ ...draining('Drain'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
+    'Idle',
+    'Cancelled',
+  ],
+  'a drain that began late has its time from then on': [next(drainedFor(90 * MINUTE, begun(40 * MINUTE))), undefined],
+  'and then is called off, too': [next(drainedFor(110 * MINUTE, begun(60 * MINUTE))), 'Idle', 'Cancelled'],
+  'one that begins only after the deadline has none': [
+    next(drainedFor(90 * MINUTE, begun(20 * MINUTE))),
+    'Idle',
+    'Cancelled',
+  ],
+  'the drain of an earlier update gives no time': [
+    next(drainedFor(90 * MINUTE, { ...begun(40 * MINUTE), observedGeneration: 2 })),
+    'Idle',
+    'Cancelled',
+  ],
+  'a drain that is dated in the future gives none either': [
+    next(drainedFor(90 * MINUTE, begun(-60 * MINUTE))),
+    'Idle',
+    'Cancelled',
+  ],
+  'a reboot past its deadline stays, since the host may come back': [
+    next({ ...draining('Reboot'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
+    undefined,
+  ],
+  'so does an activation, since its host is armed': [
+    next({ ...draining('Activate'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
+    undefined,
+  ],
+  'and a node of which nobody knows how far it is': [
+    next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: null }),
+    undefined,
+  ],
+  'ErrorReset of an older operator means Idle': [next({ spec: underWay('ErrorReset') }), 'Idle', 'Repaired'],
+  'an update to no version ends': [
+    next({ spec: { ...underWay('RebootedIntoUpdate'), version: null } }),
+    'Idle',
+    'Repaired',
+  ],
+  'an unreadable start time is set anew, so that the deadline holds': [
+    next({ spec: { ...underWay('RebootedIntoUpdate'), state_transition_timestamp: 'soon' } }),
+    'RebootedIntoUpdate',
+    'Repaired',
+  ],
+  'a start time in the far future is set anew': [
+    next({ spec: underWay('RebootedIntoUpdate', -60 * MINUTE) }),
+    'RebootedIntoUpdate',
+    'Repaired',
+  ],
+};
+test.each(Object.entries(steps))('%s', (_, [change, state, outcome]) => {
+  expect(change?.spec.state).toBe(state);
+  expect(change?.outcome).toBe(outcome);
+});
+
+test('each transition is dated, and the version stays until Idle', () => {
+  const advanced = next({ spec: underWay('StagedAndPerformedUpdate') });
+  expect(advanced?.spec).toEqual({
+    state: 'RebootedIntoUpdate',
+    version: NEW,
+    state_transition_timestamp: ago(0),
+    timeoutSeconds: 900,
+  });
+  expect(next(monitored)?.spec).toEqual({
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp: ago(0),
+    timeoutSeconds: null,
+    hostSettings: null,
+  });
+});

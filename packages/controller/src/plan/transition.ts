@@ -1,0 +1,216 @@
+import type { ShadowView } from '../cluster/shadow.ts';
+import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
+import type { NodeView } from '../cluster/node.ts';
+import { hasOurCordon } from '@brupop/shared/node/ownership';
+import { answers, hasReached, isSettled, isUnderWay } from '../cluster/shadow.ts';
+import type { Drainable } from './drainability.ts';
+import { isDrainable, isHopeless } from './drainability.ts';
+import type { Wait } from './reasons.ts';
+import type { Rules } from '../policy/policy.ts';
+import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
+import { isWanted } from '../policy/policy.ts';
+import { sameVersion } from '@brupop/shared/api/version';
+
+/** What a change of a spec means. */
+export type Outcome =
+  /** A waiting node begins its update. */
+  | 'Started'
+  /** A step is complete, the next one is called for. */
+  | 'Advanced'
+  /** The node runs the new version and is healthy. */
+  | 'Succeeded'
+  /** The agent has reported a failure; it cleans up on Idle. */
+  | 'Failed'
+  /** Past its deadline without a report of a failure: a staging or a drain, after which no host goes down yet, or a monitoring that cannot succeed. */
+  | 'Cancelled'
+  /** Staged, but the node cannot or must not be drained now: another one goes first. */
+  | 'Postponed'
+  /** A person has interrupted updates. */
+  | 'Interrupted'
+  /** The configuration does not allow this version any more. */
+  | 'Superseded'
+  /** A node at rest whose host is to be set otherwise. */
+  | 'Configured'
+  /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
+  | 'Repaired'
+  /** The node is no longer managed. */
+  | 'Released';
+
+export interface SpecChange {
+  readonly spec: ShadowSpec;
+  readonly outcome: Outcome;
+  /** Why it is called off; or postponed, unless its pods are the reason. */
+  readonly because?: Wait;
+}
+
+export interface AdvanceInput {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  readonly rules: Rules;
+  readonly drain: Drainable;
+  /** Why a node that has staged its version must not be drained now. */
+  readonly hold: Wait | undefined;
+  readonly now: number;
+}
+
+/** The spec of a node at rest, and the end of an update, whatever its result. */
+export function idleSpec({ hostSettings }: Rules, now: number): ShadowSpec {
+  const state_transition_timestamp = rfc3339(now);
+  return {
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp,
+    timeoutSeconds: null,
+    hostSettings: hostSettings ?? null,
+  };
+}
+
+/** The spec that starts an update to `version`. */
+export function startSpec(version: string, rules: Rules, now: number): ShadowSpec {
+  return stepSpec({ ...idleSpec(rules, now), version }, 'StagedAndPerformedUpdate', rules, now);
+}
+
+function stepSpec(spec: ShadowSpec, state: ShadowState, rules: Rules, now: number): ShadowSpec {
+  const state_transition_timestamp = rfc3339(now);
+  return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, rules) };
+}
+
+/** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
+export function advance(input: AdvanceInput): SpecChange | undefined {
+  return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
+}
+
+/** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
+function interrupt({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Interrupted' };
+}
+
+/** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
+function supersede({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', rules.versions))
+    return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Superseded' };
+}
+
+function isPastDrain({ spec, status }: ShadowView): boolean {
+  if (spec.state === 'StagedAndPerformedUpdate') return false;
+  const { operation } = status?.lastOperation ?? {};
+  return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
+}
+
+/** A node at rest whose host is to be set otherwise than its spec says. */
+function configure({ shadow: { spec }, rules, now }: AdvanceInput): SpecChange | undefined {
+  if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, rules.hostSettings)) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Configured' };
+}
+
+/** True when both ask the same of the host. */
+export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
+  return (a?.versionLock ?? null) === (b?.versionLock ?? null) && (a?.ignoreWaves ?? null) === (b?.ignoreWaves ?? null);
+}
+
+function mayHaveRebooted({ spec, status }: ShadowView): boolean {
+  if (spec.state === 'StagedAndPerformedUpdate') return false;
+  if (spec.state !== 'RebootedIntoUpdate') return true;
+  const { operation } = status?.lastOperation ?? {};
+  return (
+    operation === 'Reboot' || operation === 'Restore' || sameVersion(status?.current_version ?? '', spec.version ?? '')
+  );
+}
+
+function repair({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+  const { spec } = shadow;
+  if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
+  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
+    return { spec: idleSpec(rules, now), outcome: 'Repaired' };
+  return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
+}
+
+function redated(spec: ShadowSpec, now: number): SpecChange {
+  return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
+}
+
+function answer(input: AdvanceInput): SpecChange | undefined {
+  const { shadow, rules, now } = input;
+  if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
+  const state = shadow.status?.current_state;
+  if (state === 'ErrorReset') return { spec: idleSpec(rules, now), outcome: 'Failed' };
+  return state === shadow.spec.state ? reached(input) : undefined;
+}
+
+const NEXT: Partial<Record<ShadowState, ShadowState>> = {
+  StagedAndPerformedUpdate: 'RebootedIntoUpdate',
+  RebootedIntoUpdate: 'MonitoringUpdate',
+};
+
+function reached(input: AdvanceInput): SpecChange | undefined {
+  const { shadow, rules, now } = input;
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
+  const next = NEXT[shadow.spec.state];
+  if (next !== undefined) return { spec: stepSpec(shadow.spec, next, rules, now), outcome: 'Advanced' };
+  const healthyAt = monitoredUntil(input);
+  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(rules, now), outcome: 'Succeeded' };
+}
+
+function mayDrain({ drain, hold }: AdvanceInput): boolean {
+  return hold === undefined && isDrainable(drain);
+}
+
+/** What is not seen is waited for; with what is seen the node gives its place to others. */
+function postpone({ rules, hold, drain, now }: AdvanceInput): SpecChange | undefined {
+  const stays = hold === undefined ? !isHopeless(drain, now) : hold.reason === 'StaleView';
+  if (stays) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Postponed', ...(hold !== undefined && { because: hold }) };
+}
+
+/**
+ * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
+ * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
+ */
+function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefined {
+  const hopeless =
+    shadow.spec.state === 'MonitoringUpdate' &&
+    unwell(shadow, node) === undefined &&
+    astray(shadow, node) !== undefined;
+  if ((isPastDrain(shadow) && !hopeless) || !isOverdue(shadow, rules, now)) return undefined;
+  return { spec: idleSpec(rules, now), outcome: 'Cancelled' };
+}
+
+/** True when only the pods on the node are still to be looked up before it goes on. */
+export function needsPods({ shadow, drain, hold }: AdvanceInput): boolean {
+  const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
+  return staged && hold === undefined && !isDrainable(drain);
+}
+
+/** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
+export function monitoredUntil(input: AdvanceInput): number | undefined {
+  const { shadow, node, rules, now } = input;
+  if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
+  const since = stateSince(shadow.spec, now) ?? now;
+  return Math.max(since, parseTime(node.readySince) ?? since) + rules.monitoringMs;
+}
+
+/** Why a node that has booted its new version is not healthy, or undefined. */
+export function monitoringProblem(shadow: ShadowView, node: NodeView): string | undefined {
+  return unwell(shadow, node) ?? astray(shadow, node);
+}
+
+/** What may pass by itself. */
+function unwell({ status }: ShadowView, node: NodeView): string | undefined {
+  if (!node.ready) return 'the Node is not Ready';
+  if (status === undefined || (node.bootID !== '' && status.bootID !== '' && status.bootID !== node.bootID)) {
+    return 'the agent has not reported since the latest boot';
+  }
+  return undefined;
+}
+
+/** What does not pass by itself. */
+function astray({ spec, status }: ShadowView, node: NodeView): string | undefined {
+  if (hasOurCordon(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  const running = status?.current_version ?? '';
+  if (sameVersion(running, spec.version ?? '')) return undefined;
+  return `the node runs ${running} instead of ${spec.version ?? 'the new version'}`;
+}

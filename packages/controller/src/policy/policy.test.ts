@@ -1,0 +1,41 @@
+import { readFleetSettings } from './policy.ts';
+import { nodesAtOnce } from './policy.ts';
+import { aSnapshot } from '../testing/objects.ts';
+
+const read = (spec: unknown): ReturnType<typeof readFleetSettings> => readFleetSettings(aSnapshot([], spec).config);
+
+const limits: Record<string, [unknown, number, number]> = {
+  'without a configuration one node updates at once': [undefined, 10, 1],
+  'without a limit one node updates at once': [{}, 10, 1],
+  'a number is the limit': [{ concurrency: { maxUpdating: 3 } }, 10, 3],
+  'a percentage is rounded down': [{ concurrency: { maxUpdating: '25%' } }, 11, 2],
+  'a percentage of few nodes is at least 1': [{ concurrency: { maxUpdating: '1%' } }, 10, 1],
+  'all nodes may update at once': [{ concurrency: { maxUpdating: '100%' } }, 10, 10],
+};
+test.each(Object.entries(limits))('%s', (_, [spec, managed, expected]) => {
+  const settings = read(spec);
+  expect(settings.problem).toBeUndefined();
+  expect(nodesAtOnce(settings.concurrency.maxUpdating, managed)).toBe(expected);
+});
+
+const problems: Record<string, [unknown, RegExp]> = {
+  '0 % cannot be followed': [{ concurrency: { maxUpdating: '0%' } }, /maxUpdating: expected .* found "0%"/],
+  '101 % cannot be followed': [{ concurrency: { maxUpdating: '101%' } }, /found "101%"/],
+  'a number in quotes cannot be followed': [{ concurrency: { maxUpdating: '3' } }, /found "3"/],
+  '0 cannot be followed': [{ concurrency: { maxUpdating: 0 } }, /found 0/],
+  'half a node cannot be followed': [{ concurrency: { maxUpdating: 1.5 } }, /found 1.5/],
+  'a list cannot be followed': [{ concurrency: { maxUpdating: [1] } }, /found \[1\]/],
+  'a pause that is neither true nor false cannot be followed': [{ paused: 'yes' }, /paused: expected .* found "yes"/],
+};
+test.each(Object.entries(problems))('%s', (_, [spec, expected]) => expect(read(spec).problem).toMatch(expected));
+
+test('a pause with its reason is read', () => {
+  expect(read({ paused: true, pauseReason: 'holidays' })).toMatchObject({ paused: true, pauseReason: 'holidays' });
+});
+
+test('of a broken configuration that nothing was in force before all counts that can be made out', () => {
+  const zone = { maintenance: { timeZone: 'Mars/Phobos', windows: [{ schedule: '0 2 * * *', duration: '1h' }] } };
+  expect(read(zone).calendar.at(0).open).toBe(false);
+  const pinned = read({ versions: { pin: '1.20.0' }, order: 'Nope' });
+  expect([pinned.versions.pin, pinned.problem]).toEqual(['1.20.0', expect.stringContaining('spec.order')]);
+});

@@ -1,0 +1,261 @@
+/** A fleet for property tests: what happens to it between two plans, and what plans make of it. */
+import fc from 'fast-check';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import { readFleetSettings } from '../policy/policy.ts';
+import { nodesAtOnce } from '../policy/policy.ts';
+import { plan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { NodeView } from '../cluster/node.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import type { Member, Snapshot } from '../cluster/snapshot.ts';
+import { MINUTE, NEW, NOW, OLD, aMember, aShadow, aSnapshot, failure } from './objects.ts';
+
+/** What the world does between two plans. */
+export type Happening =
+  | { readonly kind: 'report'; readonly node: number; readonly how: 'reached' | 'failed' | 'stale' }
+  | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
+  | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
+  | { readonly kind: 'offer'; readonly node: number; readonly version: string }
+  | { readonly kind: 'lose'; readonly node: number }
+  | { readonly kind: 'ensure'; readonly node: number }
+  | { readonly kind: 'config'; readonly spec: unknown }
+  | { readonly kind: 'hold'; readonly nodes: readonly number[] }
+  | { readonly kind: 'time'; readonly minutes: number };
+
+export interface World {
+  members: readonly Member[];
+  config: unknown;
+  now: number;
+  held: ReadonlySet<string>;
+  /** Nodes at rest whose hosts are only to be set otherwise. */
+  configured: ReadonlySet<string>;
+}
+
+export const NODES = 6;
+const node = fc.nat(NODES - 1);
+/** What people write into the configuration. */
+export const spec: fc.Arbitrary<unknown> = fc.oneof(
+  fc.record({ paused: fc.boolean(), pauseMode: fc.constantFrom('Finish', 'Interrupt') }),
+  fc.record({ concurrency: fc.record({ maxUpdating: fc.constantFrom(1, 2, 4, '20%', '50%', '0%', 'many', -1) }) }),
+  fc.record({
+    concurrency: fc.record(
+      {
+        maxUpdating: fc.constantFrom(3, 6, '100%'),
+        maxUnavailable: fc.constantFrom(1, 2, '34%', '50%'),
+        maxPerZone: fc.constantFrom(1, 2),
+        maxZones: fc.constantFrom(1, 2),
+      },
+      { requiredKeys: ['maxUpdating'] },
+    ),
+    versions: fc.record(
+      {
+        pin: fc.constantFrom(OLD, NEW, '1.22.0'),
+        deny: fc.subarray([NEW, '1.22.0']),
+        minimumAge: fc.constantFrom('0m', '30m'),
+      },
+      { requiredKeys: [] },
+    ),
+    maintenance: fc.record(
+      { windows: fc.constantFrom([], [{ schedule: '0 */2 * * *', duration: '1h' }]), margin: fc.constant('0m') },
+      { requiredKeys: [] },
+    ),
+  }),
+  fc.constant(undefined),
+);
+const report = fc.record({
+  kind: fc.constant('report' as const),
+  node,
+  how: fc.constantFrom('reached' as const, 'reached' as const, 'reached' as const, 'failed' as const, 'stale' as const),
+});
+const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
+  fc.oneof(
+    { weight: 8, arbitrary: report },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cordon' as const), node, unschedulable: fc.boolean() }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant('offer' as const),
+        node,
+        version: fc.constantFrom('1.20.0', NEW, '1.22.0'),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('config' as const), spec }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('hold' as const), nodes: fc.array(node) }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant('time' as const),
+        minutes: fc.integer({ min: -back, max: maxMinutes }),
+      }),
+    },
+  );
+/**
+ * What happens, so many minutes apart at most.
+ * @param back - by how many minutes the clock may be set back
+ */
+export const story = (maxMinutes: number, back = 0): fc.Arbitrary<Happening[]> =>
+  fc.array(happening(maxMinutes, back), { minLength: 10, maxLength: 120 });
+
+/** All nodes at rest, with an update on offer. */
+export function newWorld(): World {
+  return {
+    members: Array.from({ length: NODES }, (_, i) =>
+      aMember(`node-${i}`, { labels: { [ZONE_LABEL]: `zone-${i % 3}` } }),
+    ),
+    config: undefined,
+    now: NOW,
+    held: new Set(),
+    configured: new Set(),
+  };
+}
+
+/** Nodes that are held carry a pod whose budget allows nothing. */
+export function snapshotOf({ members, config, held, now }: World): Snapshot {
+  const snapshot = aSnapshot(members, config, now);
+  const pods = new Map(
+    [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, pods: [aPod('web')] } : known]),
+  );
+  return { ...snapshot, pods, budgets: [aBudget('web')] };
+}
+
+/** Lets something happen. */
+export function happen(world: World, event: Happening): void {
+  if (event.kind === 'config') world.config = event.spec;
+  else if (event.kind === 'hold') world.held = new Set(event.nodes.map((i) => `node-${i}`));
+  else if (event.kind === 'time') world.now += event.minutes * MINUTE;
+  else world.members = world.members.map((member, i) => (i === event.node ? change(member, event, world.now) : member));
+}
+
+function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'hold' | 'time' }>, now: number): Member {
+  const { node, shadow } = member;
+  if (event.kind === 'lose') return { ...member, shadow: undefined, missingSince: now };
+  if (event.kind === 'ensure') return { ...member, shadow: shadow ?? ensured(member, now) };
+  if (node === undefined || shadow?.status === undefined) return member;
+  if (event.kind === 'health') return { ...member, node: { ...node, ready: event.ready } };
+  if (event.kind === 'cordon') return { ...member, node: { ...node, unschedulable: event.unschedulable } };
+  if (event.kind === 'report') return answered(member, node, shadow, event.how);
+  return { ...member, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
+}
+
+/** A new shadow, whose agent has reported under no spec of an update yet. */
+function ensured({ name }: Member, now: number): ShadowView {
+  const spec = { state_transition_timestamp: null };
+  const status = { observedGeneration: 0 };
+  return aShadow({
+    node: name,
+    uid: `shadow-${name}-${now}`,
+    generation: 1,
+    creationTimestamp: rfc3339(now),
+    spec,
+    status,
+  });
+}
+
+/** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon taken back first. */
+function answered(member: Member, node: NodeView, shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): Member {
+  const ends = how === 'reached';
+  const annotations = ends ? {} : (node.metadata.annotations ?? {});
+  const given = { ...node, metadata: { ...node.metadata, annotations }, unschedulable: !ends && node.unschedulable };
+  return { ...member, node: given, shadow: reported(shadow, how) };
+}
+
+function cordoned(node: NodeView, now: number): NodeView {
+  const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
+  return { ...node, metadata: { ...node.metadata, annotations }, unschedulable: true };
+}
+
+/** A host with a version lock offers that version. */
+function offeredBy({ spec: { hostSettings } }: ShadowView, otherwise: string): string {
+  return hostSettings?.versionLock ?? otherwise;
+}
+
+function reported(shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): ShadowView {
+  const { spec, status, metadata } = shadow;
+  const { generation = 0 } = metadata;
+  if (status === undefined) return shadow;
+  if (how === 'stale') return { ...shadow, status: { ...status, observedGeneration: generation - 1 } };
+  if (how === 'failed' && spec.state !== 'Idle') {
+    const crash_count = status.crash_count + 1;
+    const lastOperation = failure('PrepareFailed', { version: spec.version ?? '' });
+    const failed = { current_state: 'ErrorReset', crash_count, lastOperation, observedGeneration: generation } as const;
+    return { ...shadow, status: { ...status, ...failed } };
+  }
+  const offered = spec.state === 'Idle' ? { target_version: offeredBy(shadow, status.target_version) } : {};
+  const current_version = spec.state === 'RebootedIntoUpdate' ? (spec.version ?? '') : status.current_version;
+  return {
+    ...shadow,
+    status: { ...status, ...offered, current_state: spec.state, current_version, observedGeneration: generation },
+  };
+}
+
+/** Does what a plan says. */
+export function carryOut(world: World, { specs }: Plan): void {
+  const byName = new Map(specs.map((write) => [write.node.metadata.name, write]));
+  world.configured = configuredBy(world, specs);
+  world.members = world.members.map((member) => {
+    const write = byName.get(member.name);
+    if (write === undefined || member.shadow === undefined) return member;
+    const { metadata } = member.shadow;
+    const generation = (metadata.generation ?? 0) + 1;
+    const drains = write.spec.state === 'RebootedIntoUpdate' && member.node !== undefined;
+    const node = drains ? cordoned(member.node, world.now) : member.node;
+    return { ...member, node, shadow: { ...member.shadow, spec: write.spec, metadata: { ...metadata, generation } } };
+  });
+}
+
+/** Of those that were not under way. */
+function configuredBy(world: World, specs: Plan['specs']): Set<string> {
+  const others = new Set(specs.filter(({ outcome }) => outcome !== 'Configured').map(({ node }) => node.metadata.name));
+  const atRest = new Set(world.members.filter((member) => !isUnderWay(world, member)).map(({ name }) => name));
+  const names = specs.filter(({ outcome }) => outcome === 'Configured').map(({ node }) => node.metadata.name);
+  return new Set(
+    [...world.configured, ...names.filter((name) => atRest.has(name))].filter((name) => !others.has(name)),
+  );
+}
+
+function isConfirmed({ metadata, status }: ShadowView): boolean {
+  return status?.observedGeneration === metadata.generation && status?.current_state === 'Idle';
+}
+
+/** Counted without the planner's own functions: from the first step until the agent has confirmed the end and our cordon is gone. */
+export function underWay(world: World): number {
+  return world.members.filter((member) => isUnderWay(world, member)).length;
+}
+
+/** True for one of them. */
+export function isUnderWay({ configured }: World, { name, node, shadow }: Member): boolean {
+  if (node?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
+  if (shadow?.status === undefined || configured.has(name)) return false;
+  return shadow.spec.state !== 'Idle' || (!isConfirmed(shadow) && everStarted(shadow.metadata.generation));
+}
+
+const everStarted = (generation = 0): boolean => generation > 3;
+/** What `maxUpdating` comes to. */
+export const limitOf = ({ config }: World): number =>
+  nodesAtOnce(readFleetSettings(aSnapshot([], config).config).concurrency.maxUpdating, NODES);
+/** How many nodes begin. */
+export const startsOf = ({ specs }: Plan): number => specs.filter(({ outcome }) => outcome === 'Started').length;
+
+/** One plan. */
+export interface Turn {
+  readonly before: World;
+  readonly made: Plan;
+  readonly after: World;
+}
+
+/** Tells a story, with a plan that is carried out after each happening. */
+export function tell(events: readonly Happening[]): Turn[] {
+  const world = newWorld();
+  return events.map((event) => {
+    happen(world, event);
+    const before = { ...world };
+    const made = plan(snapshotOf(world), world.now);
+    carryOut(world, made);
+    return { before, made, after: { ...world } };
+  });
+}

@@ -1,0 +1,151 @@
+/** Objects for tests: healthy and at rest unless told otherwise. */
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { NodeView } from '../cluster/node.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import type { Member, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
+import type { Drainable } from '../plan/drainability.ts';
+import { rulesOf } from '../policy/policy.ts';
+import type { Rules } from '../policy/policy.ts';
+import { readFleetSettings } from '../policy/policy.ts';
+
+export const NOW = 1_800_000_000_000;
+export const MINUTE = 60_000;
+export const OLD = '1.20.0';
+export const NEW = '1.21.0';
+
+/** RFC 3339 text of so many milliseconds before NOW. */
+export function ago(ms: number): string {
+  return rfc3339(NOW - ms);
+}
+
+export interface NodeParts {
+  readonly name?: string;
+  readonly uid?: string;
+  readonly managed?: boolean;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Beside the one of managed nodes. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly deletionTimestamp?: string;
+  readonly unschedulable?: boolean;
+  readonly hasWaitingTaint?: boolean;
+  readonly ready?: boolean;
+  readonly readySince?: string;
+  readonly bootID?: string;
+}
+
+/** A managed, Ready node. */
+export function aNode(parts: NodeParts = {}): NodeView {
+  const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
+  const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
+  const metadata = { name, uid, resourceVersion: '1', labels, annotations };
+  const { unschedulable, ready, readySince, bootID } = { ...HEALTHY, ...parts };
+  return {
+    metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
+    unschedulable,
+    hasWaitingTaint: parts.hasWaitingTaint ?? false,
+    ready,
+    readySince,
+    bootID,
+  };
+}
+
+const HEALTHY = { unschedulable: false, ready: true, readySince: ago(24 * 60 * MINUTE), bootID: 'boot-1' };
+
+export interface ShadowParts {
+  readonly node?: string;
+  readonly owner?: string;
+  readonly uid?: string;
+  readonly generation?: number;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec?: Partial<ShadowSpec>;
+  readonly creationTimestamp?: string;
+  /** null: no agent has reported. */
+  readonly status?: Partial<ShadowStatus> | null;
+  readonly progressing?: ShadowView['progressing'];
+}
+
+/** The shadow of a node at rest that is offered a newer version; its status answers its spec. */
+export function aShadow(parts: ShadowParts = {}): ShadowView {
+  const { node = 'node-a', generation = 3, annotations = {}, progressing } = parts;
+  const spec: ShadowSpec = {
+    state: 'Idle',
+    version: null,
+    state_transition_timestamp: ago(24 * 60 * MINUTE),
+    ...parts.spec,
+  };
+  const status: ShadowStatus = {
+    current_state: spec.state === 'ErrorReset' ? 'Idle' : spec.state,
+    current_version: OLD,
+    target_version: NEW,
+    crash_count: 0,
+    state_transition_failure_timestamp: null,
+    observedGeneration: generation,
+    bootID: 'boot-1',
+    ...parts.status,
+  };
+  return {
+    metadata: {
+      name: shadowName(node),
+      namespace: 'brupop',
+      uid: parts.uid ?? `shadow-${node}`,
+      resourceVersion: '1',
+      generation,
+      annotations,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: node, uid: parts.owner ?? `uid-${node}` }],
+      creationTimestamp: parts.creationTimestamp ?? ago(30 * 24 * 60 * MINUTE),
+    },
+    spec,
+    ...(parts.status !== null && { status }),
+    progressing,
+  };
+}
+
+/** A spec in the given state since `sinceMs` before NOW. */
+export function underWay(state: ShadowState, sinceMs = MINUTE): ShadowSpec {
+  return { state, version: NEW, state_transition_timestamp: ago(sinceMs) };
+}
+
+/** The step that failed. */
+export function failure(errorCode: LastOperation['errorCode'], parts: Partial<LastOperation> = {}): LastOperation {
+  return {
+    operation: 'Stage',
+    state: 'Failed',
+    version: NEW,
+    bootID: 'boot-1',
+    startTime: ago(MINUTE),
+    lastUpdateTime: ago(MINUTE),
+    ...(errorCode !== undefined && { errorCode }),
+    ...parts,
+  };
+}
+
+/** A pair of the same name. */
+export function aMember(name: string, node: NodeParts = {}, shadow: ShadowParts = {}): Member {
+  return { name, node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }), missingSince: NOW };
+}
+
+/** What was just seen on a node: by default nothing, so that it can be drained. */
+export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[] = [], seenAt = NOW): PodsOfNode {
+  return { nodeUID: uid, pods, seenAt, problem: undefined, retryAt: 0 };
+}
+
+/** Nothing speaks against a drain. */
+export const DRAINABLE: Drainable = { blocks: [], fresh: true, recheckAt: NOW, problem: undefined };
+/** Of an update without special wishes. */
+export const RULES: Rules = {
+  ...rulesOf(readFleetSettings(undefined), 0),
+  drainMs: 30 * MINUTE,
+};
+
+/** `now`: when the pods were seen. */
+export function aSnapshot(members: readonly Member[], spec?: unknown, now = NOW): Snapshot {
+  const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
+  const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
+  const pods = new Map(
+    members.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
+  );
+  return { members, config, pods, budgets: [], silences: [], ownNode: 'own', monitoringMs: 0 };
+}

@@ -1,0 +1,43 @@
+import type { KubernetesObject } from './types.ts';
+import { Store } from './store.ts';
+
+function object(name: string, uid: string, resourceVersion: string): KubernetesObject {
+  return { metadata: { name, uid, resourceVersion } };
+}
+
+function recorded(): { store: Store<KubernetesObject>; events: string[] } {
+  const store = new Store<KubernetesObject>();
+  const events: string[] = [];
+  store.subscribe(({ type, object: { metadata } }) =>
+    events.push(`${type} ${metadata.name}/${metadata.uid}@${metadata.resourceVersion}`),
+  );
+  return { store, events };
+}
+
+describe('a store', () => {
+  it('reports additions, changes and deletions once', () => {
+    const { store, events } = recorded();
+    store.set(object('a', '1', '1'));
+    store.set(object('a', '1', '1'));
+    store.set(object('a', '1', '2'));
+    store.remove(object('a', '1', '3'));
+    store.remove(object('a', '1', '3'));
+    expect(events).toEqual(['Added a/1@1', 'Modified a/1@2', 'Deleted a/1@2']);
+  });
+
+  it('reports an object with a new UID as a deletion and an addition', () => {
+    const { store, events } = recorded();
+    store.set(object('a', '1', '1'));
+    store.set(object('a', '2', '5'));
+    expect(events).toEqual(['Added a/1@1', 'Deleted a/1@1', 'Added a/2@5']);
+  });
+
+  it('reports the differences to a new list, deletions first', () => {
+    const { store, events } = recorded();
+    store.replace([object('a', '1', '1'), object('b', '2', '2'), object('c', '3', '3')]);
+    events.length = 0;
+    store.replace([object('a', '1', '1'), object('c', '3', '9'), object('d', '4', '4')]);
+    expect(events).toEqual(['Deleted b/2@2', 'Modified c/3@9', 'Added d/4@4']);
+    expect(store.list().map(({ metadata }) => metadata.name)).toEqual(['a', 'c', 'd']);
+  });
+});

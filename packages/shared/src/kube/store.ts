@@ -1,0 +1,67 @@
+import type { KubernetesObject } from './types.ts';
+
+export interface ReflectorEvent<T> {
+  readonly type: 'Added' | 'Modified' | 'Deleted';
+  readonly object: T;
+  /** What stood there before. */
+  readonly old?: T;
+}
+
+export type Listener<T> = (event: ReflectorEvent<T>) => void;
+
+/** Objects by namespace and name, with listeners. */
+export class Store<T extends KubernetesObject> {
+  readonly #objects = new Map<string, T>();
+  readonly #listeners = new Set<Listener<T>>();
+
+  get(name: string, namespace?: string): T | undefined {
+    return this.#objects.get(keyOf(name, namespace));
+  }
+
+  list(): readonly T[] {
+    return [...this.#objects.values()];
+  }
+
+  subscribe(listener: Listener<T>): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Adds or replaces one object. An unchanged resourceVersion is no change; a new UID is a deletion and an addition. */
+  set(object: T): void {
+    const key = keyOf(object.metadata.name, object.metadata.namespace);
+    const old = this.#objects.get(key);
+    if (old !== undefined && sameVersion(old, object)) return;
+    if (old !== undefined && old.metadata.uid !== object.metadata.uid) this.remove(old);
+    const known = this.#objects.get(key);
+    this.#objects.set(key, object);
+    this.#emit(known === undefined ? { type: 'Added', object } : { type: 'Modified', object, old: known });
+  }
+
+  /** Takes an object out, by namespace and name. */
+  remove({ metadata }: Pick<KubernetesObject, 'metadata'>): void {
+    const key = keyOf(metadata.name, metadata.namespace);
+    const old = this.#objects.get(key);
+    if (!this.#objects.delete(key) || old === undefined) return;
+    this.#emit({ type: 'Deleted', object: old });
+  }
+
+  /** Makes the content equal to `objects`, with an event for each difference. */
+  replace(objects: readonly T[]): void {
+    const present = new Set(objects.map(({ metadata }) => keyOf(metadata.name, metadata.namespace)));
+    for (const [key, old] of this.#objects) if (!present.has(key)) this.remove(old);
+    for (const object of objects) this.set(object);
+  }
+
+  #emit(event: ReflectorEvent<T>): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+function keyOf(name: string, namespace = ''): string {
+  return `${namespace}/${name}`;
+}
+
+function sameVersion(a: KubernetesObject, b: KubernetesObject): boolean {
+  return a.metadata.uid === b.metadata.uid && a.metadata.resourceVersion === b.metadata.resourceVersion;
+}

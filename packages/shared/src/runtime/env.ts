@@ -1,0 +1,42 @@
+import { ConfigError } from '../api/error-codes.ts';
+
+/** The environment that the readers below read; a program passes `process.env` through its own `config.ts`. */
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** This process's environment. */
+export function processEnv(): Env {
+  return process.env;
+}
+
+/** A required text. Throws ConfigError when it is absent or empty. */
+export function requiredText(env: Env, name: string): string {
+  const value = env[name];
+  if (value === undefined || value === '')
+    throw new ConfigError(`${name}: expected a value, found none; set it in the pod's environment`);
+  return value;
+}
+
+/** A text with a default; an empty one counts as absent. */
+export function text(env: Env, name: string, fallback: string): string {
+  const value = env[name];
+  return value === undefined || value === '' ? fallback : value;
+}
+
+/** A whole number between `min` and `max`. Throws ConfigError for anything else. */
+export function integer(env: Env, name: string, range: { min: number; max: number; fallback: number }): number {
+  const value = env[name];
+  if (value === undefined || value === '') return range.fallback;
+  const parsed = Number(value);
+  if (!Number.isInteger(parsed) || parsed < range.min || parsed > range.max) {
+    throw new ConfigError(`${name}: expected a whole number from ${range.min} to ${range.max}, found "${value}"`);
+  }
+  return parsed;
+}
+
+/** One of `values`. Throws ConfigError for anything else. */
+export function oneOf<T extends string>(env: Env, name: string, values: readonly T[], fallback: T): T {
+  const value = text(env, name, fallback);
+  const found = values.find((one) => one === value);
+  if (found === undefined) throw new ConfigError(`${name}: expected one of ${values.join(', ')}, found "${value}"`);
+  return found;
+}

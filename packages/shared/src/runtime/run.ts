@@ -1,0 +1,58 @@
+import type { Clock } from './clock.ts';
+import { systemClock } from './clock.ts';
+import type { Env } from './env.ts';
+import { oneOf, processEnv } from './env.ts';
+import { messageOf } from '../api/error-codes.ts';
+import type { Logger } from './log.ts';
+import { LOG_LEVELS, createLogger } from './log.ts';
+
+export interface RunContext {
+  /** Aborts at SIGTERM or SIGINT: `main` then cleans up and returns. */
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly env: Env;
+}
+
+/** Why a program is asked to stop. */
+export class Stopped extends Error {
+  override readonly name = 'Stopped';
+}
+
+const STOP_LIMIT_MS = 10_000;
+
+/**
+ * Runs a program: makes its logger, turns signals into an AbortSignal and ends the process with 0 after a clean stop, with 1 after any
+ * error that nobody handled. `stopLimitMs` (default 10 s) after a signal it ends all the same.
+ */
+export function run(
+  name: string,
+  main: (context: RunContext) => Promise<void>,
+  options: { stopLimitMs?: number } = {},
+): void {
+  const env = processEnv();
+  const clock = systemClock;
+  const log = createLogger({ level: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'info'), fields: { component: name }, clock });
+  const stop = new AbortController();
+  const fail = (error: unknown): void => {
+    if (error instanceof Stopped) return process.exit(0);
+    log.error('ends with an error', {
+      error: messageOf(error),
+      stack: error instanceof Error ? error.stack : undefined,
+    });
+    return process.exit(1);
+  };
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (stop.signal.aborted) return;
+    log.info('stops', { signal });
+    stop.abort(new Stopped(`received ${signal}`));
+    clock.after(options.stopLimitMs ?? STOP_LIMIT_MS, () => fail(new Error('did not stop in time')));
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  // A log that nobody takes, on a full disk for example, is lost: the work goes on.
+  process.stdout.on('error', () => undefined);
+  process.on('uncaughtException', fail);
+  process.on('unhandledRejection', fail);
+  main({ signal: stop.signal, log, clock, env }).then(() => process.exit(0), fail);
+}

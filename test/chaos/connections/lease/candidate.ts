@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
+import type { ClusterAccess, KubeClient } from '../../../../packages/shared/src/kube/client.ts';
+import { createKubeClient } from '../../../../packages/shared/src/kube/client.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import { LeaseElection } from '../../../../packages/shared/src/kube/leader-election.ts';
+import { recordingLogger } from '../../../framework/recording-logger.ts';
+
+export interface ContenderOptions {
+  readonly access: ClusterAccess;
+  readonly namespace: string;
+  /** Name of the Lease, and label of all that is written under it. */
+  readonly lease: string;
+  readonly identity: string;
+  readonly limits?: {
+    readonly leaseDurationMs: number;
+    readonly renewDeadlineMs: number;
+    readonly retryPeriodMs: number;
+  };
+  /** Between two writes, milliseconds. */
+  readonly pauseMs: number;
+  /** Writes its terms into one object instead, each time only if that is as it was read: as the controller writes specs. */
+  readonly conditional?: boolean;
+}
+
+interface Ledger extends KubernetesObject {
+  readonly data: { readonly terms: string };
+}
+
+/** A candidate that writes object after object while it leads, each named after its term, through the fence. */
+export class Contender {
+  readonly identity: string;
+  readonly election: LeaseElection;
+  readonly lines: readonly string[];
+  /** When it began to lead, by term, on the monotonic clock. */
+  readonly ledAt: number[] = [];
+  readonly #options: ContenderOptions;
+  readonly #client: KubeClient;
+  readonly #stopping = new AbortController();
+  readonly #running: Promise<void>;
+  #ledger: Ledger | undefined;
+
+  private constructor(options: ContenderOptions, client: KubeClient, election: LeaseElection, lines: string[]) {
+    this.identity = options.identity;
+    this.#options = options;
+    this.#client = client;
+    this.election = election;
+    this.lines = lines;
+    this.#running = election.run(this.#stopping.signal, (leading) => this.#lead(leading));
+  }
+
+  static async start(options: ContenderOptions): Promise<Contender> {
+    const { access, namespace, lease, identity, limits } = options;
+    const { log, lines } = recordingLogger();
+    const client = await createKubeClient({ userAgent: identity, clock: systemClock, log, access });
+    const common = { client, clock: systemClock, log, namespace, name: lease, identity };
+    return new Contender(options, client, new LeaseElection({ ...common, ...limits }), lines);
+  }
+
+  get leads(): boolean {
+    return this.election.isLeading();
+  }
+
+  /** Ends it in order. Safe to call twice. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+    await this.#client.close();
+  }
+
+  async #lead(leading: AbortSignal): Promise<void> {
+    const { namespace, lease, identity, pauseMs, conditional = false } = this.#options;
+    const term = this.ledAt.push(performance.now());
+    const client = this.#client.fenced(() => this.election.isLeading());
+    const path = `/api/v1/namespaces/${namespace}/configmaps`;
+    for (let turn = 0; !leading.aborted; turn += 1) {
+      const metadata = { name: `${lease}-${identity}-${term}-${turn}`, labels: { lease, identity } };
+      const body = { metadata, data: { term: `${identity}-${term}` } };
+      const written = conditional
+        ? this.#amend(client, `${path}/${lease}`, `${identity}-${term}`, leading)
+        : client.request({ method: 'POST', path, body, signal: leading, timeoutMs: 2_000 });
+      await written.catch(() => sleep(20));
+      if (pauseMs > 0) await sleep(pauseMs);
+    }
+  }
+
+  async #amend(client: KubeClient, path: string, term: string, signal: AbortSignal): Promise<void> {
+    this.#ledger ??= await client.request<Ledger>({ method: 'GET', path, signal });
+    const { metadata, data } = this.#ledger;
+    this.#ledger = undefined;
+    const terms = data.terms.endsWith(term) ? data.terms : `${data.terms} ${term}`;
+    const body = {
+      metadata: { resourceVersion: metadata.resourceVersion },
+      data: { terms, turn: String(performance.now()) },
+    };
+    this.#ledger = await client.mergePatch<Ledger>(path, body, { signal });
+  }
+}

@@ -1,0 +1,127 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { eventually } from '../../../framework/eventually.ts';
+import type { ContenderOptions } from './candidate.ts';
+import type { World } from './world.ts';
+import { countOf, readSpec, termsOf } from './world.ts';
+
+const START_LIMIT_MS = 30_000;
+
+/** What came of it: times in milliseconds from the signal until another held the Lease. */
+export interface Ordeal {
+  /** After the leader was frozen. */
+  readonly takeovers: readonly number[];
+  readonly stopMs: number;
+  readonly killMs: number;
+  /** How many writes of frozen leaders came after another had taken over, thawing included. */
+  readonly lateWrites: number;
+  readonly terms: readonly string[];
+}
+
+/** Four processes write as fast as they can while they lead. Two leaders are frozen past the lease and thawed, one is stopped, one killed. */
+export async function ordeal(world: World, lease: string, limits: ContenderOptions['limits']): Promise<Ordeal> {
+  const children = new Children(world, lease, limits);
+  try {
+    const identities = ['a', 'b', 'c', 'd'];
+    await Promise.all(identities.map((identity) => children.start(identity)));
+    for (const identity of identities) await children.stand(identity);
+    const first = await children.freeze('a');
+    const second = await children.freeze(first.to);
+    const stopped = await children.handover(second.to, 'SIGTERM');
+    await children.hasWritten(stopped.to);
+    const killed = await children.handover(stopped.to, 'SIGKILL');
+    await children.hasWritten(killed.to);
+    return {
+      takeovers: [first.ms, second.ms],
+      stopMs: stopped.ms,
+      killMs: killed.ms,
+      lateWrites: first.lateWrites + second.lateWrites,
+      terms: await termsOf(world, lease),
+    };
+  } finally {
+    await children.end();
+  }
+}
+
+interface Handover {
+  readonly ms: number;
+  readonly to: string;
+}
+
+class Children {
+  readonly #world: World;
+  readonly #lease: string;
+  readonly #limits: ContenderOptions['limits'];
+  readonly #children = new Map<string, ChildProcess>();
+
+  constructor(world: World, lease: string, limits: ContenderOptions['limits']) {
+    this.#world = world;
+    this.#lease = lease;
+    this.#limits = limits;
+  }
+
+  /** Resolves when the program has begun. */
+  async start(identity: string): Promise<void> {
+    const { cluster, namespace } = this.#world;
+    const options: ContenderOptions = {
+      access: { kubeconfig: cluster.kubeconfigPath },
+      namespace,
+      lease: this.#lease,
+      identity,
+      ...(this.#limits && { limits: this.#limits }),
+      pauseMs: 0,
+    };
+    const script = join(import.meta.dirname, 'child.ts');
+    const child = spawn(process.execPath, [script, JSON.stringify(options)], { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#children.set(identity, child);
+    await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
+  }
+
+  /** Resolves when it has seen who holds the Lease. */
+  async stand(identity: string): Promise<void> {
+    const child = this.#children.get(identity);
+    if (!child?.stdout || !child.stdin) throw new Error(`${identity} has not been started`);
+    child.stdin.write('stand\n');
+    await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
+  }
+
+  async handover(from: string, signal: NodeJS.Signals): Promise<Handover> {
+    const since = performance.now();
+    this.#children.get(from)?.kill(signal);
+    const to = await eventually(async () => {
+      const { holderIdentity = '' } = await readSpec(this.#world, this.#lease);
+      if (holderIdentity === '' || holderIdentity === from) throw new Error(`the Lease is held by '${holderIdentity}'`);
+      return holderIdentity;
+    });
+    return { ms: performance.now() - since, to };
+  }
+
+  /** Freezes the leader until another leads and writes, and thaws it. */
+  async freeze(leader: string): Promise<Handover & { readonly lateWrites: number }> {
+    const { ms, to } = await this.handover(leader, 'SIGSTOP');
+    const before = await countOf(this.#world, this.#lease, leader);
+    await this.hasWritten(to);
+    this.#children.get(leader)?.kill('SIGCONT');
+    await sleep(500);
+    return { ms, to, lateWrites: (await countOf(this.#world, this.#lease, leader)) - before };
+  }
+
+  async hasWritten(identity: string): Promise<void> {
+    await eventually(async () => {
+      if ((await countOf(this.#world, this.#lease, identity, 3)) < 3) throw new Error(`${identity} has not written`);
+    });
+  }
+
+  async end(): Promise<void> {
+    const running = [...this.#children.values()].filter(
+      ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
+    );
+    const gone = running.map((child) => once(child, 'exit'));
+    for (const child of running) child.kill('SIGKILL');
+    await Promise.all(gone);
+  }
+}

@@ -1,0 +1,62 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import type { Api } from '../../../framework/control-plane/api.ts';
+
+/** A write that the API server has confirmed. */
+export interface Write {
+  readonly resourceVersion: number;
+  /** On the monotonic clock, milliseconds. */
+  readonly atMs: number;
+}
+
+/** Creates, changes and deletes objects of a collection, again and again, also while the API server does not answer. */
+export class Writer {
+  /** What was created or changed, in order. */
+  readonly writes: Write[] = [];
+  readonly #api: Api;
+  readonly #path: string;
+  readonly #labels: Readonly<Record<string, string>>;
+  readonly #stopping = new AbortController();
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(api: Api, path: string, labels: Readonly<Record<string, string>>) {
+    this.#api = api;
+    this.#path = path;
+    this.#labels = labels;
+  }
+
+  start(): this {
+    this.#running = Promise.all(['a', 'b', 'c'].map((name, index) => this.#write(name, index)));
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  /** Each writer has objects of its own, which it takes through all that can happen to one. */
+  async #write(prefix: string, seed: number): Promise<void> {
+    for (let turn = seed; !this.#stopping.signal.aborted; turn += 1) {
+      const name = `${prefix}-${turn % 5}`;
+      try {
+        await this.#step(turn, name);
+      } catch {
+        await sleep(20);
+      }
+      await sleep(15);
+    }
+  }
+
+  async #step(turn: number, name: string): Promise<void> {
+    const at = `${this.#path}/${name}`;
+    if (turn % 7 === 6) return await this.#api.delete(at);
+    const body = { metadata: { name, labels: this.#labels }, data: { turn: String(turn) } };
+    const written = await this.#api
+      .patch<KubernetesObject>(at, body)
+      .catch(() => this.#api.create<KubernetesObject>(this.#path, body));
+    this.writes.push({ resourceVersion: Number(written.metadata.resourceVersion), atMs: performance.now() });
+    return undefined;
+  }
+}

@@ -1,0 +1,42 @@
+import { jest } from '@jest/globals';
+
+import { comeThroughChosen } from '../../../framework/faults/at-every-step.ts';
+import type { Cases } from '../../../framework/faults/at-every-step.ts';
+import type { Fault } from '../../../framework/faults/fault.ts';
+import { fleetNodes } from '../../../framework/fleet/fleet.ts';
+import type { Cut } from '../../../framework/kubelet/tcp-forwarder.ts';
+
+jest.setTimeout(1_200_000);
+
+const cutOff = (from: 'API server' | 'kube-apiserver', how: Cut, forMs = 3_000): Fault[] =>
+  fleetNodes(6).map(({ name: node }) => ({
+    kind: 'cut off',
+    node,
+    from,
+    how,
+    forMs,
+  }));
+
+const cases: Cases = {
+  'agents reach no API server': cutOff('API server', 'hang'),
+  'agents are reset': cutOff('API server', 'reset'),
+  'agents are not heard': cutOff('API server', 'requests lost'),
+  'agents hear nothing': cutOff('API server', 'answers lost'),
+  'controllers and API servers reach no kube-apiserver for longer than any call may take': cutOff(
+    'kube-apiserver',
+    'hang',
+    15_000,
+  ),
+  'controllers and API servers are not heard': cutOff('kube-apiserver', 'requests lost'),
+  'controllers and API servers hear nothing': cutOff('kube-apiserver', 'answers lost'),
+  'agents hear nothing for longer than any call or stream may take': cutOff('API server', 'answers lost', 40_000),
+  'the leading controller alone is cut off past its lease': [{ kind: 'leader cut off', how: 'hang', forMs: 20_000 }],
+  'the leading controller alone hears nothing past its lease': [
+    { kind: 'leader cut off', how: 'answers lost', forMs: 20_000 },
+  ],
+};
+
+test('nodes at every step of their update are updated all the same when the network fails', async () => {
+  const { chosen, through } = await comeThroughChosen(cases, { mayFail: false });
+  expect(through).toEqual(chosen);
+});

@@ -1,0 +1,46 @@
+import { jest } from '@jest/globals';
+import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
+
+import { DRAIN_CALL_LIMIT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { untilSomeNodeIsAt } from '../../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { budgetPath } from '../../framework/fleet/workloads.ts';
+
+jest.setTimeout(360_000);
+
+describe('a drain', () => {
+  it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster, namespace }) => {
+      await untilSomeNodeIsAt(fleet, 'Drain');
+      await cluster.components.apiserver.kill('SIGKILL');
+      await cluster.components.apiserver.restart();
+      await eventually(async () => {
+        const { status } = await cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace));
+        expect(Object.keys(status?.disruptedPods ?? {})).toHaveLength(1);
+      });
+      // A scheduler may end with the API server, and nobody else starts it again here.
+      await cluster.components.scheduler.restart();
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
+    await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
+      const drains: { node: string; at: number }[] = [];
+      fleet.callWatcher = async (node, { moment, path }) => {
+        if (moment === 'answered' || !path.endsWith('/drain')) return 'pass';
+        drains.push({ node, at: performance.now() });
+        if (drains.length === 1) await fleet.proxy.links.strand(node);
+        return 'pass';
+      };
+      await fleet.untilAllRun(NEW);
+      const [lost, next] = drains.filter(({ node }) => node === drains[0]?.node);
+      expect(next === undefined || lost === undefined ? 0 : next.at - lost.at).toBeGreaterThan(
+        DRAIN_CALL_LIMIT_MS - 1_000,
+      );
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    });
+  });
+});

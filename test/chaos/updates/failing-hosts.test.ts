@@ -1,0 +1,74 @@
+import { jest } from '@jest/globals';
+
+import { eventually } from '../../framework/eventually.ts';
+import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import type { Scene } from '../../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(900_000);
+
+describe('a rollout whose hosts fail', () => {
+  it('goes on when the API of a host does not answer for a while during its drain', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+      const { fleet } = scene;
+      const name = await untilSomeNodeIsHeldUp(fleet);
+      const { faults } = fleet.node(name).host;
+      await faults.set({ api: { answer: 'hang' } });
+      await releaseDrains(scene);
+      await eventually(async () => {
+        const pod = fleet.observer.pods
+          .list()
+          .find(({ metadata, spec }) => metadata.name.startsWith('brupop-agent') && spec?.nodeName === name);
+        expect(await fleet.kubelet.logs(pod?.metadata.name ?? '')).toContain('the host does not answer');
+      });
+      expect(fleet.node(name).host.reboots).toBe(0);
+      await faults.set({ api: undefined });
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('begins no other node while a rebooted one does not come back, and goes on when it does', async () => {
+    const before = async ({ fleet }: Scene): Promise<void> => {
+      for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before }, async ({ fleet }) => {
+      const lost = await untilSomeNodeIsAt(fleet, 'Reboot');
+      await eventually(() => expect(fleet.node(lost).host.up).toBe(false));
+      const others = [...fleet.nodes.keys()].filter((name) => name !== lost);
+      await eventually(() => {
+        const reasons = others.map((name) => fleet.shadow(name)?.status?.conditions?.[0]?.reason);
+        expect(reasons).toEqual(others.map(() => 'WaitingForCapacity'));
+      });
+      for (const name of others) await fleet.node(name).host.faults.set({ reboot: undefined });
+      await fleet.node(lost).host.powerOn();
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('does not try a version again that did not boot, although the shadow is deleted meanwhile, until a person asks for it', async () => {
+    const breakBoot = async ({ fleet }: Scene): Promise<void> =>
+      await fleet.node('node-1').host.faults.set({ boot: { rollsBack: true } });
+    const durations = { bootMs: 2_000 };
+    await withFleet({ nodes: fleetNodes(3), before: breakBoot, durations }, async ({ fleet, cluster }) => {
+      const { host } = fleet.node('node-1');
+      await eventually(() => expect(host.reboots).toBe(1), { limitMs: 90_000 });
+      await cluster.api.delete(fleet.shadowPath('node-1'));
+      await eventually(
+        () => {
+          const [condition] = fleet.shadow('node-1')?.status?.conditions ?? [];
+          expect(condition).toMatchObject({ status: 'False', reason: 'NotRetried' });
+          expect(condition?.message).toContain('and the shadow does not say why');
+          expect(fleet.observer.leftovers()).toEqual([]);
+        },
+        { limitMs: 120_000 },
+      );
+      expect(host.reboots).toBe(1);
+      await host.faults.set({ boot: { rollsBack: false } });
+      await fleet.askForRetry('node-1', NEW);
+      await fleet.untilAllRun(NEW);
+      expect(host.reboots).toBe(2);
+    });
+  });
+});

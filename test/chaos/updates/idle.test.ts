@@ -1,0 +1,43 @@
+import { jest } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { auditPosition, countRequests, openWatches, ourRequests } from '../../framework/audit.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+/** Ten renewals of the Lease. */
+const IDLE_MS = 20_000;
+const QUIET_MS = 3_000;
+
+describe('a fleet with nothing to do', () => {
+  it('asks the API server for nothing but one watch per resource and process and the renewal of one Lease', async () => {
+    await withFleet({ nodes: fleetNodes(4) }, async ({ fleet, cluster }) => {
+      const { namespace } = fleet.operator;
+      await fleet.untilAllRun(NEW);
+      await eventually(() => {
+        const reasons = [...fleet.nodes.keys()].map((name) => fleet.shadow(name)?.status?.conditions?.[0]?.reason);
+        expect(reasons).toEqual(reasons.map(() => 'UpToDate'));
+      });
+      await sleep(QUIET_MS);
+      const position = await auditPosition(cluster.auditLogPath);
+      await sleep(IDLE_MS);
+      const counts = countRequests(await ourRequests(cluster.auditLogPath, namespace, position));
+      expect([...counts.keys()]).toEqual(['brupop-controller update leases']);
+      expect(counts.get('brupop-controller update leases')).toBeGreaterThan(1);
+      expect(counts.get('brupop-controller update leases')).toBeLessThanOrEqual(IDLE_MS / 2_000 + 1);
+      expect(Object.fromEntries(countRequests(await openWatches(cluster.auditLogPath, namespace)))).toEqual({
+        'brupop-apiserver watch pods': 3,
+        'brupop-apiserver watch bottlerocketshadows': 3,
+        'brupop-apiserver watch brupopconfigs': 3,
+        'brupop-controller watch nodes': 2,
+        'brupop-controller watch bottlerocketshadows': 2,
+        'brupop-controller watch brupopconfigs': 2,
+        'brupop-controller watch poddisruptionbudgets': 2,
+        'brupop-controller watch leases': 2,
+      });
+    });
+  });
+});

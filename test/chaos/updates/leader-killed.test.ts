@@ -1,0 +1,85 @@
+import { jest } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { CONTROLLER } from '../../../packages/shared/src/api/names.ts';
+import { auditPosition, ourRequests } from '../../framework/audit.ts';
+import { inflict } from '../../framework/faults/inject.ts';
+import { untilTriggered } from '../../framework/faults/trigger.ts';
+import type { StateTrigger } from '../../framework/faults/trigger.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import type { Scene } from '../../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(600_000);
+
+const moments: Readonly<Record<string, StateTrigger>> = {
+  'a node is told to stage': { at: 'state', spec: 'StagedAndPerformedUpdate' },
+  'a node has staged': { at: 'state', spec: 'StagedAndPerformedUpdate', status: 'StagedAndPerformedUpdate' },
+  'a node is told to reboot': { at: 'state', spec: 'RebootedIntoUpdate' },
+  'a node has rebooted': { at: 'state', spec: 'RebootedIntoUpdate', status: 'RebootedIntoUpdate' },
+  'a node is told to watch itself': { at: 'state', spec: 'MonitoringUpdate' },
+  'a node has watched itself': { at: 'state', spec: 'MonitoringUpdate', status: 'MonitoringUpdate' },
+  'a node is told that it is done': { at: 'state', spec: 'Idle', status: 'MonitoringUpdate' },
+};
+const WRITES: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete']);
+const LIMIT_MS = 60_000;
+
+/** Publishes a version and kills the leading controller at the first such moment; resolves with the kill. */
+async function killAt(scene: Scene, moment: StateTrigger): Promise<{ version: string; how: string }> {
+  const version = scene.fleet.publishNext();
+  if (!(await untilTriggered(scene.fleet, moment, { version, limitMs: LIMIT_MS })))
+    return { version, how: 'never came' };
+  const fault = { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 } as const;
+  return { version, how: await inflict(scene, fault) };
+}
+
+test('a leading controller that is killed at any state of an update is followed by another, and each node is rebooted once', async () => {
+  const values = { 'agent.updateCheckIntervalSeconds': 1 };
+  await withFleet({ nodes: fleetNodes(2), values }, async (scene) => {
+    const { fleet } = scene;
+    await fleet.untilAllRun(NEW);
+    for (const [name, moment] of Object.entries(moments)) {
+      const { version, how } = await killAt(scene, moment);
+      expect([name, how]).toEqual([name, 'hit']);
+      await fleet.untilAllRun(version);
+    }
+    const updates = 1 + Object.keys(moments).length;
+    expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([updates, updates]);
+  });
+});
+
+test('a leading controller that is frozen past its lease and thawed writes nothing any more', async () => {
+  await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+    const { fleet, cluster } = scene;
+    const waiting = await untilSomeNodeIsHeldUp(fleet);
+    const { name = '' } = fleet.observer.leader()?.metadata ?? {};
+    fleet.kubelet.kill(name, 'SIGSTOP');
+    // What is on its way is answered by then.
+    await sleep(1_000);
+    const position = await auditPosition(cluster.auditLogPath);
+    await eventually(() => expect([name, undefined]).not.toContain(fleet.observer.leader()?.metadata.name), {
+      limitMs: LIMIT_MS,
+    });
+    // Gives both something to write.
+    fleet.kubelet.kill(name, 'SIGCONT');
+    await fleet.configure({ paused: true });
+    await eventually(() => {
+      const others = [...fleet.nodes.keys()].filter((node) => node !== waiting);
+      const reasons = others.map((node) => fleet.shadow(node)?.status?.conditions?.[0]?.reason);
+      expect(reasons).toEqual(['Paused', 'Paused']);
+    });
+    await sleep(3_000);
+    const requests = await ourRequests(cluster.auditLogPath, fleet.operator.namespace, position);
+    // It may try to renew its Lease, and is refused.
+    const writes = requests.filter(({ user, verb, status }) => user === CONTROLLER && WRITES.has(verb) && status < 300);
+    const byPod = Map.groupBy(writes, ({ pod }) => pod);
+    expect(byPod.get(name)?.map(({ verb, resource }) => `${verb} ${resource}`) ?? []).toEqual([]);
+    expect(byPod.size).toBe(1);
+    await fleet.configure({ paused: false });
+    await releaseDrains(scene);
+    await fleet.untilAllRun(NEW);
+  });
+});

@@ -1,0 +1,164 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { jest } from '@jest/globals';
+
+import type { BrupopConfig, BrupopConfigSpec } from '../../packages/shared/src/api/brupop-config.ts';
+import { SKIP_ANNOTATION } from '../../packages/shared/src/api/names.ts';
+import { eventually } from '../framework/eventually.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import type { Fleet } from '../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { Scene } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+const HOUR_MS = 3_600_000;
+const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
+/** A window of an hour that opens in half a day. */
+const later = (): NonNullable<BrupopConfigSpec['maintenance']> => ({
+  windows: [{ schedule: `0 ${(new Date().getUTCHours() + 12) % 24} * * *`, duration: '1h' }],
+});
+
+const waitingFor = (fleet: Fleet, name: string): string | undefined => fleet.shadow(name)?.status?.waitingFor;
+const versions = (fleet: Fleet): string[] => [...fleet.nodes.values()].map(({ host }) => host.version);
+const locks = (fleet: Fleet): unknown[] =>
+  [...fleet.nodes.values()].map(({ host }) => host.settings.updates().versionLock);
+
+async function configOf({ cluster }: Scene): Promise<BrupopConfig> {
+  return await cluster.api.get<BrupopConfig>('/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster');
+}
+
+/** Until the configuration is wholly in effect; answers its status. */
+async function untilInEffect(scene: Scene): Promise<NonNullable<BrupopConfig['status']>> {
+  return await eventually(async () => {
+    const { metadata, status } = await configOf(scene);
+    if (status?.observedGeneration !== metadata.generation) throw new Error('it is not in effect yet');
+    return status ?? {};
+  });
+}
+
+const reasonOf = ({ conditions = [] }: NonNullable<BrupopConfig['status']>, type: string): string | undefined =>
+  conditions.find((condition) => condition.type === type)?.reason;
+
+/** Until each node says that it waits for this. */
+async function untilAllWaitFor(scene: Scene, expected: RegExp): Promise<void> {
+  const { fleet } = scene;
+  await eventually(() => {
+    for (const name of fleet.nodes.keys()) expect(waitingFor(fleet, name)).toMatch(expected);
+  });
+}
+
+async function table(scene: Scene, ...args: string[]): Promise<string> {
+  return (await promisify(execFile)('kubectl', ['get', ...args], { env: scene.cluster.env })).stdout;
+}
+
+/** Nothing begins while the configuration says so, and each change of it tells another reason at once. */
+async function holdsBack(scene: Scene): Promise<void> {
+  const { fleet } = scene;
+  await untilAllWaitFor(scene, /^Paused$/);
+  expect(await table(scene, 'brs', '-A')).toMatch(/WAITING FOR[\s\S]* Paused /);
+  await eventually(async () => expect(await table(scene, 'brc')).toMatch(/STATUS[\s\S]*cluster +Paused/));
+
+  const blackout = { from: fromNow(-HOUR_MS), to: fromNow(HOUR_MS), reason: 'sale' };
+  await fleet.configure({ maintenance: { blackouts: [blackout] } });
+  await untilAllWaitFor(scene, /^Blackout until \d/);
+  expect(reasonOf(await untilInEffect(scene), 'WindowOpen')).toBe('Blackout');
+
+  await fleet.configure({ maintenance: later() });
+  await untilAllWaitFor(scene, /^OutsideMaintenanceWindow until \d/);
+
+  await fleet.configure({ nodeSelector: { matchLabels: { pool: 'other' } } });
+  await untilAllWaitFor(scene, /^NotSelected$/);
+  expect((await untilInEffect(scene)).nodes?.managed).toBe(0);
+
+  await fleet.configure({ versions: { deny: [NEW] } });
+  await untilAllWaitFor(scene, /^VersionDenied$/);
+
+  await fleet.configure({ versions: { minimumAge: '24h' } });
+  await untilAllWaitFor(scene, /^VersionTooYoung until \d/);
+  expect(versions(fleet)).toEqual([OLD, OLD, OLD, OLD]);
+  expect(fleet.observer.leftovers()).toEqual([]);
+}
+
+/** Another value in every field that acts on nodes, with a window that is closed. */
+const everythingElse = (): BrupopConfigSpec => ({
+  maintenance: { ...later(), timeZone: 'UTC', updateEstimate: '5m', margin: '1m' },
+  concurrency: { maxUpdating: '75%', maxUnavailable: 3, maxPerZone: 2, maxZones: 2 },
+  versions: { minimumAge: '1m', ignoreWaves: true, deny: ['1.30.0'] },
+  drain: { timeoutSeconds: 900, volumeDetachTimeoutSeconds: 60, replacementTimeoutSeconds: 60 },
+  loadBalancer: { exclusionSeconds: 1 },
+  timeouts: { stageSeconds: 600, rebootSeconds: 600, monitorSeconds: 600 },
+  retry: { backoffSeconds: 60, maxBackoffSeconds: 600, attempts: 3 },
+  nodeSelector: { matchExpressions: [{ key: 'pool', operator: 'DoesNotExist' }] },
+  order: 'Random',
+});
+
+/** A window that closes while a node is drained, and every other field changed with it: that node goes on undisturbed, no other begins. */
+async function closesInTheMiddle(scene: Scene): Promise<void> {
+  const { fleet, cluster } = scene;
+  await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: 'true' } } });
+  await fleet.configure({});
+  const name = await untilSomeNodeIsHeldUp(fleet);
+  const drained = fleet.shadow(name);
+  await fleet.configure(everythingElse());
+  await eventually(async () => expect((await configOf(scene)).status?.inForce?.spec['order']).toBe('Random'));
+  await eventually(() => {
+    for (const [one, { host }] of fleet.nodes)
+      expect([one, host.settings.updates().ignoreWaves]).toEqual([one, one !== name]);
+  });
+  expect(fleet.shadow(name)?.metadata.generation).toBe(drained?.metadata.generation);
+  expect(fleet.shadow(name)?.status?.drain?.startTime).toBe(drained?.status?.drain?.startTime);
+  await releaseDrains(scene);
+  await eventually(() => fleet.assertRuns(name, NEW), { limitMs: 60_000 });
+  await untilInEffect(scene);
+  const others = [...fleet.nodes.keys()].filter((one) => one !== name && one !== 'node-4');
+  await eventually(() => {
+    for (const one of others)
+      expect(waitingFor(fleet, one)).toMatch(/^(?:OutsideMaintenanceWindow|VersionTooYoung) until/);
+    expect(waitingFor(fleet, 'node-4')).toBe('Skipped');
+  });
+  expect(versions(fleet).filter((version) => version === NEW)).toHaveLength(1);
+}
+
+/** Half of four nodes, at most one of a zone, and all zones but two at a time. */
+async function rollsOutByZone(scene: Scene): Promise<void> {
+  const { fleet, cluster } = scene;
+  fleet.maxUnavailable = 2;
+  await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: null } } });
+  await fleet.configure({ concurrency: { maxUpdating: '50%', maxUnavailable: '74%', maxPerZone: 1, maxZones: 2 } });
+  await fleet.untilAllRun(NEW);
+  const status = await eventually(async () => {
+    const found = await untilInEffect(scene);
+    expect(reasonOf(found, 'Progressing')).toBe('UpToDate');
+    return found;
+  });
+  expect(status.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
+  expect(status.versions?.find(({ version }) => version === NEW)).toMatchObject({ running: 4, offered: 0 });
+  expect(status.updateEstimateSeconds).toBeGreaterThan(0);
+}
+
+describe('one configuration', () => {
+  it('steers a fleet live: pause, blackout, windows, selection, versions, zones, and pins up and down', async () => {
+    await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before: holdAllDrains }, async (scene) => {
+      const { fleet } = scene;
+      await holdsBack(scene);
+      await closesInTheMiddle(scene);
+      await rollsOutByZone(scene);
+
+      // All are offered one more, and go back to the one before what they run.
+      const newest = '1.28.0';
+      fleet.publish([OLD, NEW, newest]);
+      const concurrency = { maxUpdating: 2 };
+      await fleet.configure({ concurrency, versions: { pin: OLD } });
+      await fleet.untilAllRun(OLD);
+      expect(locks(fleet)).toEqual([OLD, OLD, OLD, OLD]);
+      await fleet.configure({ concurrency, versions: { pin: newest } });
+      await fleet.untilAllRun(newest);
+      await fleet.configure({ concurrency });
+      await eventually(() => expect(locks(fleet)).toEqual(['latest', 'latest', 'latest', 'latest']));
+      await untilInEffect(scene);
+    });
+  });
+});

@@ -1,0 +1,76 @@
+import { jest } from '@jest/globals';
+
+import { CORDONED_ANNOTATION } from '../../packages/shared/src/api/names.ts';
+import { eventually } from '../framework/eventually.ts';
+import { allowEvictions, forbidEvictions } from '../framework/faults/evictions.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { Scene } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+describe('a drain', () => {
+  it('is undone when the managed label is removed while it is held up', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+      const { fleet } = scene;
+      const name = await untilSomeNodeIsHeldUp(fleet);
+      expect(fleet.observer.nodes.get(name)?.spec?.unschedulable).toBe(true);
+      await fleet.node(name).setManaged(false);
+      await eventually(() => {
+        const { metadata, spec } = fleet.observer.nodes.get(name) ?? {};
+        expect(spec?.unschedulable).toBeUndefined();
+        expect(metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+      });
+      await releaseDrains(scene);
+      const others = [...fleet.nodes.keys()].filter((other) => other !== name);
+      await eventually(() => others.forEach((other) => fleet.assertRuns(other, NEW)), { limitMs: 60_000 });
+      expect(fleet.node(name).host.version).toBe(OLD);
+      expect(fleet.node(name).host.reboots).toBe(0);
+      await fleet.node(name).setManaged(true);
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('whose evictions are refused with 403 never ends in a reboot, says why, and goes on when it may', async () => {
+    await withFleet(
+      { nodes: fleetNodes(3), before: async ({ cluster }) => await forbidEvictions(cluster) },
+      async ({ fleet, cluster }) => {
+        const name = await untilSomeNodeIsAt(fleet, 'Drain');
+        await eventually(() => {
+          const [block] = fleet.shadow(name)?.status?.drain?.blockedBy ?? [];
+          expect(block?.reason).toBe('Forbidden');
+          expect(block?.message).toContain('nobody may evict');
+        });
+        const reboots = [...fleet.nodes.values()].map(({ host }) => host.reboots);
+        expect(reboots).toEqual([0, 0, 0]);
+        await allowEvictions(cluster);
+        await fleet.untilAllRun(NEW);
+      },
+    );
+  });
+});
+
+describe('a version that boots on no host', () => {
+  it('is tried once on each node, each of which serves again on the old one and says what failed', async () => {
+    const breakBoots = async ({ fleet }: Scene): Promise<void> => {
+      for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before: breakBoots }, async ({ fleet }) => {
+      await eventually(
+        () => {
+          for (const name of fleet.nodes.keys()) {
+            fleet.assertRuns(name, OLD);
+            const status = fleet.shadow(name)?.status;
+            expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
+            expect(status?.conditions).toMatchObject([{ status: 'False', reason: 'NotRetried' }]);
+          }
+          expect(fleet.observer.leftovers()).toEqual([]);
+        },
+        { limitMs: 120_000 },
+      );
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    });
+  });
+});

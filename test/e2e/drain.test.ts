@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { jest } from '@jest/globals';
+
+import { EXCLUSION_LABEL, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
+import { eventually } from '../framework/eventually.ts';
+import { createBudget, createPod } from '../framework/apiserver/pods.ts';
+import { createDatabase } from '../framework/fleet/databases.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { Scene } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+const STRICT = 'node-2';
+const CORDONED = 'node-3';
+
+/** A database on node-1, a pod on node-2 whose budget allows nothing, and a cordon of somebody on node-3. */
+async function arrange({ cluster, namespace }: Scene): Promise<void> {
+  await createDatabase(cluster, namespace, 'node-1');
+  await createPod(cluster, { namespace, node: STRICT, name: 'strict', labels: { app: 'strict' } });
+  await createBudget(cluster, namespace, 'strict-budget', { app: 'strict' });
+  await cluster.api.patch(`/api/v1/nodes/${CORDONED}`, { spec: { unschedulable: true } });
+}
+
+const reasonOf = ({ fleet }: Scene, name: string): string | undefined =>
+  fleet.shadow(name)?.status?.conditions?.[0]?.reason;
+
+describe('a rollout over nodes that are not all easy to drain', () => {
+  it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
+    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusionSeconds: 1 } };
+    // To arrange it three nodes are cordoned; later the one that somebody has cordoned counts as away.
+    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (scene) => {
+      const { fleet, cluster, namespace } = scene;
+      fleet.maxUnavailable = 2;
+      const excluded = new Set<string>();
+      fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
+        if (metadata.labels?.[EXCLUSION_LABEL] !== undefined) excluded.add(metadata.name);
+      });
+      const tainted = (): string[] =>
+        fleet.observer.nodes
+          .list()
+          .filter(({ spec }) => spec?.taints?.some(({ key }) => key === WAITING_TAINT) === true)
+          .map(({ metadata }) => metadata.name)
+          .toSorted();
+      await eventually(() => ['node-1', 'node-4'].forEach((name) => fleet.assertRuns(name, NEW)), { limitMs: 90_000 });
+      expect(fleet.observer.leastReady.get(`${namespace}/db`)).toBe(2);
+      expect([STRICT, CORDONED].map((name) => fleet.node(name).host.version)).toEqual([OLD, OLD]);
+      await eventually(() => {
+        expect([reasonOf(scene, STRICT), reasonOf(scene, CORDONED)]).toEqual(['DrainBlocked', 'CordonedByOthers']);
+        expect(tainted()).toEqual([STRICT, CORDONED]);
+      });
+      expect(fleet.observer.nodes.get(STRICT)?.spec?.unschedulable).toBeUndefined();
+      expect(fleet.observer.nodes.get(CORDONED)?.spec?.unschedulable).toBe(true);
+      const described = promisify(execFile)('kubectl', ['describe', 'brs', '-A'], { env: cluster.env });
+      expect((await described).stdout).toMatch(
+        /cannot be drained: \S*strict its disruption budget strict-budget allows/u,
+      );
+
+      await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/strict-budget`);
+      await eventually(() => fleet.assertRuns(STRICT, NEW), { limitMs: 60_000 });
+      await cluster.api.patch(`/api/v1/nodes/${CORDONED}`, { spec: { unschedulable: null } });
+      await fleet.untilAllRun(NEW);
+      await eventually(() => expect(tainted()).toEqual([]));
+      expect([...excluded].toSorted()).toEqual(['node-1', 'node-2', 'node-3', 'node-4']);
+    });
+  });
+});
+
+describe('a pause that interrupts', () => {
+  it('gives a node back at once whose drain is held up, and begins again after it', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+      const { fleet } = scene;
+      const name = await untilSomeNodeIsHeldUp(fleet);
+      await fleet.configure({ paused: true, pauseMode: 'Interrupt' });
+      await eventually(() => {
+        expect(fleet.observer.leftovers()).toEqual([]);
+        expect(fleet.shadow(name)?.status?.drain?.result).toBe('Cancelled');
+        expect(reasonOf(scene, name)).toBe('Paused');
+      });
+      expect(fleet.shadow(name)?.status?.crash_count).toBe(0);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0]);
+      await releaseDrains(scene);
+      await fleet.configure({ paused: false });
+      await fleet.untilAllRun(NEW);
+    });
+  });
+});

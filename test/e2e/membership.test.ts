@@ -1,0 +1,76 @@
+import { jest } from '@jest/globals';
+
+import { eventually } from '../framework/eventually.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsHeldUp, untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+describe('a rollout whose fleet changes meanwhile', () => {
+  it('goes on without a node that is deleted while it updates', async () => {
+    await withFleet({ nodes: fleetNodes(4), durations: { prepareMs: 500 } }, async ({ fleet }) => {
+      const gone = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
+      await fleet.removeNode(gone);
+      await fleet.untilAllRun(NEW);
+      await eventually(() => expect(fleet.shadow(gone)).toBeUndefined());
+    });
+  });
+
+  it('updates a host that comes back under another name while it is drained, and leaves nothing of the old name', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
+      const { fleet } = scene;
+      const old = await untilSomeNodeIsHeldUp(fleet);
+      const { host } = fleet.node(old);
+      await fleet.renameNode(old, 'renamed');
+      await releaseDrains(scene);
+      await fleet.untilAllRun(NEW);
+      await eventually(() => expect(fleet.shadow(old)).toBeUndefined());
+      expect(host.reboots).toBe(1);
+    });
+  });
+
+  it('takes in a node that joins', async () => {
+    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300 } }, async ({ fleet }) => {
+      await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
+      await fleet.addNode({ name: 'late-1', zone: 'zone-a' });
+      await fleet.untilAllRun(NEW);
+      expect(fleet.nodes.size).toBe(4);
+    });
+  });
+
+  it('lets go of a node that loses its label, and takes it up again when it has it back', async () => {
+    await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 1_500 } }, async ({ fleet }) => {
+      const name = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
+      await fleet.node(name).setManaged(false);
+      await eventually(() => expect(fleet.shadow(name)).toBeUndefined(), { limitMs: 30_000 });
+      await eventually(() => expect(fleet.kubelet.pids('brupop-agent', name)).toEqual([]));
+      expect(fleet.node(name).host.reboots).toBe(0);
+      await fleet.node(name).setManaged(true);
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('is not disturbed by a helm upgrade that replaces every pod of the operator', async () => {
+    await withFleet({ nodes: fleetNodes(4), durations: { prepareMs: 300, bootMs: 300 } }, async ({ fleet }) => {
+      await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
+      await fleet.operator.upgrade({ 'agent.updateCheckIntervalSeconds': 60, logLevel: 'debug' });
+      await fleet.untilAllRun(NEW);
+      await eventually(
+        () => {
+          const levels = fleet.observer.pods
+            .list()
+            .filter(({ metadata }) => metadata.namespace === fleet.operator.namespace)
+            .flatMap(
+              ({ spec }) =>
+                spec?.containers.flatMap(({ env = [] }) => env.filter((one) => one.name === 'LOG_LEVEL')) ?? [],
+            );
+          expect(new Set(levels.map(({ value }) => value))).toEqual(new Set(['debug']));
+        },
+        { limitMs: 60_000 },
+      );
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1, 1]);
+    });
+  });
+});

@@ -1,0 +1,43 @@
+import { jest } from '@jest/globals';
+
+import { eventually } from '../framework/eventually.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { Scene } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+describe('a rollout that meets an obstacle', () => {
+  it('leaves a node whose new version does not boot on the old one, says so, updates the others, and tries again only when asked, also without its shadow', async () => {
+    const broken = 'node-2';
+    const breakBoot = async ({ fleet }: Scene): Promise<void> => {
+      await fleet.node(broken).host.faults.set({ boot: { rollsBack: true } });
+    };
+    await withFleet({ nodes: fleetNodes(3), before: breakBoot }, async ({ fleet, cluster }) => {
+      await eventually(
+        () => {
+          for (const name of fleet.nodes.keys()) fleet.assertRuns(name, name === broken ? OLD : NEW);
+          const status = fleet.shadow(broken)?.status;
+          expect(status?.crash_count).toBe(1);
+          expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
+          expect(status?.conditions).toMatchObject([{ type: 'Progressing', status: 'False', reason: 'NotRetried' }]);
+        },
+        { limitMs: 90_000 },
+      );
+      expect(fleet.node(broken).host.reboots).toBe(1);
+
+      const known = fleet.shadow(broken)?.metadata.uid;
+      await cluster.api.delete(fleet.shadowPath(broken));
+      await eventually(() => {
+        const { metadata, status } = fleet.shadow(broken) ?? {};
+        expect(metadata?.uid).not.toBe(known);
+        expect(status?.conditions).toMatchObject([{ reason: 'NotRetried' }]);
+        expect(status?.conditions?.[0]?.message).toContain('and the shadow does not say why');
+      });
+      await fleet.node(broken).host.faults.set({ boot: { rollsBack: false } });
+      await fleet.askForRetry(broken, NEW);
+      await fleet.untilAllRun(NEW);
+      expect(fleet.node(broken).host.reboots).toBe(2);
+    });
+  });
+});

@@ -1,0 +1,119 @@
+import type { Connection } from '../control-plane/connection.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import { connectSharedControlPlane } from '../control-plane/shared.ts';
+import { startControlPlane } from '../control-plane/start.ts';
+import type { Components } from '../control-plane/start.ts';
+import { installCrds } from '../crds.ts';
+import { installNamespace } from './cluster.ts';
+import type { Installation } from './cluster.ts';
+import { startProxy } from './proxy.ts';
+import type { Proxy } from './proxy.ts';
+import { startApiserver } from './server.ts';
+import type { ApiserverSettings, RunningApiserver } from './server.ts';
+
+/** What a suite works on; there from the first test on. */
+export interface Suite {
+  readonly cluster: Connection;
+  readonly installation: Installation;
+  readonly namespace: string;
+  /** The one that most tests call. */
+  readonly apiserver: RunningApiserver;
+  /** Starts another one; it is stopped after the test, whatever comes of it. */
+  start(settings?: ApiserverSettings): Promise<RunningApiserver>;
+  /** As `start`, with a way to the Kubernetes API that can be cut. */
+  startBehindProxy(settings?: ApiserverSettings): Promise<{ apiserver: RunningApiserver; proxy: Proxy }>;
+}
+
+type Changing = { -readonly [Key in keyof Suite]: Suite[Key] };
+
+/** Gives a suite an installation of its own on the shared control plane, with one apiserver for all of its tests. */
+export function useApiserver(settings: ApiserverSettings = {}): Suite {
+  const suite = useInstallation();
+  beforeAll(async () => {
+    suite.apiserver = await startApiserver(suite.cluster, suite.installation, settings);
+  });
+  afterAll(async () => await suite.apiserver.stop());
+  return suite;
+}
+
+/** As `useApiserver`, on a control plane of its own that has this BrupopConfig: there is only one in a cluster. */
+export function useConfiguredApiserver(
+  spec: BrupopConfigSpec,
+): Suite & { configure: typeof configure; components: () => Components } {
+  let components: Components | undefined;
+  const suite = useInstallation(async () => {
+    const own = await startControlPlane();
+    components = own.components;
+    await installCrds(own);
+    await configure(own, spec);
+    return { cluster: own, end: async () => await own.stop() };
+  });
+  beforeAll(async () => {
+    suite.apiserver = await startApiserver(suite.cluster, suite.installation);
+  });
+  afterAll(async () => await suite.apiserver.stop());
+  const running = (): Components => {
+    if (components === undefined) throw new Error('the control plane has not been started yet');
+    return components;
+  };
+  return Object.assign(suite, { configure, components: running });
+}
+
+/** Replaces the BrupopConfig. An apiserver that is started after this follows it from its first call on. */
+async function configure(cluster: Connection, spec: BrupopConfigSpec): Promise<void> {
+  const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+  await cluster.api.delete(`${path}/${CONFIG_NAME}`);
+  await cluster.api.create(path, {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec,
+  });
+}
+
+/** As `useApiserver`, with a fresh apiserver for each test. */
+export function useFreshApiservers(): Suite {
+  const suite = useInstallation();
+  beforeEach(async () => {
+    suite.apiserver = await startApiserver(suite.cluster, suite.installation);
+  });
+  afterEach(async () => await suite.apiserver.stop());
+  return suite;
+}
+
+type Connect = () => Promise<{ readonly cluster: Connection; readonly end: () => Promise<void> }>;
+
+const connectShared: Connect = () => {
+  const cluster = connectSharedControlPlane();
+  return Promise.resolve({ cluster, end: async () => await cluster.close() });
+};
+
+function useInstallation(connect = connectShared): Changing {
+  const ends: (() => Promise<void>)[] = [];
+  let disconnect: (() => Promise<void>) | undefined;
+  const start = async (cluster: Connection, settings?: ApiserverSettings): Promise<RunningApiserver> => {
+    const apiserver = await startApiserver(cluster, suite.installation, settings);
+    ends.push(apiserver.stop);
+    return apiserver;
+  };
+  const startBehindProxy: Suite['startBehindProxy'] = async (settings) => {
+    const proxy = await startProxy(Number(new URL(suite.cluster.url).port));
+    ends.push(proxy.close);
+    const url = `https://127.0.0.1:${proxy.port}`;
+    return { proxy, apiserver: await start({ ...suite.cluster, url }, settings) };
+  };
+  const suite = { start: (settings) => start(suite.cluster, settings), startBehindProxy } as Changing;
+  afterEach(async () => {
+    for (const end of ends.splice(0).toReversed()) await end();
+  });
+  beforeAll(async () => {
+    const { cluster, end } = await connect();
+    suite.cluster = cluster;
+    disconnect = end;
+    suite.installation = await installNamespace(suite.cluster);
+    suite.namespace = suite.installation.namespace;
+  });
+  afterAll(async () => await disconnect?.());
+  return suite;
+}

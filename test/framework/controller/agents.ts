@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { V1Node } from '@kubernetes/client-node';
+
+import {
+  GROUP,
+  SHADOW_KIND,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+} from '../../../packages/shared/src/api/names.ts';
+import type { AgentStatus, BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { releaseNamespace } from '../chart.ts';
+import type { Connection } from '../control-plane/connection.ts';
+import { createNode } from '../control-plane/nodes.ts';
+
+type Cluster = Pick<Connection, 'api'>;
+
+export const shadowsPath = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
+export const managedLabel = { 'bottlerocket.aws/updater-interface-version': '2.0.0' };
+export const oldVersion = '1.20.0';
+export const newVersion = '1.21.0';
+
+export async function readShadow({ api }: Cluster, node: string): Promise<BottlerocketShadow> {
+  return await api.get(`${shadowsPath}/${shadowName(node)}`);
+}
+
+/** What an agent and the apiserver write for a node, played by the test. */
+export async function report({ api }: Cluster, node: string, status: Partial<AgentStatus>): Promise<void> {
+  await api.patch(`${shadowsPath}/${shadowName(node)}/status`, { status });
+}
+
+/** Creates a managed node and its shadow, at rest and offered `target`. */
+export async function createMember(cluster: Cluster, name: string, target = newVersion): Promise<V1Node> {
+  const node = await createNode(cluster, { name, labels: managedLabel, bootID: `boot-of-${name}` });
+  const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid };
+  await cluster.api.create(shadowsPath, {
+    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+    kind: SHADOW_KIND,
+    metadata: { name: shadowName(name), ownerReferences: [owner] },
+    spec: { state: 'Idle' },
+  });
+  await report(cluster, name, {
+    current_state: 'Idle',
+    current_version: oldVersion,
+    target_version: target,
+    crash_count: 0,
+    observedGeneration: 1,
+    bootID: `boot-of-${name}`,
+  });
+  return node;
+}
+
+/** Deletes nodes with their shadows. */
+export async function deleteMembers({ api }: Cluster, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    await api.delete(`/api/v1/nodes/${name}`);
+    await api.delete(`${shadowsPath}/${shadowName(name)}`);
+  }
+}
+
+/** Agents that do at once what their spec says. */
+export interface Agents {
+  /** The most nodes seen with a spec other than Idle at one instant. */
+  mostUnderWay(): number;
+  stop(): Promise<void>;
+}
+
+/** Plays the agents of all shadows, looking every 25 ms, and counts how many are under way. */
+export function playAgents(cluster: Cluster): Agents {
+  const stopped = new AbortController();
+  let most = 0;
+  const play = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      const { items } = await cluster.api.get<{ items: BottlerocketShadow[] }>(shadowsPath);
+      most = Math.max(most, items.filter(({ spec }) => spec.state !== 'Idle').length);
+      for (const shadow of items) await answer(cluster, shadow);
+      await sleep(25);
+    }
+  };
+  const playing = play();
+  return {
+    mostUnderWay: () => most,
+    stop: async () => {
+      stopped.abort();
+      await playing;
+    },
+  };
+}
+
+async function answer(cluster: Cluster, { metadata, spec, status }: BottlerocketShadow): Promise<void> {
+  const { generation = 0 } = metadata;
+  if (status?.observedGeneration === generation) return;
+  const reboots = spec.state === 'RebootedIntoUpdate' && spec.version != null;
+  await report(cluster, metadata.name.slice(shadowName('').length), {
+    current_state: spec.state,
+    observedGeneration: generation,
+    ...(reboots && { current_version: spec.version ?? '' }),
+  });
+}

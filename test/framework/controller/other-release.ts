@@ -1,0 +1,45 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+
+import type { serve } from '../../../packages/controller/src/main.ts';
+
+const packages = join(import.meta.dirname, '../../../packages');
+
+/** The controller as a release would be that differs in its defaults: builds it into `folder`, each text of `changes` replaced in the defaults. */
+export async function releaseWithOtherDefaults(
+  folder: string,
+  changes: Readonly<Record<string, string>>,
+): Promise<{ readonly serve: typeof serve }> {
+  const outfile = join(folder, 'controller-of-another-release.mjs');
+  await build({
+    entryPoints: [join(packages, 'controller/src/service.ts')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    external: ['@kubernetes/client-node'],
+    banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
+    logLevel: 'silent',
+    plugins: [
+      {
+        name: 'other defaults',
+        setup: (bundler) => {
+          bundler.onLoad({ filter: /default-spec\.ts$/ }, async ({ path }) => ({
+            contents: replaced(await readFile(path, 'utf8'), changes),
+            loader: 'ts',
+          }));
+        },
+      },
+    ],
+  });
+  return (await import(outfile)) as { readonly serve: typeof serve };
+}
+
+function replaced(source: string, changes: Readonly<Record<string, string>>): string {
+  return Object.entries(changes).reduce((text, [before, after]) => {
+    if (!text.includes(before)) throw new Error(`expected the defaults to have ${before}`);
+    return text.replace(before, after);
+  }, source);
+}

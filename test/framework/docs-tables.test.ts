@@ -1,0 +1,308 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Registry } from 'prom-client';
+import { parse } from 'yaml';
+
+import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
+import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
+import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-status.ts';
+import { EVENT_REASONS } from '../../packages/controller/src/apply/events.ts';
+import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
+import { readFleetSettings } from '../../packages/controller/src/policy/policy.ts';
+import { nodesAtOnce } from '../../packages/controller/src/policy/policy.ts';
+import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
+import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
+import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
+import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
+import { DEFAULT_SPEC } from '../../packages/shared/src/api/brupop-config.ts';
+import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
+import { createRegistry } from '../../packages/shared/src/runtime/metrics.ts';
+import { chartDir, readCrd } from './crds.ts';
+import type { Schema } from './crds.ts';
+import { anchorsOf, codeOf, linksOf, tablesOf } from './markdown.ts';
+import type { Table } from './markdown.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const adrs = readdirSync(join(root, 'docs/adr')).toSorted();
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+  ...adrs.map((name) => `docs/adr/${name}`),
+];
+
+function read(file: string): string {
+  return readFileSync(join(root, file), 'utf8');
+}
+
+/** The tables of a page whose heads begin with `head`. */
+function tables(file: string, ...head: string[]): Table[] {
+  const found = tablesOf(read(file)).filter((table) => head.every((cell, index) => table.head[index] === cell));
+  if (found.length === 0) throw new Error(`${file}: expected a table with the head ${head.join(', ')}`);
+  return found;
+}
+
+/** The code spans of the first column of these tables. */
+function named(...from: Parameters<typeof tables>): string[] {
+  return tables(...from).flatMap(({ rows }) => rows.map(([cell]) => codeOf(cell)));
+}
+
+/** Values by the code span in the first column. */
+function byName<T>(from: readonly Table[], value: (cells: readonly string[]) => T): Record<string, T> {
+  return Object.fromEntries(from.flatMap(({ rows }) => rows.map((cells) => [codeOf(cells[0]), value(cells)])));
+}
+
+describe('the error codes', () => {
+  it('are all documented with their recovery rules, and no others', () => {
+    const documented = byName(tables('docs/error-codes.md', 'code'), ([, recovery]) => recovery);
+    expect(documented).toEqual(ERROR_CODES);
+  });
+
+  it('have recovery rules that are all explained, and no others', () => {
+    expect(new Set(named('docs/error-codes.md', 'rule'))).toEqual(new Set(Object.values(ERROR_CODES)));
+  });
+});
+
+describe('the runbook', () => {
+  it.each([
+    ['reason of a node', ['reason', 'what it means'], REASONS],
+    ['reason of the configuration', ['reason', 'condition'], CONFIG_REASONS],
+    ['Event', ['event'], [...EVENT_REASONS, ...DRAIN_EVENTS]],
+    ['reason of a drain', ['why'], BLOCK_REASONS],
+  ] as const)('explains every %s once, and no other', (_, head, reasons) => {
+    const explained = named('docs/runbook.md', ...head);
+    expect(explained.toSorted()).toEqual([...new Set<string>(reasons)].toSorted());
+  });
+});
+
+describe('the failure modes', () => {
+  const rows = tablesOf(read('docs/failure-modes.md')).flatMap((table) => table.rows);
+
+  it.each(rows)('%s: are shown by a test that exists', (...row) => {
+    const shownBy = row.at(-1) ?? '';
+    const [file = ''] = linksOf(shownBy);
+    expect(read(join('docs', file))).toContain(`'${codeOf(shownBy)}'`);
+  });
+});
+
+describe('the metrics', () => {
+  const controller = createRegistry('test');
+  const apiserver = createRegistry('test');
+  // oxlint-disable-next-line no-new -- they register themselves
+  new ControllerMetrics(controller);
+  // oxlint-disable-next-line no-new -- they register themselves
+  new ApiserverMetrics(apiserver);
+
+  it('are all documented with type, labels and program, and no others', async () => {
+    const documented = byName(tables('docs/metrics.md', 'metric'), ([, type, labels = '', program]) => ({
+      type,
+      labels: labels === 'none' ? [] : labels.split(', ').map(codeOf),
+      program,
+    }));
+    const inBoth = await metricsIn(controller, 'controller');
+    for (const [name, metric] of Object.entries(await metricsIn(apiserver, 'apiserver'))) {
+      inBoth[name] = name in inBoth ? { ...metric, program: 'both' } : metric;
+    }
+    expect(documented).toEqual(inBoth);
+  });
+
+  it('that the queries name all exist', () => {
+    const asked = tables('docs/metrics.md', 'question').flatMap(({ rows }) => rows.map(([, query]) => codeOf(query)));
+    const named = asked.flatMap((query) => query.match(/brupop_\w+/gu) ?? []);
+    const names = new Set(named.map((name) => name.replace(/_bucket$/u, '')));
+    const unknown = [...names].filter(
+      (name) => controller.getSingleMetric(name) === undefined && apiserver.getSingleMetric(name) === undefined,
+    );
+    expect({ asked: names.size > 0, unknown }).toEqual({ asked: true, unknown: [] });
+  });
+});
+
+async function metricsIn(registry: Registry, program: string): Promise<Record<string, object>> {
+  const all = await registry.getMetricsAsJSON();
+  const ours = all.filter(({ name }) => name.startsWith('brupop_'));
+  return Object.fromEntries(
+    ours.map(({ name, type }) => {
+      const { labelNames } = registry.getSingleMetric(name) as unknown as { labelNames: string[] };
+      return [name, { type: String(type), labels: labelNames, program }];
+    }),
+  );
+}
+
+describe('the BrupopConfig', () => {
+  it('has all its fields documented with their types, and no others', () => {
+    const documented = byName(tables('docs/configuration.md', 'field'), ([, type]) => type);
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    if (schema === undefined) throw new Error('brupopconfigs has no version');
+    expect(documented).toEqual(Object.fromEntries(fields(schema.openAPIV3Schema)));
+  });
+
+  it('has the documented defaults', () => {
+    const documented = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
+    const defaults = Object.fromEntries(leaves(DEFAULT_SPEC));
+    const expected = Object.keys(documented).map((field) => [field, defaults[field] ?? 'none']);
+    expect(documented).toEqual(Object.fromEntries(expected));
+    // A list of objects is documented by their fields.
+    const isThere = (field: string): boolean =>
+      Object.keys(documented).some((one) => one === field || one.startsWith(`${field}[].`));
+    expect(Object.keys(defaults).filter((field) => !isThere(field))).toEqual([]);
+  });
+
+  it('has the documented defaults in its definition', () => {
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    const undescribed = leaves(DEFAULT_SPEC)
+      .filter(([, text]) => text !== '`[]`')
+      .filter(([field, text]) => !describes(schema?.openAPIV3Schema, field, codeOf(text)));
+    expect(undescribed).toEqual([]);
+  });
+
+  it('rounds percentages as documented', () => {
+    const [table] = tables('docs/configuration.md', '`maxUpdating`');
+    if (table === undefined) throw new Error('no table');
+    const sizes = table.head.slice(1).map((cell) => Number.parseInt(cell, 10));
+    const rounded = table.rows.map(([cell]) => [cell, ...sizes.map((size) => String(atOnce(codeOf(cell), size)))]);
+    expect(table.rows).toEqual(rounded);
+  });
+});
+
+describe('the examples of a BrupopConfig', () => {
+  const examples = pages.flatMap((page) => configsOf(read(page)).map((text, index) => [`${page} ${index + 1}`, text]));
+
+  it('are found', () => {
+    const inPages = new Set(examples.map(([place = '']) => place.replace(/ \d+$/u, '')));
+    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/configuration.md', 'docs/runbook.md']);
+  });
+
+  it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {
+    const example = parse(text) as BrupopConfig;
+    expect(example).toMatchObject({ apiVersion: `${GROUP}/${CONFIG_VERSION}`, metadata: { name: CONFIG_NAME } });
+    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
+    const known = new Set(fields(schema?.openAPIV3Schema ?? {}).map(([field]) => field));
+    const { spec, metadata } = example;
+    expect(fieldsIn(spec, 'spec').filter((field) => !known.has(field))).toEqual([]);
+    expect(readFleetSettings({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
+  });
+});
+
+/** The BrupopConfigs in the code blocks of a page, alone or as what a shell feeds to a command. */
+function configsOf(text: string): string[] {
+  const blocks = [...text.matchAll(/^```(?:yaml|sh)\n(?<code>.*?)^```$/gmsu)].map(
+    ({ groups }) => groups?.['code'] ?? '',
+  );
+  return blocks
+    .flatMap((code) => [
+      code,
+      ...[...code.matchAll(/<<EOF\n(?<fed>.*?)^EOF$/gmsu)].map(({ groups }) => groups?.['fed'] ?? ''),
+    ])
+    .filter((code) => code.startsWith('apiVersion:') && code.includes('kind: BrupopConfig'));
+}
+
+/** The fields that are given, as {@link fields} names them. */
+function fieldsIn(value: unknown, path: string): string[] {
+  if (Array.isArray(value) && value.some((one) => typeof one === 'object')) {
+    return value.flatMap((one: unknown) => fieldsIn(one, `${path}[]`));
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || path.endsWith('.matchLabels'))
+    return [path];
+  return Object.entries(value).flatMap(([name, one]) => fieldsIn(one, `${path}.${name}`));
+}
+
+/** Each field with its default, as the documentation writes it. */
+function leaves(value: object, path = 'spec'): [string, string][] {
+  return Object.entries(value).flatMap(([name, one]: [string, unknown]): [string, string][] => {
+    const field = `${path}.${name}`;
+    if (typeof one === 'object' && one !== null && !Array.isArray(one)) return leaves(one, field);
+    return [[field, `\`${Array.isArray(one) ? '[]' : String(one)}\``]];
+  });
+}
+
+/** True when the definition says of the field that this is its default: `The default is 5.`, or `Name (the default)`. */
+function describes(schema: Schema | undefined, field: string, text: string): boolean {
+  const found = field.split('.').reduce<Schema | undefined>((one, name) => one?.properties?.[name], schema);
+  const { description = '' } = found ?? {};
+  const named = text[0]?.toUpperCase() === text[0] ? text : text[0]?.toUpperCase() + text.slice(1);
+  return description.includes(`The default is ${text}.`) || description.includes(`${named} (the default)`);
+}
+
+function fields({ properties = {} }: Schema, path: readonly string[] = []): [string, string][] {
+  return Object.entries(properties).flatMap(([name, schema]): [string, string][] => {
+    const here = [...path, name];
+    if (schema.properties !== undefined) return fields(schema, here);
+    if (name !== 'conditions' && schema.items?.properties !== undefined)
+      return fields(schema.items, [...path, `${name}[]`]);
+    return [[here.join('.'), schema['x-kubernetes-int-or-string'] === true ? 'integer or string' : `${schema.type}`]];
+  });
+}
+
+function atOnce(text: string, nodes: number): number {
+  const maxUpdating: unknown = parse(text);
+  const config = { metadata: { generation: 1 }, spec: { concurrency: { maxUpdating } } } as BrupopConfig;
+  const { concurrency, problem } = readFleetSettings(config);
+  if (problem !== undefined) throw new Error(problem);
+  return nodesAtOnce(concurrency.maxUpdating, nodes);
+}
+
+interface ValueSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly oneOf?: readonly ValueSchema[];
+  readonly $ref?: string;
+  readonly properties?: Readonly<Record<string, ValueSchema>>;
+  readonly definitions?: Readonly<Record<string, ValueSchema>>;
+}
+
+describe('the values of the chart', () => {
+  const schema = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as ValueSchema;
+  const defaults: unknown = parse(readFileSync(join(chartDir, 'values.yaml'), 'utf8'));
+
+  /** `global` is Helm's own. A definition is one value, whatever it is made of. */
+  function values({ properties = {} }: ValueSchema, path: readonly string[] = []): [string, object][] {
+    return Object.entries(properties).flatMap(([name, value]): [string, object][] => {
+      const here = [...path, name];
+      if (value.properties !== undefined) return values(value, here);
+      return name === 'global' ? [] : [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
+    });
+  }
+
+  function typeOf(value: ValueSchema): string {
+    if (value.oneOf !== undefined) return value.oneOf.map(typeOf).join(' or ');
+    if (value.$ref !== undefined) return typeOf(schema.definitions?.[value.$ref.replace('#/definitions/', '')] ?? {});
+    return value.enum === undefined ? `${value.type}` : typeof value.enum[0];
+  }
+
+  it('are all documented with their types and defaults, and no others', () => {
+    const documented = byName(tables('docs/configuration.md', 'value'), ([, type, text]) => ({
+      type,
+      default: parse(codeOf(text)) as unknown,
+    }));
+    expect(documented).toEqual(Object.fromEntries(values(schema)));
+  });
+});
+
+function at(from: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], from);
+}
+
+describe('the pages', () => {
+  it('link to pages and headings that exist', () => {
+    const broken = pages.flatMap((page) =>
+      linksOf(read(page))
+        .filter((link) => !exists(page, link))
+        .map((link) => `${page}: ${link}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it('number the decisions without gaps, and title them with their numbers', () => {
+    const heads = adrs.map((name) => `${name.slice(0, 5)} ${/^# \d+\. /u.exec(read(`docs/adr/${name}`))?.[0]}`);
+    const expected = adrs.map((_, index) => `${String(index + 1).padStart(4, '0')}- # ${index + 1}. `);
+    expect(heads).toEqual(expected);
+  });
+});
+
+function exists(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#');
+  const target = path === '' ? page : join(dirname(page), path);
+  if (!existsSync(join(root, target))) return false;
+  return anchor === undefined || anchorsOf(read(target)).includes(anchor);
+}

@@ -1,0 +1,138 @@
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+
+/** `T` with every field set, at every depth. */
+export type Full<T> = T extends readonly (infer E)[]
+  ? [Full<E>, ...Full<E>[]]
+  : T extends object
+    ? { readonly [K in keyof T]-?: Full<Exclude<T[K], null | undefined>> }
+    : T;
+
+type Named<T extends KubernetesObject> = Omit<T, 'metadata'> & { metadata: Pick<T['metadata'], 'name'> };
+
+const condition = {
+  type: 'Progressing',
+  status: 'False',
+  reason: 'Paused',
+  message: 'Updates are paused: change freeze.',
+  lastTransitionTime: '2026-01-02T03:04:05Z',
+  observedGeneration: 3,
+} as const;
+
+/** A shadow with every field that there is. */
+export const fullShadow = {
+  apiVersion: 'brupop.bottlerocket.aws/v2',
+  kind: 'BottlerocketShadow',
+  metadata: { name: 'brs-node-1' },
+  spec: {
+    state: 'RebootedIntoUpdate',
+    version: '1.21.0',
+    state_transition_timestamp: '2026-01-02T03:04:05Z',
+    timeoutSeconds: 900,
+    hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
+  },
+  status: {
+    current_state: 'ErrorReset',
+    current_version: '1.20.3',
+    target_version: '1.21.0',
+    crash_count: 2,
+    state_transition_failure_timestamp: '2026-01-02T03:04:05.678Z',
+    observedGeneration: 3,
+    bootID: '3cbb0d1a-9a4f-4c57-8a66-9f2f1f4f0c11',
+    bootTime: '2026-01-01T03:04:05Z',
+    lastOperation: {
+      operation: 'Drain',
+      state: 'Failed',
+      version: '1.21.0',
+      bootID: '3cbb0d1a-9a4f-4c57-8a66-9f2f1f4f0c11',
+      startTime: '2026-01-02T03:04:05.678Z',
+      lastUpdateTime: '2026-01-02T03:34:05.678Z',
+      errorCode: 'DrainTimedOut',
+      message: 'After 30 min, default/web-0 is still there.',
+    },
+    drain: {
+      observedGeneration: 3,
+      startTime: '2026-01-02T03:04:05Z',
+      resumeTime: '2026-01-02T03:04:08Z',
+      endTime: '2026-01-02T03:34:05Z',
+      result: 'TimedOut',
+      evicted: 4,
+      remaining: 1,
+      blockedBy: [
+        {
+          pod: 'default/web-0',
+          reason: 'DisruptionBudget',
+          message: 'the disruption budget web needs 3 healthy pods and has 3 currently',
+          podDisruptionBudgets: ['web'],
+          since: '2026-01-02T03:04:06Z',
+        },
+      ],
+      handover: {
+        pod: 'default/db-0',
+        podUID: '0b9d1f8e-9f5c-4b1a-b1f5-6f1f4f0c11aa',
+        phase: 'Detaching',
+        since: '2026-01-02T03:04:06Z',
+        volumes: ['pv-1'],
+        replaced: true,
+      },
+    },
+    hostSettings: {
+      versionLock: { value: '1.21.0', before: 'latest' },
+      ignoreWaves: { value: true, before: false },
+      message: 'the host refuses the version lock',
+    },
+    waitingFor: 'Paused',
+    conditions: [condition],
+  },
+} as const satisfies Full<Named<BottlerocketShadow>>;
+
+/** A configuration with every field that there is. */
+export const fullConfig = {
+  apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
+  kind: 'BrupopConfig',
+  metadata: { name: 'cluster' },
+  spec: {
+    paused: true,
+    pauseMode: 'Interrupt',
+    pauseReason: 'change freeze',
+    maintenance: {
+      timeZone: 'Europe/Berlin',
+      windows: [{ schedule: '0 2 * * *', duration: '4h', days: ['Sat'] }],
+      blackouts: [{ from: '2026-12-20T00:00:00Z', to: '2027-01-06T00:00:00Z', reason: 'holidays' }],
+      updateEstimate: '20m',
+      margin: '5m',
+    },
+    concurrency: { maxUpdating: '10%', maxUnavailable: '20%', maxPerZone: 2, maxZones: 1 },
+    versions: { pin: '1.21.0', minimumAge: '72h', ignoreWaves: true, deny: ['1.20.5'] },
+    drain: {
+      timeoutSeconds: 900,
+      onTimeout: 'Force',
+      emptyDirPods: 'Block',
+      unmanagedPods: 'Block',
+      maxGracePeriodSeconds: 300,
+      volumeDetachTimeoutSeconds: 60,
+      replacementTimeoutSeconds: 300,
+      taintWaitingNodes: true,
+    },
+    loadBalancer: { exclusionSeconds: 30 },
+    timeouts: { stageSeconds: 3600, rebootSeconds: 1200, monitorSeconds: 600 },
+    retry: { backoffSeconds: 600, maxBackoffSeconds: 7200, attempts: 3 },
+    nodeSelector: {
+      matchLabels: { pool: 'web' },
+      matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],
+    },
+    order: 'OldestBoot',
+  },
+  status: {
+    observedGeneration: 3,
+    conditions: [{ ...condition, type: 'Ready' }],
+    nodes: { managed: 12, upToDate: 7, updating: 2, waiting: 2, failed: 1 },
+    versions: [{ version: '1.21.0', running: 7, offered: 5, firstOfferedTime: '2026-01-01T03:04:05Z' }],
+    window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
+    updateEstimateSeconds: 420,
+    expectedCompletionTime: '2026-01-03T03:00:00Z',
+    plan: [{ node: 'node-1', version: '1.21.0', reason: 'Paused', expectedTime: '2026-01-03T02:00:00Z' }],
+    inForce: { generation: 3, spec: { paused: true } },
+  },
+} as const satisfies Full<Named<BrupopConfig>>;

@@ -1,0 +1,86 @@
+import type { Operation } from '../../../packages/shared/src/api/shadow.ts';
+import type { Scene } from '../fleet/with-fleet.ts';
+import { Excuses } from './tolerances.ts';
+import type { Fault } from './fault.ts';
+import { heal, inflict } from './inject.ts';
+import { RECOVERY_MS, recover } from './recovery.ts';
+import type { Recovery } from './recovery.ts';
+import { withRollingFleet } from './rolling-fleet.ts';
+import { HELD, arrangeTableau } from './hold-at-steps.ts';
+
+/** Faults that come at the same time, by a name for all of them. */
+export type Cases = Readonly<Record<string, readonly Fault[]>>;
+
+/** A fault on each of the nodes that are at a step of their update, or at one of some. */
+export function onEach(fault: (node: string) => Fault, steps: readonly Operation[] = [...HELD.values()]): Fault[] {
+  return [...HELD].filter(([, step]) => steps.includes(step)).map(([node]) => fault(node));
+}
+
+export interface Rules {
+  /** Whether attempts may fail for good, so that a person asks for others: when hosts fail, or people interfere. Otherwise no attempt may. */
+  readonly mayFail: boolean;
+}
+
+export interface Played {
+  /** Names of the cases that were to be played. */
+  readonly chosen: readonly string[];
+  /** Those that the fleet came through. */
+  readonly through: readonly string[];
+}
+
+/** Plays all of `cases`, or of them the one that the environment variable CASE names: `make matrix CASE='etcd is killed'`. */
+export async function comeThroughChosen(cases: Cases, rules: Rules): Promise<Played> {
+  const only = process.env['CASE'] ?? '';
+  const chosen = Object.entries(cases).filter(([name]) => only === '' || name === only);
+  const through = chosen.length === 0 ? [] : await comeThrough(Object.fromEntries(chosen), rules);
+  return { chosen: chosen.map(([name]) => name), through };
+}
+
+/**
+ * On one fleet, for one case after the other: has nodes at every step of their update and others waiting for their turn, brings the faults about, and lets the
+ * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it
+ * does not, or that violates what must never happen.
+ */
+async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
+  const names: string[] = [];
+  await withRollingFleet(HELD.size, async (scene) => {
+    for (const [name, faults] of Object.entries(cases)) {
+      const { ms, askedAgain } = await play(scene, faults).catch((error: unknown) => {
+        throw new Error(`${name}: ${String(error)}`, { cause: error });
+      });
+      say(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
+      for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
+      if (askedAgain.length > 0 && !rules.mayFail)
+        throw new Error(`${name}: no attempt may fail: ${askedAgain.join('; ')}`);
+      const problems = scene.fleet.problems();
+      if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
+      names.push(name);
+    }
+  });
+  return names;
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+async function play(scene: Scene, faults: readonly Fault[]): Promise<Recovery> {
+  const excuses = new Excuses(scene.fleet.observer);
+  const { version, release } = await arrangeTableau(scene);
+  const outcomes = await Promise.all(
+    faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))),
+  );
+  await heal(scene);
+  await release();
+  const recovery = await recover(scene, { version, nodes: scene.fleet.nodes.keys(), limitMs: RECOVERY_MS });
+  const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
+  if (missed.length > 0) throw new Error(`nobody was hit by ${JSON.stringify(missed)}`);
+  return recovery;
+}
+
+/** On a host that is down for its reboot there is no power to cut and no agent to hurt. */
+function isRequired(fault: Fault | undefined): boolean {
+  const ofAgent = fault !== undefined && 'who' in fault && fault.who.program === 'agent' ? fault.who.node : undefined;
+  const node = fault?.kind === 'power cut' ? fault.node : ofAgent;
+  return node === undefined || HELD.get(node) !== 'Reboot';
+}

@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { Scene } from '../fleet/with-fleet.ts';
+import { Excuses } from './tolerances.ts';
+import { drawFault } from './fault.ts';
+import type { Fault } from './fault.ts';
+import { heal, inflict } from './inject.ts';
+import { Random } from './random.ts';
+import { LONG_RECOVERY_MS, recover } from './recovery.ts';
+import type { Report } from './report.ts';
+import { drawTrigger, untilTriggered } from './trigger.ts';
+import type { Trigger } from './trigger.ts';
+
+export interface CampaignOptions {
+  readonly seed: number;
+  /** How many faults in all. */
+  readonly faults: number;
+  /** Gets the figures, also of a campaign that does not end well. */
+  readonly report: Report;
+  /** Is told what happens, a line each. */
+  readonly say: (line: string) => void;
+  /** Ends it after the round that is under way. */
+  readonly signal?: AbortSignal;
+}
+
+/** How many nodes of a campaign's fleet update at a time. */
+export const CAMPAIGN_AT_ONCE = 2;
+const FAULTS_PER_ROUND = 20;
+/** Between the beginnings of two faults, at most. */
+const LONGEST_PAUSE_MS = 1_500;
+/** How long a fault waits for its instant; if that does not come, it strikes all the same. */
+const INSTANT_MS = 3_000;
+
+/**
+ * Random faults, from a seed, on a fleet that is updated round after round. A round publishes a version, brings faults about that overlap each
+ * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a person asks for it,
+ * as the shadow says. Throws when a round does not end in time; what the observer found is in the report.
+ */
+export async function runCampaign(scene: Scene, options: CampaignOptions): Promise<void> {
+  const { seed, faults, report, say, signal } = options;
+  const random = new Random(seed);
+  const instants = new Random(seed + 1);
+  const excuses = new Excuses(scene.fleet.observer);
+  for (let left = faults; left > 0; left -= FAULTS_PER_ROUND) {
+    if (signal?.aborted === true) break;
+    const nodes = [...scene.fleet.nodes.keys()].toSorted();
+    const drawn = Array.from({ length: Math.min(left, FAULTS_PER_ROUND) }, () => ({
+      fault: drawFault(random, nodes),
+      pauseMs: random.whole(0, LONGEST_PAUSE_MS),
+      // Every other one waits for an instant.
+      trigger: instants.fraction() < 0.5 ? drawTrigger(instants) : undefined,
+    }));
+    const version = scene.fleet.publishNext();
+    const begun = drawn.map(({ fault, trigger }) => JSON.stringify({ ...fault, trigger })).join(' ');
+    say(`${version} ${begun}`);
+    await afflict({ scene, excuses, report, version }, drawn);
+    await heal(scene);
+    const { ms, askedAgain } = await recover(scene, { version, nodes, limitMs: LONG_RECOVERY_MS });
+    report.recovered(ms);
+    say(`${version} on every node ${ms} ms after the last fault`);
+    for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
+    for (const what of report.check(scene.fleet)) say(`  VIOLATION: ${what}`);
+  }
+}
+
+interface Drawn {
+  readonly fault: Fault;
+  readonly pauseMs: number;
+  /** The instant at which it strikes, of the update of its node if it has one; undefined: at once. */
+  readonly trigger: Trigger | undefined;
+}
+
+interface Round {
+  readonly scene: Scene;
+  readonly excuses: Excuses;
+  readonly report: Report;
+  readonly version: string;
+}
+
+/** One fault per node and program at a time: what two would do to each other is no fault of ours. */
+async function afflict(round: Round, drawn: readonly Drawn[]): Promise<void> {
+  const busy = new Map<string, Promise<void>>();
+  for (const one of drawn) {
+    await sleep(one.pauseMs);
+    const place = placeOf(one.fault);
+    const before = busy.get(place) ?? Promise.resolve();
+    busy.set(
+      place,
+      before.then(async () => await strike(round, one)),
+    );
+  }
+  await Promise.all(busy.values());
+}
+
+async function strike({ scene, excuses, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
+  if (trigger !== undefined) {
+    const node = 'node' in fault ? fault.node : undefined;
+    report.waited(await untilTriggered(scene.fleet, trigger, { version, node, limitMs: INSTANT_MS }));
+  }
+  report.tried(fault, await excuses.during(fault, async () => await inflict(scene, fault)));
+}
+
+function placeOf(fault: Fault): string {
+  if ('node' in fault) return fault.node;
+  if ('who' in fault) return 'node' in fault.who ? fault.who.node : fault.who.program;
+  return fault.kind;
+}

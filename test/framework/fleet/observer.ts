@@ -1,0 +1,270 @@
+import type {
+  V1Deployment,
+  V1Lease,
+  V1Node,
+  V1Pod,
+  V1PodDisruptionBudget,
+  V1StatefulSet,
+} from '@kubernetes/client-node';
+
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import {
+  CONTROLLER,
+  CORDONED_ANNOTATION,
+  EXCLUSION_LABEL,
+  HOLDS,
+  MANAGED_LABEL,
+  RETRY_ANNOTATION,
+  WAITING_TAINT,
+} from '../../../packages/shared/src/api/names.ts';
+import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import { selects } from '../../../packages/shared/src/kube/label-selector.ts';
+import { SIGNATURES } from '../../../packages/shared/src/node/ownership.ts';
+import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { shadowPath } from '../apiserver/shadow.ts';
+import { eventually } from '../eventually.ts';
+import { recordingLogger } from '../recording-logger.ts';
+
+type Observed<T> = T & KubernetesObject;
+
+/** What a host boots. */
+interface Boot {
+  /** Of the boot that ends. */
+  readonly bootID: string;
+  /** The version that its boot loader tries first. */
+  readonly next: string | undefined;
+}
+
+export interface ObserverOptions {
+  readonly client: KubeClient;
+  /** Namespace of the operator. */
+  readonly operatorNamespace: string;
+  /** How many managed nodes may be cordoned or not ready at the same time. May be changed while it watches. */
+  readonly maxUnavailable: () => number;
+}
+
+/**
+ * Watches a fleet all the time and keeps what must never happen: more nodes away than allowed, a disruption budget violated, a reboot with
+ * workload pods still on the node or without a cordon, two reboots for one update. `violations` stays empty in a good run.
+ */
+export class Observer {
+  readonly violations: string[] = [];
+  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault. Cordons of ours count all the same. */
+  hostsFail = false;
+  /** How often something was held against what must never happen. */
+  checks = 0;
+  /** Most managed nodes seen cordoned or not ready at once. */
+  mostUnavailable = 0;
+  /** Smallest number of ready replicas seen since all were ready, by `namespace/name` of Deployments and StatefulSets. */
+  readonly leastReady = new Map<string, number>();
+  readonly nodes: Reflector<Observed<V1Node>>;
+  readonly shadows: Reflector<BottlerocketShadow>;
+  readonly pods: Reflector<Observed<V1Pod>>;
+  readonly #leases: Reflector<Observed<V1Lease>>;
+  readonly #options: ObserverOptions;
+  /** Updates for which a node was rebooted since a person last asked for them. */
+  readonly #rebooted = new Set<string>();
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>[];
+  /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
+  readonly #begun = new Set<string>();
+  /** UIDs of budgets that are violated now. */
+  readonly #short = new Set<string>();
+
+  constructor(options: ObserverOptions) {
+    this.#options = options;
+    this.nodes = this.#reflect('/api/v1/nodes');
+    this.pods = this.#reflect('/api/v1/pods');
+    this.shadows = this.#reflect(shadowPath(options.operatorNamespace));
+    const { operatorNamespace } = options;
+    this.#leases = this.#reflect(`/apis/coordination.k8s.io/v1/namespaces/${operatorNamespace}/leases`);
+    const budgets = this.#reflect<Observed<V1PodDisruptionBudget>>('/apis/policy/v1/poddisruptionbudgets');
+    const deployments = this.#reflect<Observed<V1Deployment>>('/apis/apps/v1/deployments');
+    const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
+    this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
+    this.shadows.subscribe(({ object, old }) => this.#noteRetry(object, old));
+    budgets.subscribe(({ object }) => this.#checkBudget(object));
+    for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
+    const all = [this.nodes, this.pods, this.shadows, this.#leases, budgets, deployments, statefulSets];
+    this.#running = all.map(async (reflector) => await reflector.run(this.#stop.signal));
+  }
+
+  /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
+  async hostGoesDown(name: string, boot: Boot): Promise<void> {
+    try {
+      await this.#judgeReboot(name);
+    } catch (error) {
+      this.#violated(`${name} went down and it could not be seen in which state: ${String(error)}`);
+    }
+    this.#checkSecondReboot(name, boot);
+  }
+
+  async #judgeReboot(name: string): Promise<void> {
+    this.checks += 2;
+    const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`, {});
+    const { items } = await this.#get<{ items: V1Pod[] }>('/api/v1/pods', { fieldSelector: `spec.nodeName=${name}` });
+    if (node.spec?.unschedulable !== true) this.#violated(`${name} went down without a cordon`);
+    const left = items.filter(mustBeDrained).map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
+    if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
+  }
+
+  /** What an update must not leave behind on the nodes: cordons, labels and annotations of ours, and unfinished shadows. */
+  leftovers(): string[] {
+    const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
+      const { labels = {}, annotations = {} } = metadata;
+      const found: string[] = [...SIGNATURES, ...HOLDS].filter((key) => annotations[key] !== undefined);
+      if (labels[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
+      if (spec?.unschedulable === true) found.push('cordon');
+      if (spec?.taints?.some(({ key }) => key === WAITING_TAINT) === true) found.push(WAITING_TAINT);
+      return found.map((what) => `node ${metadata.name} still has ${what}`);
+    });
+    const ofShadows = this.shadows
+      .list()
+      .filter(({ spec, status }) => spec.state !== 'Idle' || status?.current_state !== 'Idle')
+      .map(({ metadata, spec, status }) => `${metadata.name} is ${spec.state}/${status?.current_state}`);
+    return [...ofNodes, ...ofShadows];
+  }
+
+  /** The pod of the controller that holds the Lease; undefined while nobody does. */
+  leader(): Observed<V1Pod> | undefined {
+    const holder = this.#leases.get(CONTROLLER, this.#options.operatorNamespace)?.spec?.holderIdentity ?? '';
+    return this.pods.list().find(({ metadata }) => holder.startsWith(`${metadata.name}_`));
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await Promise.all(this.#running);
+  }
+
+  #reflect<T extends KubernetesObject>(path: string): Reflector<T> {
+    const { client } = this.#options;
+    return new Reflector<T>({
+      client,
+      path,
+      clock: systemClock,
+      log: recordingLogger().log,
+      name: path,
+      slim: (raw) => raw as T,
+    });
+  }
+
+  /** Tries for a while: the API server may be the one that a test has killed. */
+  async #get<T>(path: string, query: Readonly<Record<string, string>>): Promise<T> {
+    return await eventually(async () => await this.#options.client.request<T>({ method: 'GET', path, query }));
+  }
+
+  #checkUnavailable(changed: Observed<V1Node>): void {
+    this.checks += 1;
+    if (!isAway(changed)) this.#begun.add(changed.metadata.uid);
+    const away = this.nodes
+      .list()
+      .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isAway(node));
+    this.mostUnavailable = Math.max(this.mostUnavailable, away.length);
+    const blamed = this.hostsFail ? away.filter(isCordonedByUs) : away;
+    if (blamed.length > this.#options.maxUnavailable()) {
+      this.#violated(`${blamed.length} nodes away at once: ${blamed.map(({ metadata }) => metadata.name).join(', ')}`);
+    }
+  }
+
+  #checkBudget(budget: Observed<V1PodDisruptionBudget>): void {
+    this.checks += 1;
+    // Tests kill our own pods, which no budget prevents.
+    if (budget.metadata.namespace === this.#options.operatorNamespace) return;
+    const { name, uid } = budget.metadata;
+    if (isWell(budget)) this.#begun.add(uid);
+    const missing = shortfall(budget) - this.#markedNotReady(budget);
+    const isShort = missing > 0 && this.#begun.has(uid) && !this.hostsFail;
+    if (isShort && !this.#short.has(uid)) {
+      this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
+    }
+    if (isShort) this.#short.add(uid);
+    else this.#short.delete(uid);
+  }
+
+  /**
+   * Pods that were ready and are not, but stay: the controller manager is late to see a host that was down for a second only, and then marks the
+   * pods of a node that is up again. Nobody has evicted them.
+   */
+  #markedNotReady({ metadata: { namespace }, spec }: Observed<V1PodDisruptionBudget>): number {
+    const ofBudget = this.pods
+      .list()
+      .filter(({ metadata }) => metadata.namespace === namespace && selects(spec?.selector, metadata.labels ?? {}));
+    return ofBudget.filter((pod) => conditionOf(pod).startsWith('is not ready')).length;
+  }
+
+  /** The pods of a budget's namespace, with where they are and how. */
+  #pods({ metadata: { namespace } }: KubernetesObject): string {
+    const inNamespace = this.pods.list().filter(({ metadata }) => metadata.namespace === namespace);
+    return inNamespace.map((pod) => `${pod.metadata.name}@${pod.spec?.nodeName} ${conditionOf(pod)}`).join(', ');
+  }
+
+  /** Counts from when all replicas were ready for the first time. */
+  #countReady({ metadata, spec, status }: Observed<V1Deployment | V1StatefulSet>): void {
+    const key = `${metadata.namespace}/${metadata.name}`;
+    const ready = status?.readyReplicas ?? 0;
+    const least = this.leastReady.get(key) ?? (ready === spec?.replicas ? ready : undefined);
+    if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
+  }
+
+  /** One reboot for one update; a person who asks for another attempt allows another one. */
+  #checkSecondReboot(name: string, { bootID, next }: Boot): void {
+    const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${next}`;
+    if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
+    this.#rebooted.add(update);
+  }
+
+  #noteRetry({ metadata, status }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
+    const asked = metadata.annotations?.[RETRY_ANNOTATION];
+    if (asked === undefined || old?.metadata.annotations?.[RETRY_ANNOTATION] === asked) return;
+    // What is tried again by itself must not have been booted.
+    if (!isNotRetried(status)) return;
+    const name = metadata.name.replace(/^brs-/u, '');
+    this.#rebooted.delete(`${name} (${this.nodes.get(name)?.metadata.uid}) into ${asked}`);
+  }
+
+  #violated(what: string): void {
+    if (this.violations.some((known) => known.startsWith(what))) return;
+    this.violations.push(`${what}, at ${new Date().toISOString().slice(11, 23)}`);
+  }
+}
+
+function isManaged({ metadata }: V1Node): boolean {
+  return metadata?.labels?.[MANAGED_LABEL] !== undefined;
+}
+
+function isAway({ spec, status }: V1Node): boolean {
+  return spec?.unschedulable === true || status?.conditions?.find(({ type }) => type === 'Ready')?.status !== 'True';
+}
+
+function isCordonedByUs({ metadata }: V1Node): boolean {
+  return metadata?.annotations?.[CORDONED_ANNOTATION] !== undefined;
+}
+
+/** Pods that a drain removes: all but DaemonSet pods, mirror pods and those that have ended. */
+function mustBeDrained({ metadata = {}, status }: V1Pod): boolean {
+  const owners = metadata.ownerReferences ?? [];
+  const ofDaemonSet = owners.some(({ kind, controller }) => controller === true && kind === 'DaemonSet');
+  const mirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  return !ofDaemonSet && !mirror && !['Succeeded', 'Failed'].includes(status?.phase ?? '');
+}
+
+function conditionOf({ metadata, status }: V1Pod): string {
+  if (metadata?.deletionTimestamp !== undefined) return 'is leaving';
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready === undefined) return 'was never ready';
+  return ready.status === 'True' ? 'is ready' : `is not ready since ${String(ready.lastTransitionTime)}`;
+}
+
+function isWell(budget: V1PodDisruptionBudget): boolean {
+  return shortfall(budget) <= 0 && (budget.status?.currentHealthy ?? 0) > 0;
+}
+
+function isNotRetried(status: BottlerocketShadow['status']): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NotRetried';
+}
+
+function shortfall({ status }: V1PodDisruptionBudget): number {
+  return (status?.desiredHealthy ?? 0) - (status?.currentHealthy ?? 0);
+}

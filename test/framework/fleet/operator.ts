@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { APISERVER } from '../../../packages/shared/src/api/names.ts';
+import { makeServingCertificate } from '../certificates.ts';
+import type { ServingCertificate } from '../certificates.ts';
+import type { Connection } from '../control-plane/connection.ts';
+
+const RELEASE = 'bottlerocket-update-operator';
+const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', RELEASE);
+const TLS_SECRET = 'brupop-apiserver-tls';
+const HELM_LIMIT_MS = 60_000;
+/** Stand-in nodes all come from the same loopback address. */
+const ONE_ADDRESS: Values = { 'apiserver.maxConnectionsPerAddress': 1000 };
+
+const CHECK_INTERVAL = 'agent.updateCheckIntervalSeconds';
+/** Seconds; tests may look for updates more often than the chart's schema lets people. */
+const SHORTEST_INTERVAL = 60;
+
+/** Chart values by their dotted path. */
+export type Values = Readonly<Record<string, string | number | boolean>>;
+
+/** Installs the chart with Helm, as a user does. */
+export class Operator {
+  readonly namespace: string;
+  /** Name of the API server in its certificate. */
+  readonly serverName: string;
+  /** What the API server shows to agents. */
+  readonly certificate: ServingCertificate;
+  readonly #cluster: Connection;
+
+  constructor(cluster: Connection, namespace: string) {
+    this.#cluster = cluster;
+    this.namespace = namespace;
+    this.serverName = `${APISERVER}.${namespace}.svc`;
+    this.certificate = makeServingCertificate({ commonName: this.serverName, dnsNames: [this.serverName] });
+  }
+
+  /** Makes the namespace and the Secret with the API server's certificate, then `helm install`, over definitions that are there already. */
+  async install(values: Values): Promise<void> {
+    const { api } = this.#cluster;
+    const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+    await api.create('/api/v1/namespaces', { metadata: { name: this.namespace, labels } });
+    await this.createCertificate();
+    await this.#helm('install', values, ['--take-ownership', '--force-conflicts']);
+  }
+
+  async upgrade(values: Values): Promise<void> {
+    await this.#helm('upgrade', values);
+  }
+
+  async createCertificate(): Promise<void> {
+    const { caCert, cert, key } = this.certificate;
+    const stringData = { 'ca.crt': caCert, 'tls.crt': cert, 'tls.key': key };
+    const body = { metadata: { name: TLS_SECRET }, type: 'kubernetes.io/tls', stringData };
+    await this.#cluster.api.create(`/api/v1/namespaces/${this.namespace}/secrets`, body);
+  }
+
+  async #helm(verb: 'install' | 'upgrade', values: Values, more: readonly string[] = []): Promise<void> {
+    const { assets, env } = this.#cluster;
+    const set = Object.entries({ ...ONE_ADDRESS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+    const unchecked = Number(values[CHECK_INTERVAL] ?? SHORTEST_INTERVAL) < SHORTEST_INTERVAL;
+    const flags = unchecked ? ['--skip-schema-validation'] : [];
+    const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...flags, ...more, ...set];
+    await promisify(execFile)(assets.helm, args, { env, timeout: HELM_LIMIT_MS });
+  }
+}

@@ -1,0 +1,42 @@
+import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { eventually } from '../eventually.ts';
+import type { EventuallyOptions } from '../eventually.ts';
+import type { Fleet } from './fleet.ts';
+
+const LIMIT: EventuallyOptions = { limitMs: 60_000, pauseMs: 2 };
+
+/** Until a step of the update is under way on some node; answers its name. */
+export async function untilSomeNodeIsAt(fleet: Fleet, operation: string): Promise<string> {
+  return await untilSomeNode(fleet, `is at ${operation}`, ({ status }) => {
+    const last = status?.lastOperation;
+    return last?.operation === operation && last.state === 'Processing';
+  });
+}
+
+/** Until some node is told to go to a state; answers its name. */
+export async function untilSomeNodeIsToldTo(fleet: Fleet, state: string): Promise<string> {
+  return await untilSomeNode(fleet, `is told to go to ${state}`, ({ spec }) => spec.state === state);
+}
+
+/** Until some node says that a disruption budget holds up its drain; answers its name. A node without a pod of the budget is not held up. */
+export async function untilSomeNodeIsHeldUp(fleet: Fleet): Promise<string> {
+  return await untilSomeNode(fleet, 'says that a disruption budget holds it up', ({ status }) => {
+    const { result, blockedBy = [] } = status?.drain ?? {};
+    return result === undefined && blockedBy.some(({ reason }) => reason === 'DisruptionBudget');
+  });
+}
+
+async function untilSomeNode(
+  fleet: Fleet,
+  what: string,
+  isTrue: (shadow: BottlerocketShadow) => boolean,
+): Promise<string> {
+  return await eventually(() => {
+    const found = [...fleet.nodes.keys()].find((name) => {
+      const shadow = fleet.shadow(name);
+      return shadow !== undefined && isTrue(shadow);
+    });
+    if (found === undefined) throw new Error(`no node ${what}`);
+    return found;
+  }, LIMIT);
+}

@@ -1,0 +1,86 @@
+import type { V1PodList } from '@kubernetes/client-node';
+
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import { createNamespace } from '../control-plane/namespaces.ts';
+import { startControlPlane } from '../control-plane/start.ts';
+import type { ControlPlane } from '../control-plane/start.ts';
+import { installCrds } from '../crds.ts';
+import { eventually } from '../eventually.ts';
+import { Fleet } from './fleet.ts';
+import type { FleetOptions } from './fleet.ts';
+import type { Values } from './operator.ts';
+import { createWorkloads } from './workloads.ts';
+
+export const OLD = '1.26.0';
+export const NEW = '1.27.0';
+
+export interface Scene {
+  readonly cluster: ControlPlane;
+  readonly fleet: Fleet;
+  /** Namespace of the workloads. */
+  readonly namespace: string;
+}
+
+export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
+  readonly values?: Values;
+  /** The BrupopConfig, which is there before the operator. */
+  readonly config?: BrupopConfigSpec;
+  /** What happens before the operator is installed. */
+  readonly before?: (scene: Scene) => Promise<void>;
+}
+
+const LOG_TAIL = 3_000;
+
+/**
+ * Runs `body` on a fleet of its own, on a control plane of its own, with workloads and the operator installed; hosts run OLD and are offered
+ * NEW. At the end it checks that nothing went wrong and that nothing is left behind on the nodes. A failure comes with the logs of our pods.
+ */
+export async function withFleet(options: SceneOptions, body: (scene: Scene) => Promise<void>): Promise<void> {
+  const cluster = await startControlPlane();
+  try {
+    const fleet = await Fleet.start({ cluster, version: OLD, repository: [OLD, NEW], ...options });
+    try {
+      await play({ cluster, fleet, namespace: await createNamespace(cluster, 'shop') }, options, body);
+    } catch (error) {
+      const circumstances = await report(cluster, fleet).catch((other: unknown) => `no report: ${String(other)}`);
+      throw new Error(`${String(error)}\n${circumstances}`, { cause: error });
+    } finally {
+      await fleet.stop();
+    }
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function play(
+  scene: Scene,
+  { nodes, values = {}, config, before }: SceneOptions,
+  body: (scene: Scene) => Promise<void>,
+): Promise<void> {
+  const { cluster, fleet, namespace } = scene;
+  await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
+  await before?.(scene);
+  if (config !== undefined) {
+    await installCrds(cluster);
+    await fleet.configure(config);
+  }
+  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
+  await body(scene);
+  await eventually(
+    () => {
+      const problems = fleet.problems();
+      if (problems.length > 0) throw new Error(`the fleet has problems: ${problems.join('; ')}`);
+    },
+    { limitMs: 5_000 },
+  );
+}
+
+async function report(cluster: ControlPlane, fleet: Fleet): Promise<string> {
+  const { items } = await cluster.api.get<V1PodList>(`/api/v1/namespaces/${fleet.operator.namespace}/pods`);
+  const names = items.map(({ metadata }) => metadata?.name ?? '');
+  const logs = await Promise.all(
+    names.map(async (name) => `== ${name}\n${(await fleet.kubelet.logs(name)).slice(-LOG_TAIL)}`),
+  );
+  const nodes = [...fleet.nodes.keys()].map((name) => `${name}: ${fleet.describe(name)}`);
+  return [...nodes, ...fleet.problems(), ...logs].join('\n');
+}

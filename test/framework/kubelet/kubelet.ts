@@ -1,0 +1,289 @@
+/**
+ * The stand-in kubelet: runs the pods of our own workloads, on all nodes of a fleet, as local processes with exactly the arguments,
+ * environment, mounts, probes and tokens of their pod specs. What it does not know it refuses (`honoured.ts`).
+ *
+ *     const kubelet = await StandInKubelet.start({
+ *       client, clock: systemClock, log,
+ *       image: () => imageFromDockerfile(dockerfile, { paths: new Map([['/app', dist]]), programs: { node: process.execPath } }),
+ *       serviceAddress: async (node, port) => …,      // see service-proxy.ts
+ *       nodes: [{ name: 'node-1', hostPaths: new Map([['/run', `${dir}/run`], ['/proc/sys/kernel/random', dir]]) }],
+ *     });
+ *     await kubelet.nodeDown('node-1');
+ *     await kubelet.nodeUp('node-1');
+ *     expect(kubelet.errors).toEqual([]);
+ *     await kubelet.stop();                           // no process and no folder is left
+ */
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { COMPONENT_LABEL } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { Reflector } from '@brupop/shared/kube/reflector';
+import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
+import { startWatchdog } from '../watchdog.ts';
+import { PodAddresses } from './addresses.ts';
+import type { Image } from './image.ts';
+import type { PathMap } from './paths.ts';
+import { podName } from './pod.ts';
+import type { ContainerStatus, Pod } from './pod.ts';
+import { readLogs } from './pod-logs.ts';
+import { PodRunner } from './pod-runner.ts';
+import { podFolder } from './pod-sandbox.ts';
+import type { NodePlace, Surroundings } from './pod-sandbox.ts';
+import { dropMemory } from './pod-volumes.ts';
+import { ReferencedObjects } from './referenced-objects.ts';
+import { markPodNotReady, nodeAddress } from './node-calls.ts';
+import { ServiceVariables } from './service-variables.ts';
+import type { ServiceAddress } from './service-variables.ts';
+
+export interface NodeOptions {
+  readonly name: string;
+  /**
+   * Folders of the node and where they are here; hostPath volumes resolve in them, by the longest match. Entries below `/proc` and `/sys` are
+   * seen by every container without a mount, as the kernel's file systems are.
+   */
+  readonly hostPaths: PathMap;
+}
+
+export interface StandInKubeletOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The image of a container, by its reference. */
+  readonly image: (reference: string) => Image;
+  readonly serviceAddress: ServiceAddress;
+  /** It acts for these nodes and those added later; pods on other nodes are left alone. */
+  readonly nodes?: readonly NodeOptions[];
+  /** Where its folder is made; default the system's. */
+  readonly tempRoot?: string;
+  /** Multiplies the times of the crash back-off; default 1. */
+  readonly backOffScale?: number;
+  /** The part of a token's life after which it is renewed; default 0.8, as on real nodes. */
+  readonly tokenRenewalFraction?: number;
+  /** How long `stop` waits between SIGTERM and SIGKILL, in milliseconds; default 3000. */
+  readonly stopLimitMs?: number;
+}
+
+interface Node extends NodePlace {
+  up: boolean;
+}
+
+const STOP_LIMIT_MS = 3_000;
+const RENEWAL_FRACTION = 0.8;
+
+/** See the top of this file. */
+export class StandInKubelet {
+  /** What it could not honour. Tests expect this to be empty. */
+  readonly errors: string[] = [];
+  readonly #options: StandInKubeletOptions;
+  readonly #root: string;
+  readonly #addresses: PodAddresses;
+  readonly #surroundings: Surroundings;
+  readonly #pods: Reflector<Pod>;
+  readonly #services: ServiceVariables;
+  readonly #end = new AbortController();
+  readonly #nodes = new Map<string, Node>();
+  readonly #runners = new Map<string, PodRunner>();
+  /** Container statuses of pods whose node went down, by UID. */
+  readonly #before = new Map<string, readonly ContainerStatus[]>();
+
+  private constructor(options: StandInKubeletOptions, addresses: PodAddresses) {
+    const { client, clock, log, image, serviceAddress } = options;
+    this.#options = options;
+    this.#addresses = addresses;
+    this.#root = mkdtempSync(join(options.tempRoot ?? tmpdir(), 'brupop-kubelet-'));
+    this.#services = new ServiceVariables({ client, clock, log, serviceAddress });
+    this.#surroundings = {
+      client,
+      clock,
+      log,
+      image,
+      watchdog: startWatchdog(this.#root),
+      objects: new ReferencedObjects({ client, clock, log }),
+      root: this.#root,
+      serviceVariables: async (node, pod) => await this.#services.of(node, pod),
+      backOffScale: options.backOffScale ?? 1,
+      tokenRenewalFraction: options.tokenRenewalFraction ?? RENEWAL_FRACTION,
+      onError: (message) => this.#recordError(message),
+    };
+    this.#pods = new Reflector<Pod>({
+      client,
+      clock,
+      log,
+      path: corePath('pods'),
+      query: { labelSelector: COMPONENT_LABEL },
+      slim: (raw) => raw as Pod,
+      name: 'pods of the stand-in kubelet',
+    });
+  }
+
+  /** Starts it; resolves when it knows all pods and has begun to run those of its nodes. */
+  static async start(options: StandInKubeletOptions): Promise<StandInKubelet> {
+    const kubelet = new StandInKubelet(options, await PodAddresses.claim());
+    await kubelet.#watch();
+    for (const node of options.nodes ?? []) kubelet.addNode(node);
+    return kubelet;
+  }
+
+  /** Acts for a node from now on. Throws when it does already. */
+  addNode({ name, hostPaths }: NodeOptions): void {
+    if (this.#nodes.has(name)) throw new Error(`the stand-in kubelet acts for node ${name} already`);
+    const { client, clock } = this.#surroundings;
+    let address: string | undefined;
+    const node: Node = {
+      name,
+      hostPaths,
+      up: true,
+      address: async () => (address ??= await nodeAddress(client, clock, name, this.#end.signal)),
+    };
+    this.#nodes.set(name, node);
+    for (const pod of this.#podsOn(name)) this.#podSeen(pod);
+  }
+
+  /** Ends what runs on the node at once, as a power cut, and acts for it no more. */
+  async removeNode(name: string): Promise<void> {
+    await this.nodeDown(name);
+    this.#nodes.delete(name);
+  }
+
+  /**
+   * The node is off: SIGKILL to all its processes at once; its pods are left alone until `nodeUp`. With `markNotReady` their Ready
+   * condition becomes False, as the node lifecycle controller has it once the node is not Ready.
+   */
+  async nodeDown(name: string, options: { readonly markNotReady?: boolean } = {}): Promise<void> {
+    this.#node(name).up = false;
+    const runners = this.#runnersOf({ node: name });
+    await Promise.all(runners.map(async (runner) => await runner.powerOff()));
+    for (const runner of runners) {
+      const { uid } = runner.pod.metadata;
+      this.#before.set(uid, runner.containerStatuses);
+      this.#runners.delete(uid);
+    }
+    if (options.markNotReady !== true) return;
+    const { client, clock } = this.#surroundings;
+    await Promise.all(
+      this.#podsOn(name).map(async (pod) => await markPodNotReady(client, clock, pod, this.#end.signal)),
+    );
+  }
+
+  /**
+   * The node has booted: its pods start again, each with its restart count one higher, a new address and new tokens, at once and without back-off. What
+   * an emptyDir held is still there unless it was in memory. Pods that were deleted meanwhile are finished.
+   */
+  async nodeUp(name: string): Promise<void> {
+    const pods = this.#podsOn(name);
+    await Promise.all(pods.map(async (pod) => await dropMemory(pod, podFolder(this.#root, pod))));
+    this.#node(name).up = true;
+    for (const pod of this.#podsOn(name)) this.#podSeen(pod);
+  }
+
+  /** Process IDs of the running containers. */
+  pids(component?: string, node?: string): number[] {
+    return this.#runnersOf({ component, node }).flatMap((runner) => runner.pids);
+  }
+
+  /** Sends a signal to the containers of a pod, given as `name` or `namespace/name`. Throws when it does not run here. */
+  kill(pod: string, signal: NodeJS.Signals): void {
+    const found = this.#runnersOf({ pod });
+    if (found.length !== 1) throw new Error(`expected one pod ${pod} to run here, found ${found.length}`);
+    for (const runner of found) runner.signal(signal);
+  }
+
+  /** What the containers of a pod have written since its start, oldest first; also of a pod that is gone. */
+  async logs(pod: string): Promise<string> {
+    return await readLogs(this.#root, pod);
+  }
+
+  /** Ends all processes (SIGTERM, then SIGKILL), removes its folder, logs included, and gives the pod IPs free. Reports nothing. Safe to call twice. */
+  async stop(): Promise<void> {
+    if (this.#end.signal.aborted) return;
+    this.#end.abort();
+    const limitMs = this.#options.stopLimitMs ?? STOP_LIMIT_MS;
+    await Promise.all([...this.#runners.values()].map(async (runner) => await runner.stop(limitMs)));
+    await this.#surroundings.watchdog.release();
+    await this.#addresses.release();
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#end;
+    this.#pods.subscribe((event) => this.#podEvent(event));
+    void this.#pods.run(signal);
+    await this.#services.start(signal);
+    await this.#pods.waitSynced(signal);
+  }
+
+  #podEvent({ type, object, old }: ReflectorEvent<Pod>): void {
+    if (type === 'Deleted') this.#podGone(object);
+    else {
+      if (old !== undefined && old.metadata.uid !== object.metadata.uid) this.#podGone(old);
+      this.#podSeen(object);
+    }
+  }
+
+  #podSeen(pod: Pod): void {
+    const node = this.#nodes.get(pod.spec.nodeName ?? '');
+    if (node?.up !== true || this.#end.signal.aborted) return;
+    const runner = this.#runners.get(pod.metadata.uid);
+    if (runner !== undefined) runner.update(pod);
+    else if (!hasEnded(pod)) this.#begin(pod, node);
+  }
+
+  #begin(pod: Pod, node: Node): void {
+    const { uid } = pod.metadata;
+    const runner = new PodRunner({
+      pod,
+      node,
+      surroundings: this.#surroundings,
+      podIP: this.#addresses.next(),
+      before: this.#before.get(uid) ?? pod.status?.containerStatuses ?? [],
+      onGone: () => void this.#runners.delete(uid),
+    });
+    this.#before.delete(uid);
+    this.#runners.set(uid, runner);
+    runner.begin();
+  }
+
+  #podGone(pod: Pod): void {
+    const { uid } = pod.metadata;
+    this.#runners.get(uid)?.removed();
+    if (this.#before.delete(uid)) void rm(podFolder(this.#root, pod), { recursive: true, force: true });
+  }
+
+  #podsOn(node: string): Pod[] {
+    return this.#pods.list().filter(({ spec }) => spec.nodeName === node);
+  }
+
+  #runnersOf(wanted: {
+    readonly component?: string | undefined;
+    readonly node?: string | undefined;
+    readonly pod?: string;
+  }): PodRunner[] {
+    const { component, node, pod } = wanted;
+    return [...this.#runners.values()].filter(
+      (one) =>
+        (component === undefined || one.pod.metadata.labels?.[COMPONENT_LABEL] === component) &&
+        (node === undefined || one.node.name === node) &&
+        (pod === undefined || one.pod.metadata.name === pod || podName(one.pod) === pod),
+    );
+  }
+
+  #node(name: string): Node {
+    const found = this.#nodes.get(name);
+    if (found === undefined) throw new Error(`the stand-in kubelet does not act for node ${name}`);
+    return found;
+  }
+
+  #recordError(message: string): void {
+    this.errors.push(message);
+    this.#options.log.error('the stand-in kubelet cannot honour this', { error: message });
+  }
+}
+
+/** Its containers have ended for good: only the deletion of the object is awaited. */
+function hasEnded({ status, metadata }: Pod): boolean {
+  return metadata.deletionTimestamp === undefined && (status?.phase === 'Failed' || status?.phase === 'Succeeded');
+}

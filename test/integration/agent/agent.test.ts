@@ -1,0 +1,272 @@
+/** An agent with a stand-in host and a real apiserver on a real Kubernetes API; the tests write specs as the controller does. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+
+import { Agent } from '../../../packages/agent/src/agent.ts';
+import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
+import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import type {
+  BottlerocketShadow,
+  HostSettings,
+  ShadowState,
+  ShadowStatus,
+} from '../../../packages/shared/src/api/shadow.ts';
+import { createAgent, installNamespace } from '../../framework/apiserver/cluster.ts';
+import type { Agent as AgentPod, Installation } from '../../framework/apiserver/cluster.ts';
+import { startApiserver } from '../../framework/apiserver/server.ts';
+import type { RunningApiserver } from '../../framework/apiserver/server.ts';
+import { makeServingCertificate } from '../../framework/certificates.ts';
+import type { Connection } from '../../framework/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { BottlerocketHost } from '../../framework/host/host.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
+
+jest.setTimeout(60_000);
+
+const OLD = '1.26.0';
+const NEW = '1.27.0';
+const NAME = 'brupop-apiserver.test.svc';
+
+describe('an agent', () => {
+  let cluster: Connection;
+  let installation: Installation;
+  let folder: string;
+  let apiserver: RunningApiserver;
+  let pod: AgentPod;
+  let host: BottlerocketHost;
+  let stop: AbortController;
+  let running: Promise<void>;
+  let lines: readonly string[];
+
+  beforeAll(async () => {
+    cluster = connectSharedControlPlane();
+    installation = await installNamespace(cluster);
+  });
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'brupop-agent-'));
+    const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME], ipAddresses: ['127.0.0.1'] });
+    writeFileSync(join(folder, 'ca.crt'), tls.caCert);
+    writeFileSync(join(folder, 'tls.crt'), tls.cert);
+    writeFileSync(join(folder, 'tls.key'), tls.key);
+    const files = { tlsCertFile: join(folder, 'tls.crt'), tlsKeyFile: join(folder, 'tls.key') };
+    apiserver = await startApiserver(cluster, installation, files);
+    pod = await createAgent(cluster, installation.namespace);
+    writeFileSync(join(folder, 'token'), pod.token);
+    host = await BottlerocketHost.start({
+      socketPath: join(folder, 'api.sock'),
+      version: OLD,
+      repository: [OLD, NEW],
+      durations: { prepareMs: 50, bootMs: 50, applyMs: 800 },
+      onReboot: async ({ phase }) => (phase === 'down' ? stopAgent() : startAgent()),
+    });
+    startAgent();
+  });
+
+  afterEach(async () => {
+    await stopAgent();
+    await host.stop();
+    await apiserver.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  afterAll(async () => {
+    await cluster.close();
+  });
+
+  function startAgent(): void {
+    const clock = systemClock;
+    const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
+    const at = { host: '127.0.0.1', port: apiserver.port, serverName: NAME, ...files };
+    const api = new OperatorApiClient({ node: pod.node, apiserver: at, clock });
+    const socket = new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
+    const recorded = recordingLogger();
+    lines = recorded.lines;
+    stop = new AbortController();
+    running = new Agent({ host: socket, api, clock, log: recorded.log, checkIntervalMs: 10_000 }).run(stop.signal);
+  }
+
+  async function stopAgent(): Promise<void> {
+    stop.abort(new Error('the process ends'));
+    await running;
+  }
+
+  const shadowPath = (): string =>
+    `/apis/brupop.bottlerocket.aws/v2/namespaces/${installation.namespace}/bottlerocketshadows/brs-${pod.node}`;
+
+  const setSpec = async (state: ShadowState, version: string | null = NEW): Promise<void> => {
+    await cluster.api.patch(shadowPath(), { spec: { state, version } });
+  };
+
+  /** Waits until the shadow's status is like this. */
+  const reached = async (expected: object): Promise<ShadowStatus | undefined> =>
+    eventually(async () => {
+      const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
+      if (status?.observedGeneration !== metadata.generation) throw new Error(`not yet answered:\n${lines.join('')}`);
+      expect(status).toMatchObject(expected);
+      return status;
+    });
+
+  const node = async (): Promise<{ spec: { unschedulable?: boolean }; metadata: { annotations?: object } }> =>
+    cluster.api.get(`/api/v1/nodes/${pod.node}`);
+
+  it('takes its node through an update', async () => {
+    await reached({ current_state: 'Idle', current_version: OLD, target_version: NEW, crash_count: 0 });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({
+      current_state: 'StagedAndPerformedUpdate',
+      lastOperation: { operation: 'Stage', state: 'Succeeded' },
+    });
+    await setSpec('RebootedIntoUpdate');
+    const status = await reached({ current_state: 'RebootedIntoUpdate', current_version: NEW });
+    expect(status?.bootID).toBe(host.bootID);
+    expect(host.bootedVersions).toEqual([OLD, NEW]);
+    expect((await node()).spec.unschedulable ?? false).toBe(false);
+    await setSpec('MonitoringUpdate');
+    await reached({ current_state: 'MonitoringUpdate' });
+    await setSpec('Idle', null);
+    await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
+  });
+
+  it('reports a boot that fell back to the old version, and gives the node back', async () => {
+    await host.faults.set({ boot: { rollsBack: true } });
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await setSpec('RebootedIntoUpdate');
+    await reached({ current_state: 'ErrorReset', crash_count: 1, lastOperation: { errorCode: 'RolledBack' } });
+    await eventually(async () => expect((await node()).spec.unschedulable ?? false).toBe(false));
+    await setSpec('Idle', null);
+    await reached({ current_state: 'Idle', crash_count: 1, current_version: OLD, lastOperation: { state: 'Failed' } });
+    expect(host.reboots).toBe(1);
+  });
+
+  /** The controller asks for host settings and nothing else. */
+  const pin = async (hostSettings: HostSettings | null): Promise<void> => {
+    await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, hostSettings } });
+  };
+
+  const lock = (): string => host.settings.updates().versionLock;
+
+  /** Takes the node to a version that is on offer, as the controller does, and back to Idle. */
+  const update = async (version: string): Promise<void> => {
+    for (const state of ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'] as const) {
+      await setSpec(state, version);
+      await reached({ current_state: state });
+    }
+    await setSpec('Idle', null);
+  };
+
+  it('is pinned to a version above its own that is not the newest, and takes it', async () => {
+    host.setRepository([OLD, NEW, '1.28.0']);
+    await reached({ current_state: 'Idle', target_version: '1.28.0' });
+    await pin({ versionLock: NEW });
+    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'latest' } } });
+    await update(NEW);
+    await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
+    expect(host.bootedVersions).toEqual([OLD, NEW]);
+    expect(lock()).toBe(NEW);
+  });
+
+  it('goes back to the version that it is pinned to, and without the pin is offered the newest again', async () => {
+    host.setRepository([{ version: '1.25.0', waves: { 0: '2999-01-01T00:00:00Z' } }, OLD, NEW]);
+    await reached({ target_version: NEW });
+    await pin({ versionLock: '1.25.0' });
+    await reached({ target_version: OLD });
+    await pin({ versionLock: '1.25.0', ignoreWaves: true });
+    await reached({ target_version: '1.25.0', hostSettings: { ignoreWaves: { value: true, before: false } } });
+    await update('1.25.0');
+    await reached({ current_state: 'Idle', current_version: '1.25.0', target_version: '1.25.0' });
+    expect(host.reboots).toBe(1);
+    await pin(null);
+    const status = await reached({ current_state: 'Idle', target_version: NEW });
+    expect(status).not.toHaveProperty('hostSettings');
+    expect(host.settings.updates()).toMatchObject({ versionLock: 'latest', ignoreWaves: false });
+  });
+
+  it('gets the lock back that its people have set before the pin, or during it', async () => {
+    host.setVersionLock('v1.26.0');
+    await reached({ target_version: OLD });
+    await pin({ versionLock: NEW });
+    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'v1.26.0' } } });
+    await pin(null);
+    const status = await reached({ target_version: OLD });
+    expect(status).not.toHaveProperty('hostSettings');
+    expect(lock()).toBe('v1.26.0');
+    await pin({ versionLock: '1.25.0' });
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0' } } });
+    host.setVersionLock(NEW);
+    await pin({ versionLock: '1.25.0', ignoreWaves: true });
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0', before: NEW } } });
+    await pin(null);
+    await reached({ target_version: NEW });
+    expect(lock()).toBe(NEW);
+  });
+
+  it('is pinned all the same when it is killed after the record and before the change, and again after the change', async () => {
+    await reached({ target_version: NEW });
+    const killedAt = async (path: string, moment: 'sent' | 'answered'): Promise<void> => {
+      const killed = Promise.withResolvers<void>();
+      host.watchCalls(async (call) => {
+        if (call.path !== path || call.moment !== moment || call.method === 'GET') return 'pass';
+        host.watchCalls(undefined);
+        stop.abort(new Error('killed'));
+        killed.resolve();
+        return 'drop';
+      });
+      await killed.promise;
+      await running;
+    };
+    const change = pin({ versionLock: OLD });
+    await killedAt('/settings', 'sent');
+    await change;
+    const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
+    expect(status?.hostSettings).toEqual({ versionLock: { value: OLD, before: 'latest' } });
+    expect(status?.observedGeneration).toBeLessThan(metadata.generation ?? 0);
+    expect(lock()).toBe('latest');
+    startAgent();
+    await killedAt('/tx/commit_and_apply', 'answered');
+    expect(lock()).toBe(OLD);
+    startAgent();
+    await reached({ target_version: OLD, hostSettings: { versionLock: { value: OLD, before: 'latest' } } });
+    const back = pin(null);
+    await killedAt('/tx/commit_and_apply', 'answered');
+    await back;
+    startAgent();
+    await reached({ target_version: NEW });
+    expect(lock()).toBe('latest');
+  });
+
+  it('says why a host that has no settings is not pinned, and when it booted', async () => {
+    await host.faults.set({ noSettings: true });
+    await reached({ target_version: NEW });
+    await pin({ versionLock: OLD });
+    const status = await reached({ current_state: 'Idle', target_version: OLD });
+    expect(status?.hostSettings?.message).toMatch(/version-lock 1.26.0: not in force: .*404/);
+    const { bootTime = '' } = status ?? {};
+    expect(Date.parse(bootTime)).toBeLessThan(Date.now());
+    await pin(null);
+    expect(await reached({ target_version: NEW, bootTime })).not.toHaveProperty('hostSettings');
+  });
+
+  it('goes on where it was when it is killed again and again', async () => {
+    host.durations.prepareMs = 300;
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    for (let kills = 0; kills < 5; kills += 1) {
+      await systemClock.sleep(40);
+      await stopAgent();
+      startAgent();
+    }
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await setSpec('RebootedIntoUpdate');
+    const status = await reached({ current_state: 'RebootedIntoUpdate', current_version: NEW });
+    expect(status?.crash_count).toBe(0);
+    expect(host.history.filter(({ path }) => path === '/actions/prepare-update')).toHaveLength(1);
+  });
+});

@@ -1,0 +1,254 @@
+/** The agent's client of the apiserver against a TLS server that answers as it is told, well and badly. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
+import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { makeServingCertificate } from '../../framework/certificates.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+const NAME = 'brupop-apiserver.test.svc';
+const shadow = { uid: 'uid-1', generation: 3, spec: { state: 'Idle' } };
+const reference = { shadowUID: 'uid-1', generation: 3 };
+const { signal } = new AbortController();
+const hasty: Clock = { ...systemClock, after: (ms, callback) => systemClock.after(ms / 200, callback) };
+
+let folder: string;
+let server: Server;
+let connections: number;
+/** What the client sent: method, path, token. */
+let requests: string[];
+let answer: RequestListener;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'brupop-agent-api-'));
+  requests = [];
+  connections = 0;
+  const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME] });
+  writeFileSync(join(folder, 'ca.crt'), tls.caCert);
+  writeFileSync(join(folder, 'token'), 'first\n');
+  server = createServer({ key: tls.key, cert: tls.cert }, (request, response) => {
+    requests.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    request.resume();
+    answer(request, response);
+  });
+  server.on('secureConnection', () => (connections += 1));
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+});
+
+afterEach(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  await rm(folder, { recursive: true, force: true });
+});
+
+function client({ clock = systemClock, serverName = NAME } = {}): OperatorApiClient {
+  const { port } = server.address() as AddressInfo;
+  const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
+  return new OperatorApiClient({ node: 'node-1', apiserver: { host: '127.0.0.1', port, serverName, ...files }, clock });
+}
+
+function json(value: unknown, status = 200): RequestListener {
+  return (_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+  };
+}
+
+/** Answers in turn; the last one again and again. */
+function inTurn(...answers: readonly RequestListener[]): RequestListener {
+  let next = 0;
+  return (request, response) => {
+    answers[Math.min(next, answers.length - 1)]?.(request, response);
+    next += 1;
+  };
+}
+
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    () => new Error('the call succeeded'),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof ApiError)) throw error;
+  return error.code;
+}
+
+async function firstOf(messages: AsyncIterable<StreamMessage>): Promise<StreamMessage | undefined> {
+  for await (const message of messages) return message;
+  return undefined;
+}
+
+it('shows the current token with each call and names its node', async () => {
+  answer = inTurn(json(shadow), json({ uncordoned: false, included: false }));
+  const api = client();
+  expect(await api.ensure(signal)).toEqual(shadow);
+  writeFileSync(join(folder, 'token'), 'second\n');
+  await api.restore(signal);
+  expect(requests).toEqual(['PUT /v1/nodes/node-1/shadow Bearer first', 'POST /v1/nodes/node-1/restore Bearer second']);
+  expect(connections).toBe(1);
+});
+
+it('reads the answers of drain and exclusion', async () => {
+  answer = json({ done: false, evicted: 1, remaining: 2, blockedBy: [] });
+  expect(await client().drain(reference, signal)).toMatchObject({ done: false, remaining: 2 });
+  answer = json({ remainingMs: 500 });
+  expect(await client().exclude(reference, signal)).toEqual({ remainingMs: 500 });
+});
+
+it.each<readonly [string, unknown]>([
+  ['nothing that says done', {}],
+  ['done as a text', { done: 'true', evicted: 0, remaining: 0, blockedBy: [] }],
+  ['a negative number of pods', { done: true, evicted: 0, remaining: -1, blockedBy: [] }],
+  ['no object', [true]],
+])('does not take %s for a finished drain', async (_name, value) => {
+  answer = json(value);
+  expect(await codeOf(client().drain(reference, signal))).toBe('Unintelligible');
+});
+
+it.each([
+  [409, { error: { code: 'SpecChanged', message: 'x' } }, 'SpecChanged'],
+  [401, { error: { code: 'Unauthenticated', message: 'x' } }, 'Unauthenticated'],
+  [401, 'garbage', 'Unauthenticated'],
+  [503, '<html>', 'Unavailable'],
+  [500, { error: { code: 'NoSuchCode', message: 'x' } }, 'Unavailable'],
+  [418, null, 'Unintelligible'],
+] as const)('understands %i with %j', async (status, body, code) => {
+  answer = json(body, status);
+  expect(await codeOf(client().restore(signal))).toBe(code);
+});
+
+it('goes to another replica, on a new connection, when this one is on its own node', async () => {
+  answer = inTurn(
+    json({ remainingMs: 0 }),
+    json({ error: { code: 'ReplicaOnSameNode', message: 'x' } }, 421),
+    json({ remainingMs: 0 }),
+  );
+  const api = client();
+  await api.exclude(reference, signal);
+  expect(await codeOf(api.exclude(reference, signal))).toBe('ReplicaOnSameNode');
+  expect(connections).toBe(1);
+  await api.exclude(reference, signal);
+  expect(connections).toBe(2);
+});
+
+it('repeats a call whose kept connection was closed by the other side', async () => {
+  const cut: RequestListener = (request) => request.socket.destroy();
+  answer = inTurn(json(shadow), cut, json(shadow));
+  const api = client();
+  await api.ensure(signal);
+  expect(await api.ensure(signal)).toEqual(shadow);
+  expect(requests).toHaveLength(3);
+});
+
+it.each<readonly [string, RequestListener]>([
+  ['never comes', () => undefined],
+  [
+    'breaks off',
+    (request: IncomingMessage, response: ServerResponse) => {
+      response.writeHead(200, { 'content-length': 100 });
+      response.write('{', () => request.socket.destroy());
+    },
+  ],
+  ['never ends', (_request, response) => void response.write('{')],
+])('gives up an answer that %s', async (_name, bad) => {
+  answer = bad;
+  expect(await codeOf(client({ clock: hasty }).ensure(signal))).toBe('Unreachable');
+});
+
+it('does not swallow an answer without end', async () => {
+  answer = (_request, response) => void response.end('x'.repeat(300 * 1024));
+  expect(await codeOf(client().ensure(signal))).toBe('Unreachable');
+});
+
+it('does not talk to a server with another name or from another authority', async () => {
+  answer = json(shadow);
+  expect(await codeOf(client({ serverName: 'other.test.svc' }).ensure(signal))).toBe('Unreachable');
+  writeFileSync(join(folder, 'ca.crt'), makeServingCertificate({ commonName: NAME }).caCert);
+  expect(await codeOf(client().ensure(signal))).toBe('Unreachable');
+  expect(requests).toEqual([]);
+});
+
+it('reads a stream whatever its pieces are', async () => {
+  const lines = `${JSON.stringify({ type: 'shadow', shadow })}\n\n{"type":"heartbeat"}\n{"type":"deleted"}\n`;
+  answer = (_request, response) => {
+    const half = Math.floor(lines.length / 3);
+    response.write(lines.slice(0, half));
+    systemClock.after(20, () => response.end(lines.slice(half)));
+  };
+  const seen: StreamMessage[] = [];
+  for await (const message of client().stream(signal)) seen.push(message);
+  expect(seen).toEqual([{ type: 'shadow', shadow }, { type: 'heartbeat' }, { type: 'deleted' }]);
+});
+
+it.each<readonly [string, string]>([
+  ['no JSON', 'garbage\n'],
+  ['an unknown message', '{"type":"reboot"}\n'],
+  ['a shadow with an unknown state', '{"type":"shadow","shadow":{"uid":"u","generation":1,"spec":{"state":"X"}}}\n'],
+  ['a line without end', 'x'.repeat(1_100_000)],
+])('ends a stream with %s', async (_name, text) => {
+  answer = (_request, response) => void response.write(text);
+  expect(await codeOf(firstOf(client().stream(signal)))).toBe('Unintelligible');
+});
+
+it('reads the status of an older operator', async () => {
+  const status = { current_state: 'Idle', current_version: '1.26.0', target_version: '1.27.0', crash_count: 1 };
+  answer = json({ ...shadow, status });
+  const known = await client().ensure(signal);
+  expect(known.status).toEqual({ ...status, observedGeneration: 0, bootID: '' });
+});
+
+it('gives up a stream on which nothing comes any more', async () => {
+  answer = (_request, response) => void response.write('{"type":"heartbeat"}\n');
+  const messages = client({ clock: hasty }).stream(signal)[Symbol.asyncIterator]();
+  await messages.next();
+  expect(await codeOf(messages.next())).toBe('Unreachable');
+});
+
+it('refuses a stream that is answered with an error, and says which', async () => {
+  answer = json({ error: { code: 'NotFound', message: 'no shadow' } }, 404);
+  expect(await codeOf(firstOf(client().stream(signal)))).toBe('NotFound');
+});
+
+it('closes a stream that nobody reads any more', async () => {
+  let open = 0;
+  answer = (_request, response) => {
+    open += 1;
+    response.on('close', () => (open -= 1));
+    response.write('{"type":"heartbeat"}\n');
+  };
+  await firstOf(client().stream(signal));
+  await eventually(async () => expect(open).toBe(0));
+});
+
+it('lets go of calls and streams at once when it is told to stop', async () => {
+  answer = () => undefined;
+  const stop = new AbortController();
+  const api = client();
+  const calls = [codeOf(api.ensure(stop.signal)), codeOf(firstOf(api.stream(stop.signal)))];
+  await eventually(async () => expect(requests).toHaveLength(2));
+  stop.abort(new Error('stop'));
+  expect(await Promise.all(calls)).toEqual(['Unreachable', 'Unreachable']);
+});
+
+it('knows for how long it has been without an answer; a refused token is none', async () => {
+  const api = client();
+  answer = json({}, 401);
+  await systemClock.sleep(30);
+  await codeOf(api.restore(signal));
+  expect(api.silentMs()).toBeGreaterThanOrEqual(30);
+  answer = json({}, 500);
+  await codeOf(api.restore(signal));
+  expect(api.silentMs()).toBeLessThan(30);
+});

@@ -1,0 +1,249 @@
+/** The agent's client of the host API against the stand-in host, over a real Unix socket. */
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { HostError, TooLate } from '../../../packages/agent/src/host/host.ts';
+import type { UpdateCommand, UpdateStatus } from '../../../packages/agent/src/host/host.ts';
+import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
+import { isActivated, isStaged } from '../../../packages/agent/src/host/host-status.ts';
+import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { BottlerocketHost } from '../../framework/host/host.ts';
+
+const OLD = '1.26.0';
+const NEW = '1.27.0';
+const { signal } = new AbortController();
+
+/** Limits of calls run out a hundred times as fast. */
+const hasty: Clock = { ...systemClock, after: (ms, callback) => systemClock.after(ms / 100, callback) };
+
+let folder: string;
+let host: BottlerocketHost;
+let client: HostSocket;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'brupop-agent-host-'));
+  host = await BottlerocketHost.start({ socketPath: join(folder, 'api.sock'), version: OLD, repository: [OLD, NEW] });
+  client = clientOn(systemClock);
+});
+
+afterEach(async () => {
+  await host.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function clientOn(clock: Clock): HostSocket {
+  return new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
+}
+
+/** Runs a command to its end. */
+async function run(command: UpdateCommand): Promise<UpdateStatus> {
+  await client.start(command, signal);
+  await host.settled();
+  return client.updateStatus(signal);
+}
+
+/** The kind of error that a call ends with. */
+async function kindOf(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    () => new Error('the call succeeded'),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof HostError)) throw error;
+  return error.kind;
+}
+
+it('reads the version, the boot ID and the status of each state of an update', async () => {
+  expect(await client.version(signal)).toBe(OLD);
+  expect(await client.bootID()).toBe(host.bootID);
+  expect(await kindOf(client.updateStatus(signal))).toBe('uninitialized');
+  expect(await run('refresh')).toMatchObject({ state: 'Available', chosenVersion: NEW, staged: undefined });
+  expect(isStaged(await run('prepare'), NEW)).toBe(true);
+  expect(isActivated(await run('activate'), NEW)).toBe(true);
+  const deactivated = await run('deactivate');
+  expect(deactivated.state).toBe('Staged');
+  expect(isStaged(deactivated, NEW)).toBe(false);
+});
+
+it('sends nothing once what it was decided on is too old, and goes on after that', async () => {
+  await run('refresh');
+  const before = host.history.length;
+  const late = (): never => {
+    throw new TooLate('seen 3 s ago');
+  };
+  await expect(client.reboot(signal, late)).rejects.toThrow(TooLate);
+  await expect(client.start('prepare', signal, late)).rejects.toThrow(TooLate);
+  expect(host.history).toHaveLength(before);
+  await client.start('prepare', signal, () => undefined);
+  await host.settled();
+  expect(isStaged(await client.updateStatus(signal), NEW)).toBe(true);
+});
+
+it('reads a failed command with its exit status and words', async () => {
+  await host.faults.set({ refresh: { exit: 1, stderr: 'Metadata error\n' } });
+  const { latestCommand } = await run('refresh');
+  expect(latestCommand).toMatchObject({ type: 'refresh', succeeded: false, exitStatus: 1, stderr: 'Metadata error\n' });
+});
+
+it('reads the status of a host whose first command was refused', async () => {
+  expect(await kindOf(client.start('activate', signal))).toBe('answer');
+  expect(await client.updateStatus(signal)).toMatchObject({ state: 'Idle', latestCommand: undefined });
+});
+
+it('tells a held lock from other errors, for looks and for commands', async () => {
+  await run('refresh');
+  host.holdUpdateLock(60);
+  expect(await kindOf(client.updateStatus(signal))).toBe('locked');
+  expect(await kindOf(client.start('refresh', signal))).toBe('locked');
+});
+
+it('sees which version a prepare wrote when a newer one was published after the refresh', async () => {
+  await run('refresh');
+  host.setRepository([OLD, NEW, '1.28.0']);
+  const status = await run('prepare');
+  expect(status.staged?.version).toBe(NEW);
+  expect(isStaged(status, NEW)).toBe(false);
+});
+
+it('names a variant without in-place updates', async () => {
+  await host.faults.set({ noInPlaceUpdates: true });
+  expect(await kindOf(client.start('refresh', signal))).toBe('unsupported');
+});
+
+it('names a partition table and a lock folder that cannot be read', async () => {
+  await host.faults.set({ unreadablePartitionTable: true });
+  expect(await kindOf(client.start('refresh', signal))).toBe('unreadable');
+  await host.faults.clear();
+  await host.faults.set({ lockFolderGone: true });
+  expect(await kindOf(client.updateStatus(signal))).toBe('unreadable');
+});
+
+it('tells a socket that is gone and one that nobody listens on, and finds the new one', async () => {
+  await host.faults.set({ socketGone: true });
+  expect(await kindOf(client.version(signal))).toBe('refused');
+  await host.faults.clear();
+  await host.faults.set({ socketStale: true });
+  expect(await kindOf(client.version(signal))).toBe('refused');
+  await host.faults.clear();
+  await host.replaceSocket();
+  expect(await client.version(signal)).toBe(OLD);
+});
+
+it.each(['hang', 'truncated', 'empty'] as const)('gives up an answer that is %s', async (answer) => {
+  await host.faults.set({ api: { answer } });
+  const hurried = clientOn(hasty);
+  expect(await kindOf(hurried.version(signal))).toBe('silent');
+  expect(await kindOf(hurried.updateStatus(signal))).toBe('silent');
+});
+
+it('waits for a slow answer', async () => {
+  await host.faults.set({ api: { answer: 'slow', delayMs: 100 } });
+  expect(await client.version(signal)).toBe(OLD);
+});
+
+it('does not take garbage for a status', async () => {
+  await host.faults.set({ api: { answer: 'garbage' } });
+  expect(await kindOf(client.version(signal))).toBe('answer');
+  expect(await kindOf(client.updateStatus(signal))).toBe('unreadable');
+});
+
+it('lets go of a call at once when it is told to stop', async () => {
+  await host.faults.set({ api: { answer: 'hang' } });
+  const stop = new AbortController();
+  const call = kindOf(client.version(stop.signal));
+  stop.abort(new Error('stop'));
+  expect(await call).toBe('silent');
+});
+
+it('leaves no connection open that would hold up the shutdown of the host', async () => {
+  await client.version(signal);
+  const before = performance.now();
+  await client.reboot(signal);
+  await host.settled();
+  expect(performance.now() - before).toBeLessThan(4000);
+  expect(host.reboots).toBe(1);
+  expect(await client.bootID()).toBe(host.bootID);
+});
+
+it('takes a refused reboot for refused, and every other error for a reboot that may come', async () => {
+  await host.faults.set({ reboot: { exit: 1, stderr: 'Operation inhibited by "x"\n' } });
+  expect(await kindOf(client.reboot(signal))).toBe('answer');
+  await host.faults.set({ reboot: undefined, systemctlMissing: true });
+  expect(await kindOf(client.reboot(signal))).toBe('answer');
+  await host.faults.clear();
+  await host.faults.set({ socketStale: true });
+  expect(await kindOf(client.reboot(signal))).toBe('refused');
+  await host.faults.clear();
+  await host.faults.set({ reboot: { answerLost: true, times: 1 } });
+  await expect(client.reboot(signal)).resolves.toBeUndefined();
+  await host.settled();
+  await host.faults.set({ reboot: { lingerMs: 1, times: 1 } });
+  await expect(client.reboot(signal)).resolves.toBeUndefined();
+  await host.settled();
+  expect(host.reboots).toBe(2);
+});
+
+describe('the settings of the host', () => {
+  it('are read, and changed a part at a time, in a transaction of their own', async () => {
+    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    host.settings.patch('default', '{"motd":"somebody else is not done yet"}');
+    await client.changeSettings({ versionLock: 'v1.27.0' }, signal);
+    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: false });
+    await client.changeSettings({ ignoreWaves: true }, signal);
+    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: true });
+    expect(host.settings.transactions).toEqual(['default']);
+  });
+
+  it('are in force about a second after they are changed', async () => {
+    host.durations.applyMs = 100;
+    await client.changeSettings({ versionLock: OLD }, signal);
+    await client.start('refresh', signal);
+    await systemClock.sleep(50);
+    expect(await client.updateStatus(signal)).toMatchObject({ chosenVersion: NEW });
+    await host.settled();
+    expect(await run('refresh')).toMatchObject({ chosenVersion: undefined });
+  });
+
+  it('are changed although the host says that it could not apply them', async () => {
+    await host.faults.set({ settings: { exit: 1 } });
+    const change = client.changeSettings({ versionLock: OLD }, signal);
+    await expect(change).rejects.toThrow('POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
+    expect(await client.settings(signal)).toMatchObject({ versionLock: OLD });
+    expect(await run('refresh')).toMatchObject({ chosenVersion: NEW });
+  });
+
+  it('leave nothing behind when the host refuses them or does not commit them', async () => {
+    await expect(client.changeSettings({ versionLock: '1.0' }, signal)).rejects.toThrow(
+      /PATCH \/settings: 400 .*'1.0'/,
+    );
+    await host.faults.set({ api: { answer: 'error', path: '/tx/commit_and_apply', times: 1 } });
+    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('answer');
+    expect(host.settings.transactions).toEqual([]);
+    expect(await client.settings(signal)).toMatchObject({ versionLock: 'latest' });
+  });
+
+  it('are not touched once what they were decided on is too old', async () => {
+    const late = (): never => {
+      throw new TooLate('seen 3 s ago');
+    };
+    await expect(client.changeSettings({ versionLock: OLD }, signal, late)).rejects.toThrow(TooLate);
+    expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
+  });
+
+  it('are those of a new host when none is stored, and missing on an old one', async () => {
+    host.settings.live.clear();
+    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    await host.faults.set({ noSettings: true });
+    expect(await kindOf(client.settings(signal))).toBe('unsupported');
+    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('unsupported');
+  });
+
+  it('are not taken from garbage, nor from an answer that never comes', async () => {
+    await host.faults.set({ api: { answer: 'garbage', path: '/settings' } });
+    expect(await kindOf(client.settings(signal))).toBe('answer');
+    await host.faults.set({ api: { answer: 'hang', path: '/settings' } });
+    expect(await kindOf(clientOn(hasty).settings(signal))).toBe('silent');
+  });
+});

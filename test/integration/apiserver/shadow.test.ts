@@ -1,0 +1,242 @@
+import type { V1Node } from '@kubernetes/client-node';
+import { jest } from '@jest/globals';
+
+import { ACTIVATED_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
+import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
+import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
+import { useApiserver } from '../../framework/apiserver/suite.ts';
+import { createNode } from '../../framework/control-plane/nodes.ts';
+
+jest.setTimeout(60_000);
+
+describe('an apiserver that keeps shadows', () => {
+  const suite = useApiserver();
+  let agent: Agent;
+
+  beforeEach(async () => {
+    agent = await createAgent(suite.cluster, suite.namespace);
+  });
+
+  const ensure = async (): Promise<AgentShadow> =>
+    (await suite.apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
+
+  const live = async (): Promise<BottlerocketShadow> =>
+    await suite.cluster.api.get<BottlerocketShadow>(shadowPath(suite.namespace, agent.node));
+
+  const report = async (shadowUID: string, changes = {}): ReturnType<typeof suite.apiserver.client.act<AgentShadow>> =>
+    await suite.apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
+
+  describe('PUT shadow', () => {
+    it('makes an idle shadow that its Node owns', async () => {
+      const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+      const { metadata, spec } = await live();
+      const { metadata: node } = await suite.cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
+      expect(status).toBe(201);
+      expect(body).toEqual({ uid: metadata.uid, generation: 1, spec: { state: 'Idle' } });
+      expect(spec).toEqual({ state: 'Idle' });
+      const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: node.uid };
+      expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
+    });
+
+    it('returns the one that is there', async () => {
+      const { uid } = await ensure();
+      const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+      expect([status, body.uid]).toEqual([200, uid]);
+    });
+
+    it('makes one when many ask at once', async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, () => suite.apiserver.client.act<AgentShadow>(agent, 'shadow')),
+      );
+      expect(new Set(answers.map(({ body }) => body.uid)).size).toBe(1);
+      expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+    });
+
+    it('replaces one that belongs to an earlier Node of the same name', async () => {
+      const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: '11111111-2222-4333-8444-555555555555' };
+      const stale = await suite.cluster.api.create<BottlerocketShadow>(shadowPath(suite.namespace), {
+        apiVersion: 'brupop.bottlerocket.aws/v2',
+        kind: 'BottlerocketShadow',
+        metadata: { name: `brs-${agent.node}`, ownerReferences: [owner] },
+        spec: { state: 'Idle' },
+      });
+      const { uid } = await ensure();
+      const { metadata } = await live();
+      expect(uid).not.toBe(stale.metadata.uid);
+      expect(metadata.uid).toBe(uid);
+    });
+
+    it('refuses a Node that is not managed, and says which label it needs', async () => {
+      agent = await createAgent(suite.cluster, suite.namespace, {});
+      const { status, body } = await suite.apiserver.client.act(agent, 'shadow');
+      expect(status).toBe(403);
+      expect(JSON.stringify(body)).toContain('bottlerocket.aws/updater-interface-version=2.0.0');
+    });
+
+    it('refuses the token of a pod on an earlier Node of the same name', async () => {
+      await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      await createNode(suite.cluster, {
+        name: agent.node,
+        labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0' },
+      });
+      const { status } = await suite.apiserver.client.act(agent, 'shadow');
+      expect([401, 403]).toContain(status);
+      agent = await createAgentPod(suite.cluster, suite.namespace, agent.node);
+      expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(201);
+    });
+
+    it('says that a Node is gone', async () => {
+      await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
+      expect((await suite.apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');
+    });
+  });
+
+  describe('PUT shadow/status', () => {
+    const operation = {
+      operation: 'Stage',
+      state: 'Failed',
+      version: '1.21.0',
+      bootID: '6a7b1c2d-0000-4000-8000-000000000001',
+      startTime: '2026-01-02T03:04:05Z',
+      lastUpdateTime: '2026-01-02T03:05:05Z',
+      errorCode: 'PrepareFailed',
+      message: 'no space',
+    };
+
+    it('writes what the agent says and leaves the conditions of the controller alone', async () => {
+      const { uid } = await ensure();
+      const conditions = [
+        {
+          type: 'Progressing',
+          status: 'False',
+          reason: 'Paused',
+          message: 'paused',
+          lastTransitionTime: '2026-01-02T03:04:05Z',
+        },
+      ];
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status: { conditions } });
+      const changes = {
+        crash_count: 1,
+        state_transition_failure_timestamp: '2026-01-02T03:05:05Z',
+        lastOperation: operation,
+      };
+      const { status, body } = await report(uid, changes);
+      expect([status, body.status]).toEqual([200, idleStatus(changes as object)]);
+      expect((await live()).status).toEqual({ ...idleStatus(changes as object), conditions });
+    });
+
+    it('has the Node remember what is activated before it acknowledges that, and nothing of other steps', async () => {
+      const { uid } = await ensure();
+      const remembered = async (): Promise<string | undefined> => {
+        const { metadata } = await suite.cluster.api.get<V1Node>(`/api/v1/nodes/${agent.node}`);
+        return metadata?.annotations?.[ACTIVATED_ANNOTATION];
+      };
+      const { errorCode: _code, message: _message, ...step } = operation;
+      const drain = { ...step, operation: 'Drain', state: 'Processing' };
+      await report(uid, { lastOperation: drain });
+      expect(await remembered()).toBeUndefined();
+      expect((await report(uid, { lastOperation: { ...drain, operation: 'Activate' } })).status).toBe(200);
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid}`);
+      await report(uid, {
+        lastOperation: { ...drain, operation: 'Reboot', version: '1.22.0', bootID: 'another-boot' },
+      });
+      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid},1.22.0@another-boot@${uid}`);
+    });
+
+    it('takes away what the next report does not say any more', async () => {
+      const { uid } = await ensure();
+      await report(uid, { state_transition_failure_timestamp: '2026-01-02T03:05:05Z', lastOperation: operation });
+      await report(uid);
+      const { status } = await live();
+      expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null });
+    });
+
+    it('writes what was done for host settings, takes it away again, and leaves to the controller what is its own', async () => {
+      const { uid } = await ensure();
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, {
+        status: { waitingFor: 'Paused' },
+      });
+      const done = {
+        bootTime: '2026-01-02T03:04:05Z',
+        hostSettings: {
+          versionLock: { value: '1.21.0', before: 'latest' },
+          ignoreWaves: { value: true, before: false },
+          message: 'the host refuses them',
+        },
+      };
+      expect((await report(uid, done)).body.status).toMatchObject(done);
+      expect((await live()).status).toMatchObject({ ...done, waitingFor: 'Paused' });
+      const { versionLock } = done.hostSettings;
+      await report(uid, { hostSettings: { versionLock } });
+      expect((await live()).status?.hostSettings).toEqual({ versionLock });
+      const { body } = await report(uid);
+      expect(body.status).not.toHaveProperty('hostSettings');
+      expect(body.status).not.toHaveProperty('waitingFor');
+      const { status } = await live();
+      expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null, waitingFor: 'Paused' });
+    });
+
+    it('clears a failure time that an older operator wrote', async () => {
+      const { uid } = await ensure();
+      const status = { state_transition_failure_timestamp: '2025-01-02T03:05:05Z' };
+      await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status });
+      await report(uid);
+      expect((await live()).status?.state_transition_failure_timestamp).toBeNull();
+    });
+
+    it('changes nothing when the same report comes again', async () => {
+      const { uid } = await ensure();
+      await report(uid);
+      const { metadata } = await live();
+      expect((await report(uid)).status).toBe(200);
+      expect((await live()).metadata.resourceVersion).toBe(metadata.resourceVersion);
+    });
+
+    it('keeps every character of a message, also those that YAML reads otherwise or forbids', async () => {
+      const { uid } = await ensure();
+      const message = 'a\u2028b\u0085c \u007f\u009b\ufeff\u0000\u001b[31m "\\ud800" 🥲\t\n: #';
+      expect((await report(uid, { lastOperation: { ...operation, message } })).status).toBe(200);
+      expect((await live()).status?.lastOperation?.message).toBe(message);
+    });
+
+    it('writes in spite of a controller that writes at the same time', async () => {
+      const { uid } = await ensure();
+      const path = shadowPath(suite.namespace, agent.node);
+      const writes = Array.from({ length: 8 }, async (_, number) => {
+        await suite.cluster.api.patch(path, { metadata: { annotations: { number: String(number) } } });
+        return (await report(uid, { crash_count: number })).status;
+      });
+      expect(new Set(await Promise.all(writes))).toEqual(new Set([200]));
+    });
+
+    it('refuses a report for an earlier shadow of the same name', async () => {
+      const { uid } = await ensure();
+      await suite.cluster.api.delete(shadowPath(suite.namespace, agent.node));
+      const second = await ensure();
+      expect((await report(uid)).code).toBe('SpecChanged');
+      expect((await live()).status).toBeUndefined();
+      expect((await report(second.uid)).status).toBe(200);
+    });
+
+    it('makes no shadow when there is none', async () => {
+      expect((await report('11111111-2222-4333-8444-555555555555')).code).toBe('NotFound');
+      await expect(live()).rejects.toMatchObject({ status: 404 });
+    });
+
+    it.each([
+      ['an unknown field', { surprise: 1 }, 'body.status.surprise'],
+      ['a state that there is not', { current_state: 'Rebooting' }, 'body.status.current_state'],
+      ['a version that is none', { current_version: 'latest' }, 'body.status.current_version'],
+      ['an error code off the list', { lastOperation: { ...operation, errorCode: 'Oops' } }, 'errorCode'],
+      ['a failure without a code', { lastOperation: { ...operation, errorCode: undefined } }, 'errorCode'],
+    ])('refuses %s and names it', async (_what, changes, named) => {
+      const { uid } = await ensure();
+      const { status, body } = await report(uid, changes);
+      expect(status).toBe(400);
+      expect(JSON.stringify(body)).toContain(named);
+    });
+  });
+});

@@ -1,0 +1,175 @@
+import { jest } from '@jest/globals';
+
+import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
+import type { Agent } from '../../framework/apiserver/cluster.ts';
+import type { Stream } from '../../framework/apiserver/agent-client.ts';
+import { idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
+import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(60_000);
+
+describe('a shadow stream', () => {
+  const suite = useFreshApiservers();
+  let agent: Agent;
+
+  beforeEach(async () => {
+    agent = await createAgent(suite.cluster, suite.namespace);
+  });
+
+  const types = ({ messages }: Stream): string[] => messages.map(({ type }) => type);
+
+  const states = ({ messages }: Stream): string[] =>
+    messages.flatMap((message) => (message.type === 'shadow' ? [message.shadow.spec.state] : []));
+
+  it('begins with the shadow and tells each change', async () => {
+    await suite.apiserver.client.act(agent, 'shadow');
+    const stream = await suite.apiserver.client.stream(agent);
+    await eventually(() => expect(states(stream)).toEqual(['Idle']));
+    await wantState(suite.cluster, suite.namespace, agent.node, 'StagedAndPerformedUpdate');
+    await eventually(() => expect(states(stream)).toEqual(['Idle', 'StagedAndPerformedUpdate']));
+    stream.close();
+  });
+
+  it('begins with the shadow that was made a moment ago, on a replica that did not make it', async () => {
+    const second = await suite.start();
+    await second.client.act(agent, 'shadow');
+    const stream = await suite.apiserver.client.stream(agent);
+    await eventually(() => expect(types(stream)).toEqual(['shadow']));
+    stream.close();
+  });
+
+  it('says that there is no shadow, then that there is, then that it is gone', async () => {
+    const stream = await suite.apiserver.client.stream(agent);
+    await eventually(() => expect(types(stream)).toEqual(['deleted']));
+    await suite.apiserver.client.act(agent, 'shadow');
+    await eventually(() => expect(types(stream)).toEqual(['deleted', 'shadow']));
+    await suite.cluster.api.delete(shadowPath(suite.namespace, agent.node));
+    await eventually(() => expect(types(stream)).toEqual(['deleted', 'shadow', 'deleted']));
+    stream.close();
+  });
+
+  it('echoes the status but not conditions, which are not the agent’s', async () => {
+    const { body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+    const stream = await suite.apiserver.client.stream(agent);
+    const conditions = [
+      {
+        type: 'Progressing',
+        status: 'False',
+        reason: 'Paused',
+        message: 'paused',
+        lastTransitionTime: '2026-01-02T03:04:05Z',
+      },
+    ];
+    await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status: { conditions } });
+    await suite.apiserver.client.act(agent, 'shadow/status', { shadowUID: body.uid, status: idleStatus() });
+    const status = { ...idleStatus(), state_transition_failure_timestamp: null };
+    await eventually(() => {
+      expect(stream.messages.at(-1)).toEqual({ type: 'shadow', shadow: { ...body, status } });
+    });
+    stream.close();
+  });
+
+  it('hands on what a spec asks of the host, and how long its steps may take', async () => {
+    await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+    const stream = await suite.apiserver.client.stream(agent);
+    const spec = {
+      state: 'StagedAndPerformedUpdate',
+      version: '1.21.0',
+      timeoutSeconds: 900,
+      hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
+    };
+    await suite.cluster.api.patch(shadowPath(suite.namespace, agent.node), { spec });
+    await eventually(() => expect(stream.messages.at(-1)).toMatchObject({ type: 'shadow', shadow: { spec } }));
+    stream.close();
+  });
+
+  it('shows that it is alive when there is nothing to say', async () => {
+    const stream = await suite.apiserver.client.stream(agent);
+    await eventually(() => expect(types(stream)).toEqual(['deleted', 'heartbeat']), {
+      limitMs: STREAM_HEARTBEAT_MS + 2_000,
+    });
+    stream.close();
+  });
+
+  it('ends when the same pod opens another one', async () => {
+    const first = await suite.apiserver.client.stream(agent);
+    const second = await suite.apiserver.client.stream(agent);
+    await first.closed;
+    expect(types(first)).toEqual(['deleted', 'end']);
+    expect(types(second)).toEqual(['deleted']);
+    expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams 1$/m);
+    second.close();
+    await eventually(async () => expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams 0$/m));
+  });
+
+  it('leaves the stream of the node’s other agent pod alone, as there is one during a rollout', async () => {
+    const both = ['deleted', 'shadow'];
+    const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
+    const first = await suite.apiserver.client.stream(agent);
+    const second = await suite.apiserver.client.stream(successor);
+    await suite.apiserver.client.act(successor, 'shadow');
+    await eventually(() => expect([types(first), types(second)]).toEqual([both, both]));
+    first.close();
+    second.close();
+  });
+
+  it('ends when its pod is deleted', async () => {
+    const stream = await suite.apiserver.client.stream(agent);
+    const path = `/api/v1/namespaces/${suite.namespace}/pods/${agent.pod}`;
+    await suite.cluster.api.delete(path, { gracePeriodSeconds: 0 });
+    await stream.closed;
+    expect(types(stream)).toEqual(['deleted', 'end']);
+  });
+
+  it('ends when the Kubernetes API was not heard for two minutes, and is served again once it is', async () => {
+    let skippedMs = 0;
+    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + skippedMs };
+    const { apiserver: cut, proxy } = await suite.startBehindProxy({ clock });
+    const readiness = async (): Promise<string> =>
+      await (await fetch(`http://127.0.0.1:${cut.healthPort}/readyz`)).text();
+    const stream = await cut.client.stream(agent);
+    await eventually(() => expect(types(stream)).toEqual(['deleted']));
+    proxy.cut();
+    skippedMs += 121_000;
+    await stream.closed;
+    expect(types(stream)).toEqual(['deleted', 'end']);
+    expect(JSON.stringify(stream.messages.at(-1))).toContain('out of date: the Kubernetes API was last heard');
+    expect(await readiness()).toContain('out of date: the Kubernetes API was last heard');
+    expect((await cut.client.act(agent, 'restore')).code).toBe('Unavailable');
+    proxy.mend();
+    await eventually(async () => expect(await readiness()).toBe('ok\n'));
+    const second = await cut.client.stream(agent);
+    await eventually(() => expect(types(second)).toEqual(['deleted']));
+    second.close();
+  });
+
+  it('ends when the apiserver stops, which takes no 5 s with a stream open', async () => {
+    const stream = await suite.apiserver.client.stream(agent);
+    const began = performance.now();
+    const stopped = suite.apiserver.stop();
+    await stream.closed;
+    await stopped;
+    expect(types(stream)).toEqual(['deleted', 'end']);
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  it('reaches twenty agents with one watch', async () => {
+    const streams = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const one = await createAgent(suite.cluster, suite.namespace);
+        await suite.apiserver.client.act(one, 'shadow');
+        return { node: one.node, stream: await suite.apiserver.client.stream(one) };
+      }),
+    );
+    await Promise.all(streams.map(({ node }) => wantState(suite.cluster, suite.namespace, node, 'MonitoringUpdate')));
+    await eventually(() => {
+      for (const { stream } of streams) expect(states(stream).at(-1)).toBe('MonitoringUpdate');
+    });
+    for (const { stream } of streams) stream.close();
+  });
+});

@@ -1,0 +1,66 @@
+import { jest } from '@jest/globals';
+import { CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
+import fc from 'fast-check';
+
+import { invalidSpecs } from '../../framework/configs/invalid-configs.ts';
+import { anyValidSpec, validSpecs } from '../../framework/configs/valid-configs.ts';
+import { startControlPlane } from '../../framework/control-plane/start.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { installCrds } from '../../framework/crds.ts';
+
+jest.setTimeout(120_000);
+
+const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+const named = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig', metadata: { name: 'cluster' } };
+
+let cluster: ControlPlane;
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  await installCrds(cluster);
+});
+
+afterAll(async () => await cluster.stop());
+
+/** What the API server says to such an object. */
+async function answerTo(object: object): Promise<string> {
+  const answer = cluster.api.create(`${configs}?dryRun=All&fieldValidation=Strict`, object);
+  return await answer.then(
+    () => 'accepted',
+    (error: unknown) => String(error),
+  );
+}
+
+describe('the API server accepts no configuration against the rule that', () => {
+  it.each(Object.entries(invalidSpecs))('%s', async (_, { spec, field, says }) => {
+    const answer = await answerTo({ ...named, spec });
+    expect(answer).toContain(field);
+    expect(answer).toMatch(says);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['there is a spec', named, /spec: Required value/u],
+    ['a spec is no text', { ...named, spec: 'paused' }, /spec in body must be of type object/u],
+    ['a spec is no list', { ...named, spec: [] }, /spec in body must be of type object/u],
+    [
+      'its name is cluster',
+      { ...named, metadata: { name: 'default' }, spec: {} },
+      /there is only one BrupopConfig, named "cluster": use that name/u,
+    ],
+  ])('%s', async (_, object, says) => {
+    expect(await answerTo(object)).toMatch(says);
+  });
+});
+
+describe('the API server accepts a configuration since', () => {
+  it.each(Object.entries(validSpecs))('%s', async (_, spec) => {
+    expect(await answerTo({ ...named, spec })).toBe('accepted');
+  });
+});
+
+it('the API server accepts what the controller is shown to find no problem in', async () => {
+  const answers = await Promise.all(
+    fc.sample(anyValidSpec, 100).map(async (spec) => ({ spec, answer: await answerTo({ ...named, spec }) })),
+  );
+  expect(answers.filter(({ answer }) => answer !== 'accepted')).toEqual([]);
+});

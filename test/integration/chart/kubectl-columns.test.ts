@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+
+import { jest } from '@jest/globals';
+import { CONFIG_PLURAL, CONFIG_VERSION, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import { Agent, request } from 'undici';
+
+import { startControlPlane } from '../../framework/control-plane/start.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { installCrds } from '../../framework/crds.ts';
+import { fullConfig, fullShadow } from '../../framework/examples.ts';
+
+jest.setTimeout(120_000);
+
+const shadows = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/default/${SHADOW_PLURAL}`;
+const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+
+interface Table {
+  columnDefinitions: { name: string; priority: number; description: string }[];
+  rows: { cells: unknown[] }[];
+}
+
+let cluster: ControlPlane;
+let agent: Agent;
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  agent = new Agent({ allowH2: false, connect: { ca: cluster.ca } });
+  await installCrds(cluster);
+});
+
+afterAll(async () => {
+  await agent.destroy();
+  await cluster.stop();
+});
+
+async function store(path: string, object: { metadata: { name: string } }): Promise<void> {
+  const { metadata } = await cluster.api.create<{ metadata: object }>(path, { ...object, status: undefined });
+  await cluster.api.request('PUT', `${path}/${object.metadata.name}/status`, { ...object, metadata });
+}
+
+/** What `kubectl get` asks for and prints, with the cells of the only object by the names of their columns. */
+async function columnsOf(path: string): Promise<{ always: object; wide: object }> {
+  const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io';
+  const headers = { accept, authorization: `Bearer ${cluster.adminToken}` };
+  const { body } = await request(`${cluster.url}${path}`, { dispatcher: agent, headers });
+  const { columnDefinitions, rows } = (await body.json()) as Table;
+  expect(rows).toHaveLength(1);
+  const cells = (isWide: boolean): object =>
+    Object.fromEntries(
+      columnDefinitions.flatMap(({ name, priority }, index) =>
+        priority > 0 === isWide ? [[name, rows[0]?.cells[index]]] : [],
+      ),
+    );
+  return { always: cells(false), wide: cells(true) };
+}
+
+/** As kubectl prints the time since then. */
+const age: unknown = expect.stringMatching(/^\d+s$/u);
+
+it('kubectl get brc shows what the fleet does', async () => {
+  const { conditions } = fullConfig.status;
+  const types = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'];
+  await store(configs, {
+    ...fullConfig,
+    status: { ...fullConfig.status, conditions: types.map((type) => ({ ...conditions[0], type })) },
+  } as typeof fullConfig);
+  const { always, wide } = await columnsOf(configs);
+  expect(Object.entries(always)).toEqual(
+    Object.entries({
+      Name: 'cluster',
+      Status: 'Paused',
+      Ready: 'False',
+      Degraded: 'False',
+      Managed: 12,
+      'Up To Date': 7,
+      Updating: 2,
+      Waiting: 2,
+      Failed: 1,
+      'Complete By': '2026-01-03T03:00:00Z',
+      Age: age,
+    }),
+  );
+  expect(Object.entries(wide)).toEqual(
+    Object.entries({
+      'Window Open': 'False',
+      Opens: '2026-01-03T01:00:00Z',
+      Closes: '2026-01-03T05:00:00Z',
+      Message: 'Updates are paused: change freeze.',
+    }),
+  );
+});
+
+it('kubectl get brs shows what the node does', async () => {
+  await store(shadows, fullShadow);
+  const { always, wide } = await columnsOf(shadows);
+  expect(Object.entries(always)).toEqual(
+    Object.entries({
+      Name: 'brs-node-1',
+      State: 'ErrorReset',
+      Version: '1.20.3',
+      Target: '1.21.0',
+      'Waiting For': 'Paused',
+      Failures: 2,
+      Age: age,
+    }),
+  );
+  expect(Object.entries(wide)).toEqual(
+    Object.entries({
+      Wanted: 'RebootedIntoUpdate',
+      'Wanted Version': '1.21.0',
+      Reason: 'Paused',
+      Step: 'Drain',
+      'Held Up By': 'default/web-0',
+      Message: 'Updates are paused: change freeze.',
+    }),
+  );
+});
+
+it('kubectl get brc shows a configuration that the controller has not seen yet', async () => {
+  await cluster.api.delete(`${configs}/cluster`);
+  await cluster.api.create(configs, { ...fullConfig, status: undefined });
+  const { always } = await columnsOf(configs);
+  expect(always).toMatchObject({ Name: 'cluster', Status: null, Managed: null, 'Complete By': null, Age: age });
+});
+
+it('kubectl explain tells of each field what it is for', async () => {
+  const explain = (field: string): string =>
+    execFileSync(cluster.assets.kubectl, ['explain', `brc.${field}`, '--recursive'], {
+      env: cluster.env,
+      encoding: 'utf8',
+    });
+  for (const [field, type] of [
+    ['spec', /maintenance\s+<Object>[^]*schedule\s+<string> -required-[^]*enum: Name, Random, OldestBoot/u],
+    ['spec.maintenance.windows', /duration\s+<string> -required-/u],
+    ['spec.maintenance.timeZone', /IANA time zone of the schedules, such as Europe\/Berlin\. The default is UTC\./u],
+    ['spec.concurrency.maxUpdating', /FIELD: maxUpdating <Object>[^]*The default is 1\./u],
+  ] as const) {
+    expect(explain(field)).toMatch(type);
+  }
+});

@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { jest } from '@jest/globals';
+import { AGENT, APISERVER, CONTROLLER, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+
+import { helm, releaseNamespace } from '../../framework/chart.ts';
+import { startControlPlane } from '../../framework/control-plane/start.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { chartDir } from '../../framework/crds.ts';
+import type { Crd } from '../../framework/crds.ts';
+import { fullShadow } from '../../framework/examples.ts';
+
+jest.setTimeout(120_000);
+
+const definition = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${SHADOW_PLURAL}.${GROUP}`;
+const shadows = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
+
+let cluster: ControlPlane;
+let folder = '';
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  folder = mkdtempSync(join(tmpdir(), 'brupop-chart-'));
+});
+
+afterAll(async () => {
+  await cluster.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The chart as an earlier version may have been: its definition of shadows lacks `status.bootID`. */
+function earlierChart(): string {
+  const copy = join(folder, 'earlier');
+  cpSync(chartDir, copy, { recursive: true });
+  const path = join(copy, 'templates/crds/bottlerocketshadows.yaml');
+  const text = readFileSync(path, 'utf8').replace(/^ {16}bootID:\n(?: {18}.*\n)+/m, '');
+  writeFileSync(path, text);
+  return copy;
+}
+
+async function hasBootID(): Promise<boolean> {
+  const crd = await cluster.api.get<Crd>(definition);
+  return crd.spec.versions[0]?.schema.openAPIV3Schema.properties?.['status']?.properties?.['bootID'] !== undefined;
+}
+
+/** What a service account may do, as lines of `kubectl auth can-i --list`. */
+async function rightsOf(account: string, namespace = releaseNamespace): Promise<string[]> {
+  const user = `system:serviceaccount:${releaseNamespace}:${account}`;
+  const groups = ['system:serviceaccounts', `system:serviceaccounts:${releaseNamespace}`, 'system:authenticated'];
+  const impersonate = [`--as=${user}`, ...groups.map((group) => `--as-group=${group}`)];
+  const args = ['auth', 'can-i', '--list', '--no-headers', `--namespace=${namespace}`, ...impersonate];
+  const { stdout } = await promisify(execFile)(cluster.assets.kubectl, args, { env: cluster.env, timeout: 30_000 });
+  return stdout
+    .split('\n')
+    .map((line) => line.trim().replaceAll(/ +/g, ' '))
+    .toSorted();
+}
+
+const release = ['--namespace', releaseNamespace];
+
+describe('a release of the chart', () => {
+  it('is installed, upgraded with its definitions, uninstalled without losing shadows, and installed again', async () => {
+    await helm(cluster, 'install', 'brupop', earlierChart(), ...release, '--create-namespace');
+    expect(await hasBootID()).toBe(false);
+
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release);
+    expect(await hasBootID()).toBe(true);
+
+    await cluster.api.create(shadows, { ...fullShadow, status: undefined });
+    await helm(cluster, 'uninstall', 'brupop', ...release);
+    expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
+
+    await helm(cluster, 'install', 'brupop', chartDir, ...release);
+  });
+
+  it('gives agents nothing beyond what every service account has', async () => {
+    const anybody = await rightsOf('anybody');
+    expect(anybody).toContainEqual(expect.stringContaining('selfsubjectreviews'));
+    expect(await rightsOf(AGENT)).toEqual(anybody);
+  });
+
+  it('gives the controller this', async () => {
+    const anybody = await rightsOf('anybody');
+    expect((await rightsOf(CONTROLLER)).filter((right) => !anybody.includes(right))).toEqual([
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch patch delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
+      'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
+      'leases.coordination.k8s.io [] [] [create]',
+      'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
+      'nodes [] [] [get list watch patch]',
+      'poddisruptionbudgets.policy [] [] [list watch]',
+      'pods [] [] [list]',
+    ]);
+    expect(await rightsOf(CONTROLLER, 'default')).toContain('events [] [] [create]');
+  });
+
+  it('gives the apiserver this, and every service account the keys that tokens are checked with', async () => {
+    const anybody = await rightsOf('anybody');
+    expect(anybody).toContainEqual('[/openid/v1/jwks] [] [get]');
+    expect((await rightsOf(APISERVER)).filter((right) => !anybody.includes(right))).toEqual([
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch create delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
+      'daemonsets.apps [] [] [get]',
+      'events [] [] [create]',
+      'nodes [] [] [get list watch patch]',
+      'persistentvolumeclaims [] [] [get]',
+      'persistentvolumes [] [] [get]',
+      'poddisruptionbudgets.policy [] [] [list]',
+      'pods [] [] [get list watch delete]',
+      'pods/eviction [] [] [create]',
+      'tokenreviews.authentication.k8s.io [] [] [create]',
+      'volumeattachments.storage.k8s.io [] [] [list watch]',
+    ]);
+  });
+});
+
+it('a definition with the conversion webhook of the Rust operator is taken over with its objects, as the documents say', async () => {
+  await helm(cluster, 'uninstall', 'brupop', ...release);
+  const webhook = {
+    clientConfig: {
+      service: { name: 'brupop-apiserver', namespace: releaseNamespace, path: '/crdconvert', port: 443 },
+    },
+    conversionReviewVersions: ['v2', 'v1'],
+  };
+  const { spec } = await cluster.api.get<Crd>(definition);
+  const v1 = { ...spec.versions[0], name: 'v1', storage: false };
+  await cluster.api.patch(definition, {
+    spec: { conversion: { strategy: 'Webhook', webhook }, versions: [...spec.versions, v1] },
+  });
+  await cluster.api.patch(`${definition}/status`, { status: { storedVersions: ['v1', 'v2'] } });
+
+  const withoutWebhook = [{ op: 'replace', path: '/spec/conversion', value: { strategy: 'None' } }];
+  await cluster.api.request('PATCH', definition, withoutWebhook, 'application/json-patch+json');
+  await cluster.api.patch(`${definition}/status`, { status: { storedVersions: ['v2'] } });
+  await helm(cluster, 'install', 'brupop', chartDir, ...release, '--take-ownership', '--force-conflicts');
+
+  const taken = await cluster.api.get<Crd>(definition);
+  expect(taken.spec.versions.map(({ name }) => name)).toEqual([SHADOW_VERSION]);
+  expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
+});

@@ -1,0 +1,430 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
+import type { CoreV1EventList, V1Node } from '@kubernetes/client-node';
+
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  FAILED_ATTEMPTS_ANNOTATION,
+  GROUP,
+  RETRY_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  shadowName,
+} from '../../../packages/shared/src/api/names.ts';
+import type { Condition } from '../../../packages/shared/src/kube/types.ts';
+import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import {
+  createMember,
+  deleteMembers,
+  managedLabel,
+  newVersion,
+  oldVersion,
+  playAgents,
+  readShadow,
+  report,
+  shadowsPath,
+} from '../../framework/controller/agents.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { startReplica } from '../../framework/controller/replica.ts';
+import type { Replica } from '../../framework/controller/replica.ts';
+import type { ApiError } from '../../framework/control-plane/api.ts';
+import { startControlPlane } from '../../framework/control-plane/start.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(120_000);
+
+const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+const failed = { errorCode: 'RolledBack', message: 'the host runs 1.20.0 again', operation: 'Reboot' } as const;
+
+let cluster: ControlPlane;
+let serviceAccountDir = '';
+const replicas: Replica[] = [];
+const names: string[] = [];
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  serviceAccountDir = await installForController(cluster);
+});
+
+afterEach(async () => {
+  await Promise.all(replicas.splice(0).map((replica) => replica.stop()));
+  await deleteMembers(cluster, names.splice(0));
+  await cluster.api.delete(`${configs}/${CONFIG_NAME}`);
+});
+
+afterAll(async () => {
+  await cluster.stop();
+});
+
+async function start(): Promise<Replica> {
+  const replica = await startReplica(cluster, serviceAccountDir);
+  replicas.push(replica);
+  return replica;
+}
+
+async function members(prefix: string, count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, (_, i) => `${prefix}-${i}`);
+  names.push(...made);
+  await Promise.all(made.map((name) => createMember(cluster, name)));
+  return made;
+}
+
+async function configure(spec: BrupopConfig['spec']): Promise<void> {
+  const body = {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec,
+  };
+  await cluster.api.request(
+    'PATCH',
+    `${configs}/${CONFIG_NAME}?fieldManager=people&force=true`,
+    body,
+    'application/apply-patch+yaml',
+  );
+}
+
+async function progressing(name: string): Promise<Condition | undefined> {
+  const { status } = await readShadow(cluster, name);
+  return status?.conditions?.find(({ type }) => type === 'Progressing');
+}
+
+async function waitFor(name: string, reason: string): Promise<Condition | undefined> {
+  return await eventually(async () => {
+    const condition = await progressing(name);
+    expect([name, condition?.reason]).toEqual([name, reason]);
+    return condition;
+  });
+}
+
+async function waitForState(name: string, state: string): Promise<number> {
+  return await eventually(async () => {
+    const { spec, metadata } = await readShadow(cluster, name);
+    expect([name, spec.state]).toEqual([name, state]);
+    return metadata.generation ?? 0;
+  });
+}
+
+async function eventsOf(name: string): Promise<string[]> {
+  const query = new URLSearchParams({ fieldSelector: `involvedObject.name=${name},source=brupop-controller` });
+  const { items } = await cluster.api.get<CoreV1EventList>(`/api/v1/namespaces/default/events?${query.toString()}`);
+  return items.map(({ reason = '' }) => reason).toSorted();
+}
+
+const nodeOf = async (name: string): Promise<V1Node> => await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
+
+describe('a controller', () => {
+  it('updates one node after the other, with four specs and at most three conditions for each', async () => {
+    const fleet = await members('fleet', 3);
+    const position = await auditPosition(cluster.auditLogPath);
+    const agents = playAgents(cluster);
+    await start();
+    for (const name of fleet) await waitFor(name, 'UpToDate');
+    await agents.stop();
+
+    expect(agents.mostUnderWay()).toBe(1);
+    for (const name of fleet) {
+      const { spec, status } = await readShadow(cluster, name);
+      expect([spec.state, status?.current_version]).toEqual(['Idle', newVersion]);
+      await eventually(async () => expect(await eventsOf(name)).toEqual(['UpdateStarted', 'UpdateSucceeded']));
+    }
+    const requests = await ourRequests(cluster.auditLogPath, releaseNamespace, position);
+    expect(requests.filter(({ status }) => status === 403)).toEqual([]);
+    const done = requests.filter(({ status, verb }) => verb === 'patch' && status === 200);
+    const count = (resource: string, name: string): number =>
+      done.filter((request) => request.resource === resource && request.name === shadowName(name)).length;
+    for (const name of fleet) {
+      expect(count('bottlerocketshadows', name)).toBe(4);
+      expect(count('bottlerocketshadows/status', name)).toBeLessThanOrEqual(3);
+    }
+  });
+
+  it('starts as many as the configuration allows, and says on it how the fleet stands', async () => {
+    await configure({ concurrency: { maxUpdating: '50%' } });
+    const fleet = await members('half', 4);
+    const agents = playAgents(cluster);
+    await start();
+    for (const name of fleet) await waitFor(name, 'UpToDate');
+    await agents.stop();
+    expect(agents.mostUnderWay()).toBe(2);
+    await eventually(async () => {
+      const { status, metadata } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      expect(status?.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
+      expect(status?.observedGeneration).toBe(metadata.generation);
+      expect(status?.conditions?.map(({ type, status, reason }) => [type, status, reason])).toEqual([
+        ['Ready', 'True', 'InUse'],
+        ['Paused', 'False', 'NotPaused'],
+        ['Frozen', 'False', 'NotFrozen'],
+        ['WindowOpen', 'True', 'NoWindows'],
+        ['Progressing', 'False', 'UpToDate'],
+        ['Degraded', 'False', 'AsExpected'],
+      ]);
+    });
+  });
+
+  it('finishes what is under way in a pause, and begins nothing until its end', async () => {
+    const [first = '', second = ''] = await members('paused', 2);
+    await start();
+    const generation = await waitForState(first, 'StagedAndPerformedUpdate');
+    await configure({ paused: true, pauseReason: 'change freeze' });
+    expect((await waitFor(second, 'Paused'))?.message).toContain('change freeze');
+
+    await report(cluster, first, { current_state: 'StagedAndPerformedUpdate', observedGeneration: generation });
+    await waitForState(first, 'RebootedIntoUpdate');
+    const agents = playAgents(cluster);
+    await waitFor(first, 'UpToDate');
+    expect((await readShadow(cluster, second)).spec.state).toBe('Idle');
+    await eventually(async () => {
+      const { status } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      const paused = status?.conditions?.find(({ type }) => type === 'Paused');
+      expect([paused?.status, paused?.message]).toEqual(['True', 'change freeze']);
+    });
+
+    await configure({ paused: false });
+    await waitFor(second, 'UpToDate');
+    await agents.stop();
+  });
+
+  it('does not repeat an update that rolled back until a person asks, and then once', async () => {
+    const [name = ''] = await members('rollback', 1);
+    await start();
+    for (const attempt of [1, 2]) {
+      const generation = await waitForState(name, 'StagedAndPerformedUpdate');
+      const now = new Date().toISOString();
+      const times = { startTime: now, lastUpdateTime: now };
+      const lastOperation = { ...failed, ...times, state: 'Failed', version: newVersion, bootID: 'before' } as const;
+      await report(cluster, name, {
+        current_state: 'ErrorReset',
+        crash_count: attempt,
+        state_transition_failure_timestamp: now,
+        observedGeneration: generation,
+        lastOperation,
+      });
+      await report(cluster, name, { current_state: 'Idle', observedGeneration: await waitForState(name, 'Idle') });
+      const condition = await waitFor(name, 'NotRetried');
+      expect(condition?.message).toContain('RolledBack (the host runs 1.20.0 again)');
+      const events = await eventually(async () => {
+        const found = await eventsOf(name);
+        expect(found.filter((reason) => reason === 'UpdateFailed')).toHaveLength(attempt);
+        return found;
+      });
+      expect(events).toHaveLength(2 * attempt);
+      if (attempt === 1) {
+        const annotations = { [RETRY_ANNOTATION]: newVersion };
+        await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { metadata: { annotations } });
+      }
+    }
+    expect((await readShadow(cluster, name)).metadata.annotations).toEqual({
+      [UPDATE_STARTED_ANNOTATION]: expect.stringContaining('T') as string,
+      [FAILED_ATTEMPTS_ANNOTATION]: `${newVersion}=2`,
+    });
+  });
+
+  it('stops the update of a node that is no longer managed, and gives it back when its agent has ended', async () => {
+    const [name = ''] = await members('released', 1);
+    const pod = await agentPod(name);
+    await start();
+    await waitForState(name, 'StagedAndPerformedUpdate');
+    await mark(name, true);
+    const unmanaged = Object.fromEntries(Object.keys(managedLabel).map((label) => [label, null]));
+    await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { labels: unmanaged } });
+
+    await waitForState(name, 'Idle');
+    await sleep(1_500);
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+
+    await cluster.api.delete(pod, { gracePeriodSeconds: 0 });
+    await expectRestored(name);
+    await eventually(async () => {
+      const found = cluster.api.get(`${shadowsPath}/${shadowName(name)}`);
+      await expect(found).rejects.toMatchObject({ status: 404 } satisfies Partial<ApiError>);
+    });
+  });
+
+  /** The path of a pod that stands for the agent of a node. */
+  async function agentPod(node: string): Promise<string> {
+    const pods = `/api/v1/namespaces/${releaseNamespace}/pods`;
+    const name = `agent-of-${node}`;
+    await cluster.api.create(pods, {
+      metadata: { name, labels: { [`${GROUP}/component`]: 'brupop-agent' } },
+      spec: { nodeName: node, serviceAccountName: 'brupop-agent', containers: [{ name: 'agent', image: 'agent' }] },
+    });
+    return `${pods}/${name}`;
+  }
+
+  /** Leaves on a node what an update leaves there: the cordon, and the load balancer exclusion. */
+  async function mark(name: string, cordon: boolean): Promise<void> {
+    const time = '2026-01-01T00:00:00Z';
+    await cluster.api.patch(`/api/v1/nodes/${name}`, {
+      metadata: {
+        annotations: { ...(cordon && { [CORDONED_ANNOTATION]: time }), [EXCLUDED_ANNOTATION]: time },
+        labels: { [EXCLUSION_LABEL]: 'true' },
+      },
+      spec: { unschedulable: true },
+    });
+  }
+
+  async function expectRestored(name: string): Promise<void> {
+    await eventually(async () => {
+      const { metadata, spec } = await nodeOf(name);
+      expect(spec?.unschedulable).toBeUndefined();
+      expect(metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+      expect(metadata?.annotations).not.toHaveProperty([EXCLUDED_ANNOTATION]);
+      expect(metadata?.labels).not.toHaveProperty([EXCLUSION_LABEL]);
+    });
+  }
+
+  it('takes back what an agent at rest has left', async () => {
+    const [name = ''] = await members('leftover', 1);
+    await configure({ paused: true });
+    await mark(name, true);
+    await start();
+    // The shadow was never under way, so the 30 seconds of the agent are long over.
+    await expectRestored(name);
+    await waitFor(name, 'Paused');
+    await eventually(async () => expect(await eventsOf(name)).toEqual(['Restored']));
+  });
+
+  it('takes back what an agent has left that does not answer any more, when its pod is gone', async () => {
+    const [name = ''] = await members('silent', 1);
+    await configure({ paused: true });
+    await mark(name, true);
+    const pod = await agentPod(name);
+    // Ten minutes ago the spec went to Idle, which nobody has confirmed.
+    const state_transition_timestamp = new Date(Date.now() - 600_000).toISOString();
+    await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { spec: { state_transition_timestamp } });
+    await start();
+    await waitFor(name, 'AgentNotResponding');
+    await sleep(1_500);
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+
+    await cluster.api.delete(pod, { gracePeriodSeconds: 0 });
+    await expectRestored(name);
+  });
+
+  it('does not take back a cordon that somebody sets after taking back ours', async () => {
+    const [name = ''] = await members('recordoned', 1);
+    await configure({ paused: true });
+    await mark(name, true);
+    await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: null } });
+    await start();
+    await eventually(async () => {
+      expect((await nodeOf(name)).metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+    });
+    await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: true } });
+    await configure({ paused: false });
+    await waitFor(name, 'CordonedByOthers');
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+  });
+
+  it('starts nothing in place of a cordoned node whose shadow is lost', async () => {
+    const [lost = '', other = ''] = await members('lost', 2);
+    await cluster.api.patch(`/api/v1/nodes/${lost}`, {
+      metadata: { annotations: { [CORDONED_ANNOTATION]: new Date().toISOString() } },
+      spec: { unschedulable: true },
+    });
+    await cluster.api.delete(`${shadowsPath}/${shadowName(lost)}`);
+    const replica = await start();
+    await waitFor(other, 'WaitingForCapacity');
+    expect((await readShadow(cluster, other)).spec.state).toBe('Idle');
+    expect(await replica.metrics()).toMatch(/^brupop_controller_watch_silence_seconds\{resource="nodes"\} [\d.]+$/m);
+  });
+
+  it("leaves somebody else's cordon, and does not update that node", async () => {
+    const [name = ''] = await members('foreign', 1);
+    await mark(name, false);
+    await start();
+    await waitFor(name, 'CordonedByOthers');
+    const { spec, metadata } = await nodeOf(name);
+    expect(spec?.unschedulable).toBe(true);
+    expect(metadata?.labels).not.toHaveProperty([EXCLUSION_LABEL]);
+    expect((await readShadow(cluster, name)).spec.state).toBe('Idle');
+  });
+
+  it('deletes the shadow of an earlier Node of the same name', async () => {
+    const [name = ''] = await members('reborn', 1);
+    await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, {
+      metadata: {
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Namespace', name: 'default', uid: await uidOfDefault() }],
+      },
+    });
+    await start();
+    await eventually(async () => {
+      const found = cluster.api.get(`${shadowsPath}/${shadowName(name)}`);
+      await expect(found).rejects.toMatchObject({ status: 404 });
+    });
+  });
+
+  /** Of an object that exists, so that garbage collection does not delete what it owns. */
+  async function uidOfDefault(): Promise<string | undefined> {
+    return (await cluster.api.get<V1Node>('/api/v1/namespaces/default')).metadata?.uid;
+  }
+
+  it('gets its specs written while others change the shadows all the time', async () => {
+    const fleet = await members('busy', 2);
+    const agents = playAgents(cluster);
+    const over = new AbortController();
+    const disturb = async (): Promise<void> => {
+      for (let i = 0; !over.signal.aborted; i += 1) {
+        for (const name of fleet) {
+          await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { metadata: { labels: { i: String(i) } } });
+        }
+      }
+    };
+    const disturbing = disturb();
+    await start();
+    for (const name of fleet) await waitFor(name, 'UpToDate');
+    over.abort();
+    await disturbing;
+    await agents.stop();
+    expect(agents.mostUnderWay()).toBe(1);
+  });
+
+  it('does nothing but renew its Lease while nothing happens', async () => {
+    const [name = ''] = await members('idle', 1);
+    await report(cluster, name, { target_version: oldVersion });
+    await configure({});
+    const [leader, other] = [await start(), await start()];
+    await waitFor(name, 'UpToDate');
+    await eventually(async () => {
+      const { status } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      expect(status?.nodes?.upToDate).toBe(1);
+    });
+    await eventually(async () => expect(await leader.leads()).not.toBe(await other.leads()));
+    await sleep(1_000);
+    const position = await auditPosition(cluster.auditLogPath);
+    await sleep(5_000);
+    const counts = countRequests(await ourRequests(cluster.auditLogPath, releaseNamespace, position));
+    expect([...counts.keys()]).toEqual(['brupop-controller update leases']);
+    expect(counts.get('brupop-controller update leases')).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('two controllers', () => {
+  it('hand over in the middle of an update without starting one too many', async () => {
+    const fleet = await members('handover', 6);
+    const agents = playAgents(cluster);
+    const position = await auditPosition(cluster.auditLogPath);
+    const [first, second] = [await start(), await start()];
+    await waitFor('handover-1', 'Updating');
+    expect([await first.leads(), await second.leads()]).toEqual([true, false]);
+    await first.stop();
+    await eventually(async () => expect(await second.leads()).toBe(true));
+    for (const name of fleet) await waitFor(name, 'UpToDate');
+    await agents.stop();
+
+    expect(agents.mostUnderWay()).toBe(1);
+    const requests = await ourRequests(cluster.auditLogPath, releaseNamespace, position);
+    const specs = requests.filter(({ resource, verb, status }) => {
+      return resource === 'bottlerocketshadows' && verb === 'patch' && status === 200;
+    });
+    expect(specs).toHaveLength(4 * fleet.length);
+  });
+});

@@ -1,0 +1,88 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+
+import type { BrupopConfig, BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { releaseWithOtherDefaults } from '../../framework/controller/other-release.ts';
+import { startReplica } from '../../framework/controller/replica.ts';
+import type { Replica } from '../../framework/controller/replica.ts';
+import { startControlPlane } from '../../framework/control-plane/start.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(120_000);
+
+const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
+
+let cluster: ControlPlane;
+let serviceAccountDir = '';
+let folder = '';
+let running: Replica | undefined;
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  serviceAccountDir = await installForController(cluster);
+  folder = await mkdtemp(join(tmpdir(), 'brupop-release-'));
+});
+
+afterAll(async () => {
+  await running?.stop();
+  await rm(folder, { recursive: true, force: true });
+  await cluster.stop();
+});
+
+async function start(release?: Parameters<typeof startReplica>[3]): Promise<void> {
+  await running?.stop();
+  running = await startReplica(cluster, serviceAccountDir, {}, release);
+}
+
+async function configure(spec: BrupopConfigSpec): Promise<void> {
+  const body = {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec,
+  };
+  await cluster.api.request('PATCH', `${path}?fieldManager=person&force=true`, body, 'application/apply-patch+yaml');
+}
+
+/** Until the spec as it is now is in effect; answers what is in force. */
+async function untilInForce(): Promise<unknown> {
+  return await eventually(async () => {
+    const { metadata, status } = await cluster.api.get<BrupopConfig>(path);
+    if (status?.observedGeneration !== metadata.generation) throw new Error('the spec is not in effect yet');
+    return status?.inForce?.spec['concurrency'];
+  });
+}
+
+async function mostAtOnce(prefix: string): Promise<number> {
+  const names = Array.from({ length: 4 }, (_, i) => `${prefix}-${i}`);
+  await Promise.all(names.map((name) => createMember(cluster, name)));
+  const agents = playAgents(cluster);
+  await eventually(async () => {
+    const shadows = await Promise.all(names.map(async (name) => await readShadow(cluster, name)));
+    for (const { spec, status } of shadows) expect([spec.state, status?.current_version]).toEqual(['Idle', newVersion]);
+  });
+  await agents.stop();
+  await deleteMembers(cluster, names);
+  return agents.mostUnderWay();
+}
+
+test('a release with other defaults changes nothing until the configuration is changed', async () => {
+  await configure({ order: 'Name' });
+  await start();
+  expect(await untilInForce()).toEqual({ maxUpdating: 1 });
+  expect(await mostAtOnce('first')).toBe(1);
+
+  await start(await releaseWithOtherDefaults(folder, { 'maxUpdating: 1': 'maxUpdating: 3' }));
+  expect(await mostAtOnce('second')).toBe(1);
+  expect(await untilInForce()).toEqual({ maxUpdating: 1 });
+
+  await configure({ order: 'Random' });
+  expect(await untilInForce()).toEqual({ maxUpdating: 3 });
+  expect(await mostAtOnce('third')).toBe(3);
+});
