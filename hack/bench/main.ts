@@ -6,19 +6,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
-
 import { auditPosition, countRequests, openWatches, ourRequests } from '../../test/framework/audit.ts';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
-import { startControlPlane } from '../../test/framework/control-plane/start.ts';
-import type { ControlPlane } from '../../test/framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
-import type { Memory } from './memory.ts';
-import { bareNode, largest } from './memory.ts';
+import { bareNode, largest, type Memory } from './memory.ts';
 import { Recorder } from './recorder.ts';
-import { LEGS, legMs, median } from './timeline.ts';
-import type { Leg, Timeline } from './timeline.ts';
+import { type Leg, legMs, LEGS, median, type Timeline } from './timeline.ts';
 
 const NODES = 6;
 const IDLE_MS = 60_000;

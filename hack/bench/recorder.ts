@@ -1,7 +1,6 @@
 import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
 import type { Fleet } from '../../test/framework/fleet/fleet.ts';
-import type { Mark, Timeline } from './timeline.ts';
-import { marksOf } from './timeline.ts';
+import { type Mark, marksOf, type Timeline } from './timeline.ts';
 
 /** Notes when each mark of each node's update was first seen, in epoch milliseconds. */
 export class Recorder {

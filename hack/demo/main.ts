@@ -3,10 +3,8 @@
  * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger.
  */
 import { parseArgs } from 'node:util';
-
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
-import { startControlPlane } from '../../test/framework/control-plane/start.ts';
-import type { ControlPlane } from '../../test/framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
 import { Rollout } from './rollout.ts';

@@ -1,7 +1,6 @@
 import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
 import type { Fleet } from '../../test/framework/fleet/fleet.ts';
-import type { Row } from './rows.ts';
-import { rowOf } from './rows.ts';
+import { type Row, rowOf } from './rows.ts';
 
 /** How long each node's update took: from its spec leaving Idle to its status being Idle again. */
 export class Rollout {

@@ -3,7 +3,6 @@
  * the same order; what they meet depends on the machine as well. The exit code is 1 after a violation.
  */
 import { randomInt } from 'node:crypto';
-
 import { CAMPAIGN_AT_ONCE, runCampaign } from '../../test/framework/faults/campaign.ts';
 import { Report } from '../../test/framework/faults/report.ts';
 import { withRollingFleet } from '../../test/framework/faults/rolling-fleet.ts';

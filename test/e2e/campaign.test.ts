@@ -1,5 +1,4 @@
 import { jest } from '@jest/globals';
-
 import { CAMPAIGN_AT_ONCE, runCampaign } from '../framework/faults/campaign.ts';
 import { Report } from '../framework/faults/report.ts';
 import { withRollingFleet } from '../framework/faults/rolling-fleet.ts';

@@ -1,16 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
-
 import type { BrupopConfig, BrupopConfigSpec } from '../../packages/shared/src/api/brupop-config.ts';
 import { SKIP_ANNOTATION } from '../../packages/shared/src/api/names.ts';
 import { eventually } from '../framework/eventually.ts';
-import { fleetNodes } from '../framework/fleet/fleet.ts';
-import type { Fleet } from '../framework/fleet/fleet.ts';
+import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
-import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
-import type { Scene } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 

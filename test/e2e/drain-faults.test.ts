@@ -1,13 +1,11 @@
 import { jest } from '@jest/globals';
-
 import { CORDONED_ANNOTATION } from '../../packages/shared/src/api/names.ts';
 import { eventually } from '../framework/eventually.ts';
 import { allowEvictions, forbidEvictions } from '../framework/faults/evictions.ts';
-import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
-import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
-import type { Scene } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 

@@ -1,5 +1,4 @@
 import { jest } from '@jest/globals';
-
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';

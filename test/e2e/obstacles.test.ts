@@ -1,9 +1,7 @@
 import { jest } from '@jest/globals';
-
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
-import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
-import type { Scene } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 

@@ -1,11 +1,9 @@
 import { jest } from '@jest/globals';
-
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
 import { eventually } from '../framework/eventually.ts';
-import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { Evictions } from '../framework/fleet/evictions.ts';
-import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
-import type { Scene } from '../framework/fleet/with-fleet.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { connect } from 'node:tls';
-
-import { makeServingCertificate } from './certificates.ts';
-import type { ServingCertificateOptions } from './certificates.ts';
+import { makeServingCertificate, type ServingCertificateOptions } from './certificates.ts';
 
 const options: ServingCertificateOptions = {
   commonName: 'brupop-apiserver',

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { V1Container, V1PodSpec } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
-
 import type { Connection } from './control-plane/connection.ts';
 import { chartDir } from './crds.ts';
 

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
-
 import type { Connection } from './control-plane/connection.ts';
 
 export const chartDir = join(import.meta.dirname, '../../charts/bottlerocket-update-operator');

@@ -1,26 +1,21 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
-
-import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
-import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-status.ts';
+import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/apply/events.ts';
-import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
-import { readFleetSettings } from '../../packages/controller/src/policy/policy.ts';
-import { nodesAtOnce } from '../../packages/controller/src/policy/policy.ts';
 import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
+import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
-import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
-import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
-import { DEFAULT_SPEC } from '../../packages/shared/src/api/brupop-config.ts';
+import { nodesAtOnce, readFleetSettings } from '../../packages/controller/src/policy/policy.ts';
+import { type BrupopConfig, DEFAULT_SPEC } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
+import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
+import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
 import { createRegistry } from '../../packages/shared/src/runtime/metrics.ts';
-import { chartDir, readCrd } from './crds.ts';
-import type { Schema } from './crds.ts';
-import { anchorsOf, codeOf, linksOf, tablesOf } from './markdown.ts';
-import type { Table } from './markdown.ts';
+import { chartDir, readCrd, type Schema } from './crds.ts';
+import { anchorsOf, codeOf, linksOf, type Table, tablesOf } from './markdown.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const adrs = readdirSync(join(root, 'docs/adr')).toSorted();

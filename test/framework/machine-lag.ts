@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import type { Api } from './control-plane/api.ts';
 
 const PAUSE_MS = 100;

@@ -1,5 +1,4 @@
-import { createLogger } from '../../packages/shared/src/runtime/log.ts';
-import type { Logger } from '../../packages/shared/src/runtime/log.ts';
+import { createLogger, type Logger } from '../../packages/shared/src/runtime/log.ts';
 
 /** A logger that keeps its lines for a test to look at instead of printing them. */
 export function recordingLogger(): { log: Logger; lines: string[] } {

@@ -3,14 +3,12 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
 import { isAlive } from './control-plane/lock.ts';
 import { eventually } from './eventually.ts';
 import { startWatchdog } from './watchdog.ts';
 
 /** Starts a process by the watchdog, registers another, drops a third, prints their ids and waits. */
 const owner = `
-import { spawn } from 'node:child_process';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
 const watchdog = startWatchdog(process.argv[1]);
 const started = watchdog.spawn('sleep', ['60'], { cwd: '/', env: process.env, stdio: ['ignore', 'ignore', 'ignore'] }).pid;
@@ -44,7 +42,6 @@ describe('a watchdog', () => {
 
   /** Ends itself in the very moment in which it has started a process. */
   const hasty = `
-import { existsSync } from 'node:fs';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
 const [folder, noted] = process.argv.slice(1);
 const watchdog = startWatchdog(folder);

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess, StdioNull } from 'node:child_process';
+import { type ChildProcess, spawn, type StdioNull } from 'node:child_process';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 

@@ -1,10 +1,9 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-
 import { act } from './act.ts';
-import { FakeHost } from './testing/fake-host.ts';
 import { TooLate } from './host/host.ts';
 import type { Observation } from './state/observe.ts';
 import { FakeOperatorApi } from './testing/fake-apiserver.ts';
+import { FakeHost } from './testing/fake-host.ts';
 
 const { signal } = new AbortController();
 

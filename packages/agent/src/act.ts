@@ -1,14 +1,12 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { OperationError, messageOf } from '@brupop/shared/api/error-codes';
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
-
+import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Action } from './action.ts';
-import type { Guard, Host, UpdateCommand, UpdateStatus } from './host/host.ts';
-import { HostError, TooLate } from './host/host.ts';
-import { commandError, judgeCommand } from './host/host-status.ts';
-import { LIMITS, commandLimit } from './limits.ts';
-import type { Observation } from './state/observe.ts';
 import type { OperatorApi } from './apiserver/client.ts';
+import { commandError, judgeCommand } from './host/host-status.ts';
+import { type Guard, type Host, HostError, TooLate, type UpdateCommand, type UpdateStatus } from './host/host.ts';
+import { commandLimit, LIMITS } from './limits.ts';
+import type { Observation } from './state/observe.ts';
 
 export interface Hands {
   readonly host: Host;

@@ -1,5 +1,4 @@
 import type { AgentStatus } from '@brupop/shared/api/shadow';
-
 import type { UpdateCommand, UpdaterSettings } from './host/host.ts';
 
 /** The one thing that the agent does next, and why. */

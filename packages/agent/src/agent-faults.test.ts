@@ -1,8 +1,7 @@
 import { messageOf } from '@brupop/shared/api/error-codes';
-
 import { ApiError } from './apiserver/error.ts';
 import { HostError } from './host/host.ts';
-import { MINUTE, STAGE, REBOOT, endWorlds, world } from './testing/world.ts';
+import { endWorlds, MINUTE, REBOOT, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 

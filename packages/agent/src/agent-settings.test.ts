@@ -1,6 +1,6 @@
 /** The whole agent and the settings of its host. */
 import { HostError } from './host/host.ts';
-import { IDLE, MINUTE, NEW, OLD, STAGE, endWorlds, world } from './testing/world.ts';
+import { endWorlds, IDLE, MINUTE, NEW, OLD, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 

@@ -1,6 +1,6 @@
 import { ApiError } from './apiserver/error.ts';
 import { HostError } from './host/host.ts';
-import { MINUTE, OLD, NEW, STAGE, REBOOT, MONITOR, IDLE, endWorlds, world } from './testing/world.ts';
+import { endWorlds, IDLE, MINUTE, MONITOR, NEW, OLD, REBOOT, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 

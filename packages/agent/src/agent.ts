@@ -1,22 +1,18 @@
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { OperationError, messageOf } from '@brupop/shared/api/error-codes';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-
-import type { Deed } from './act.ts';
-import { act } from './act.ts';
+import { act, type Deed } from './act.ts';
 import type { Action } from './action.ts';
-import { decide } from './decide/decide.ts';
-import type { Host } from './host/host.ts';
-import { HostError, TooLate } from './host/host.ts';
-import { LIMITS, commandLimit } from './limits.ts';
-import { Memory } from './state/tracker.ts';
-import type { Observation } from './state/observe.ts';
-import { observe } from './state/observe.ts';
-import { ApiError } from './apiserver/error.ts';
 import type { OperatorApi } from './apiserver/client.ts';
+import { ApiError } from './apiserver/error.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
+import { decide } from './decide/decide.ts';
+import { type Host, HostError, TooLate } from './host/host.ts';
+import { commandLimit, LIMITS } from './limits.ts';
+import { type Observation, observe } from './state/observe.ts';
+import { Memory } from './state/tracker.ts';
 
 export interface AgentOptions {
   readonly host: Host;

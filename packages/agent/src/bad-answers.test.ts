@@ -1,18 +1,15 @@
 /** Whatever the host or the apiserver answers: the agent does not crash, does nothing on what it has not understood, and goes on afterwards. */
 import fc from 'fast-check';
-
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
-
 import type { Agent } from './agent.ts';
-import type { UpdateStatus } from './host/host.ts';
-import { HostError } from './host/host.ts';
-import { takeBody } from './host/host-socket.ts';
-import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
 import { ApiError } from './apiserver/error.ts';
 import { parseJson, readDrain, readError, readExclusion, readStreamMessage } from './apiserver/messages.ts';
 import { readShadow } from './apiserver/read-shadow.ts';
-import { BabblingApi, BabblingHost, OS, SHADOW, STATUS, babble, body } from './testing/bad-answers.ts';
+import { takeBody } from './host/host-socket.ts';
+import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
+import { HostError, type UpdateStatus } from './host/host.ts';
+import { babble, BabblingApi, BabblingHost, body, OS, SHADOW, STATUS } from './testing/bad-answers.ts';
 import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './testing/world.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed

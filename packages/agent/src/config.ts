@@ -1,7 +1,5 @@
-import type { Env } from '@brupop/shared/runtime/env';
-import { integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
-import type { LogLevel } from '@brupop/shared/runtime/log';
-import { LOG_LEVELS } from '@brupop/shared/runtime/log';
+import { type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import { LOG_LEVELS, type LogLevel } from '@brupop/shared/runtime/log';
 
 /** The agent's settings, from its pod's environment. */
 export interface AgentConfig {

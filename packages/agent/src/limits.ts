@@ -1,6 +1,5 @@
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
-
 import type { UpdateCommand } from './host/host.ts';
 
 const SECOND = 1000;

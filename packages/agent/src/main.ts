@@ -1,11 +1,10 @@
 import { AGENT } from '@brupop/shared/api/names';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { run } from '@brupop/shared/runtime/run';
-
 import { Agent } from './agent.ts';
+import { OperatorApiClient } from './apiserver/client.ts';
 import { agentConfig } from './config.ts';
 import { HostSocket } from './host/host-socket.ts';
-import { OperatorApiClient } from './apiserver/client.ts';
 
 run(AGENT, async ({ signal, log, clock, env }) => {
   const config = agentConfig(env);

@@ -1,19 +1,14 @@
-import express from 'express';
-import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
-
+import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
+import { type AgentAction, CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/agent-protocol';
-import type { AgentAction } from '@brupop/shared/api/agent-protocol';
-
 import type { Authenticator } from './auth/authenticator.ts';
-import { inTime, localsOf, withinLimit } from './http/call.ts';
-import type { Call } from './http/call.ts';
-import { errorHandler, notFound } from './http/error-handler.ts';
 import { Failure } from './errors.ts';
-import type { Metrics } from './metrics.ts';
-import type { RateLimit } from './http/rate-limit.ts';
 import { readBody } from './http/body.ts';
+import { type Call, inTime, localsOf, withinLimit } from './http/call.ts';
+import { errorHandler, notFound } from './http/error-handler.ts';
+import type { RateLimit } from './http/rate-limit.ts';
+import type { Metrics } from './metrics.ts';
 import type { Routes } from './routes.ts';
 
 export interface AppOptions {

@@ -1,7 +1,5 @@
-import type { Env } from '@brupop/shared/runtime/env';
-import { integer, requiredText, text } from '@brupop/shared/runtime/env';
-import { clusterAccess } from '@brupop/shared/kube/client';
-import type { ClusterAccess } from '@brupop/shared/kube/client';
+import { clusterAccess, type ClusterAccess } from '@brupop/shared/kube/client';
+import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/env';
 
 /** The apiserver's settings. */
 export interface Config {

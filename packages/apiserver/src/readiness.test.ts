@@ -1,4 +1,4 @@
-import { SILENCE_LIMIT_MS, notLive, notReady, staleness } from './readiness.ts';
+import { notLive, notReady, SILENCE_LIMIT_MS, staleness } from './readiness.ts';
 
 const watch = (silentMs = 0, synced = true) => ({ synced, silentForMs: () => silentMs });
 const { signal } = new AbortController();

@@ -1,8 +1,6 @@
 import type { Server } from 'node:net';
-
-import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-
+import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { SigningKeys } from './auth/keys.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
 

@@ -1,7 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-
-import { activationOf } from '@brupop/shared/node/activations';
-import { shadowName } from '@brupop/shared/api/names';
 import type {
   DrainResult,
   ExclusionResult,
@@ -9,19 +6,19 @@ import type {
   SpecReference,
   StatusReport,
 } from '@brupop/shared/api/agent-protocol';
+import { shadowName } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-
+import { activationOf } from '@brupop/shared/node/activations';
 import type { Identity } from './auth/authenticator.ts';
-import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
-import type { Call } from './http/call.ts';
 import type { Drainer } from './drain/drainer.ts';
+import type { Settings } from './drain/settings.ts';
 import { Failure } from './errors.ts';
+import type { Call } from './http/call.ts';
+import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { httpSink } from './shadows/http-sink.ts';
-import { agentShadow, requireOwn, requireReboot } from './shadows/policy.ts';
-import type { SlimShadow } from './shadows/policy.ts';
+import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
-import type { Settings } from './drain/settings.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
 
 export interface RoutesOptions {

@@ -5,18 +5,16 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { carriesOurs } from '@brupop/shared/node/ownership';
-import { isManaged, readNode } from './cluster/node.ts';
-import { isReadable, readShadow } from './cluster/shadow.ts';
-import type { Member, Snapshot } from './cluster/snapshot.ts';
-import { readFleetSettings } from './policy/policy.ts';
-import { nodesAtOnce } from './policy/policy.ts';
-import type { Plan } from './plan/plan.ts';
-import { plan } from './plan/plan.ts';
-import { NOW, podsOf } from './testing/objects.ts';
-import { statusOf } from './plan/config-conditions.ts';
 import { occurrenceAt } from './apply/events.ts';
 import { conditionOf } from './apply/shadow-condition.ts';
 import { occurrenceOf, patchOf } from './apply/spec.ts';
+import { isManaged, readNode } from './cluster/node.ts';
+import { isReadable, readShadow } from './cluster/shadow.ts';
+import type { Member, Snapshot } from './cluster/snapshot.ts';
+import { statusOf } from './plan/config-conditions.ts';
+import { type Plan, plan } from './plan/plan.ts';
+import { nodesAtOnce, readFleetSettings } from './policy/policy.ts';
+import { NOW, podsOf } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '1000' } = process.env;

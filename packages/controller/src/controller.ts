@@ -1,20 +1,19 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { Events } from '@brupop/shared/kube/events';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import type { Cluster } from './cluster/cluster.ts';
 import { ConfigStatus } from './apply/config-status.ts';
-import { CONTROLLER } from '@brupop/shared/api/names';
-import { Events } from '@brupop/shared/kube/events';
-import type { Metrics, WriteResult } from './metrics.ts';
-import type { Plan, SpecWrite } from './plan/plan.ts';
-import { plan } from './plan/plan.ts';
-import { Publisher } from './apply/shadow-condition.ts';
 import { Restorer } from './apply/node-restore.ts';
-import type { Snapshot } from './cluster/snapshot.ts';
 import { TaintWriter } from './apply/node-taint.ts';
-import { SpecWriter, specKey } from './apply/spec.ts';
+import { Publisher } from './apply/shadow-condition.ts';
+import { specKey, SpecWriter } from './apply/spec.ts';
 import { Writes } from './apply/writer.ts';
+import type { Cluster } from './cluster/cluster.ts';
+import type { Snapshot } from './cluster/snapshot.ts';
+import type { Metrics, WriteResult } from './metrics.ts';
+import { type Plan, plan, type SpecWrite } from './plan/plan.ts';
 
 export interface ControllerOptions {
   readonly client: KubeClient;

@@ -1,17 +1,15 @@
 /** Leaders that come and go, with caches that lag behind, over a fleet that is edited by hand: the real plan and the real assumptions. */
 import fc from 'fast-check';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
-import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
-import { SHADOW_STATES } from '@brupop/shared/api/shadow';
+import { SHADOW_STATES, type ShadowSpec, type ShadowState, type ShadowStatus } from '@brupop/shared/api/shadow';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { Assumptions } from './cluster/assume-cache.ts';
 import type { NodeView } from './cluster/node.ts';
 import type { ShadowView } from './cluster/shadow.ts';
 import type { Member } from './cluster/snapshot.ts';
+import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
-import type { Plan } from './plan/plan.ts';
-import { plan } from './plan/plan.ts';
-import { MINUTE, NEW, NOW, OLD, aMember, aSnapshot, failure } from './testing/objects.ts';
-import { Assumptions } from './cluster/assume-cache.ts';
+import { aMember, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;

@@ -1,13 +1,11 @@
 import { CONTROLLER } from '@brupop/shared/api/names';
-import type { RunContext } from '@brupop/shared/runtime/run';
-import { run } from '@brupop/shared/runtime/run';
-import type { ControllerConfig } from './config.ts';
-import { readConfig } from './config.ts';
-import { serveHealth } from '@brupop/shared/runtime/health';
 import { createKubeClient } from '@brupop/shared/kube/client';
 import { LeaseElection } from '@brupop/shared/kube/leader-election';
+import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
+import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { Cluster } from './cluster/cluster.ts';
+import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { Metrics } from './metrics.ts';
 

@@ -1,8 +1,7 @@
-import type { Registry } from 'prom-client';
-import { Counter, Gauge, Histogram } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { isManaged } from './cluster/node.ts';
-import type { Plan } from './plan/plan.ts';
 import type { Member, Silence, Snapshot } from './cluster/snapshot.ts';
+import type { Plan } from './plan/plan.ts';
 
 export type WriteKind =
   | 'spec'

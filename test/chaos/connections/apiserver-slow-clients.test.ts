@@ -1,21 +1,16 @@
 /** Thousands of connections that do nothing, too little or too much, at once, against an apiserver in a process of its own. */
 import { once } from 'node:events';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-
 import type { Memory } from '../../../hack/bench/memory.ts';
 import { CALL_LIMIT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { connectAgent } from '../../framework/apiserver/agent-client.ts';
-import { createAgent, installNamespace } from '../../framework/apiserver/cluster.ts';
-import type { Agent, Installation } from '../../framework/apiserver/cluster.ts';
-import { spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
-import type { ApiserverProcess } from '../../framework/apiserver/process.ts';
-import { openWire } from '../../framework/apiserver/wire.ts';
-import type { Wire } from '../../framework/apiserver/wire.ts';
-import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
+import { type Agent, createAgent, type Installation, installNamespace } from '../../framework/apiserver/cluster.ts';
+import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
+import { openWire, type Wire } from '../../framework/apiserver/wire.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 
 jest.setTimeout(120_000);
 

@@ -2,29 +2,22 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import { jest } from '@jest/globals';
-
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
-import type { ClusterAccess } from '../../../packages/shared/src/kube/client.ts';
-import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
+import { type ClusterAccess, createKubeClient } from '../../../packages/shared/src/kube/client.ts';
 import type { LeaseSpec } from '../../../packages/shared/src/kube/lease.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { accessThrough, presentCredentials } from '../../framework/faulty-api/access.ts';
-import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import type { Answer, Fault } from '../../framework/faulty-api/faults.ts';
-import { TcpForwarder } from '../../framework/kubelet/tcp-forwarder.ts';
-import type { Cut } from '../../framework/kubelet/tcp-forwarder.ts';
-import { recordingLogger } from '../../framework/recording-logger.ts';
+import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
+import { type Cut, TcpForwarder } from '../../framework/kubelet/tcp-forwarder.ts';
 import { Steadiness } from '../../framework/machine-lag.ts';
-import type { ContenderOptions } from './lease/candidate.ts';
-import { Contender } from './lease/candidate.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
+import { Contender, type ContenderOptions } from './lease/candidate.ts';
 import { ordeal } from './lease/scenario.ts';
-import type { World } from './lease/world.ts';
-import { TwoLeaders, createLedger, expectOneAtATime, leasePath, readSpec, termsOf } from './lease/world.ts';
+import { createLedger, expectOneAtATime, leasePath, readSpec, termsOf, TwoLeaders, type World } from './lease/world.ts';
 
 jest.setTimeout(120_000);
 

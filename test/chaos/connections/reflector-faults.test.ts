@@ -3,25 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-
 import { jest } from '@jest/globals';
-
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { accessThrough, presentCredentials } from '../../framework/faulty-api/access.ts';
-import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import type { Answer, Fault, SeenRequest, Verb } from '../../framework/faulty-api/faults.ts';
+import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
 import { Contender } from './lease/candidate.ts';
 import { createLedger, expectOneAtATime } from './lease/world.ts';
-import type { Outcome, Scenario, Subject } from './reflector/scenario.ts';
-import { SILENCE_LIMIT_MS, endure } from './reflector/scenario.ts';
+import { endure, type Outcome, type Scenario, SILENCE_LIMIT_MS, type Subject } from './reflector/scenario.ts';
 
 jest.setTimeout(120_000);
 

@@ -1,11 +1,8 @@
 import { jest } from '@jest/globals';
-
 import { withRollingFleet } from '../../framework/faults/rolling-fleet.ts';
 import { nameOf, watchCalls } from '../../framework/faults/trigger.ts';
-import { fleetNodes } from '../../framework/fleet/fleet.ts';
-import type { Fleet } from '../../framework/fleet/fleet.ts';
-import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
-import type { Scene } from '../../framework/fleet/with-fleet.ts';
+import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
+import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 

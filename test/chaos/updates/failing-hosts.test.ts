@@ -1,11 +1,9 @@
 import { jest } from '@jest/globals';
-
 import { eventually } from '../../framework/eventually.ts';
-import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
-import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
-import type { Scene } from '../../framework/fleet/with-fleet.ts';
+import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(900_000);
 

@@ -1,6 +1,5 @@
-import { jest } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-
+import { jest } from '@jest/globals';
 import { auditPosition, countRequests, openWatches, ourRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';

@@ -1,17 +1,14 @@
-import { jest } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-
+import { jest } from '@jest/globals';
 import { CONTROLLER } from '../../../packages/shared/src/api/names.ts';
 import { auditPosition, ourRequests } from '../../framework/audit.ts';
-import { inflict } from '../../framework/faults/inject.ts';
-import { untilTriggered } from '../../framework/faults/trigger.ts';
-import type { StateTrigger } from '../../framework/faults/trigger.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { inflict } from '../../framework/faults/inject.ts';
+import { type StateTrigger, untilTriggered } from '../../framework/faults/trigger.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
-import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
-import type { Scene } from '../../framework/fleet/with-fleet.ts';
+import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 

@@ -1,7 +1,5 @@
 import { Agent, request } from 'undici';
-
-import type { AgentAction, StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { agentPath } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { type AgentAction, agentPath, type StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
 
 export interface Answer<T = unknown> {
   readonly status: number;

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-
-import { renderChart, find } from '../chart.ts';
+import { find, renderChart } from '../chart.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { createNamespace } from '../control-plane/namespaces.ts';
 import { createNode } from '../control-plane/nodes.ts';

@@ -1,13 +1,10 @@
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { DrainResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow, DrainStatus } from '../../../packages/shared/src/api/shadow.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { createNamespace } from '../control-plane/namespaces.ts';
-import { createAgent } from './cluster.ts';
-import type { Agent } from './cluster.ts';
-import { createPod } from './pods.ts';
-import type { PodOptions } from './pods.ts';
+import { type Agent, createAgent } from './cluster.ts';
+import { createPod, type PodOptions } from './pods.ts';
 import type { RunningApiserver } from './server.ts';
 import { shadowPath, wantReboot } from './shadow.ts';
 import type { Suite } from './suite.ts';

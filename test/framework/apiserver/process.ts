@@ -1,10 +1,8 @@
-import { mkdtempSync } from 'node:fs';
 import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { memoryOf } from '../../../hack/bench/memory.ts';
-import type { Memory } from '../../../hack/bench/memory.ts';
+import { type Memory, memoryOf } from '../../../hack/bench/memory.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';

@@ -1,22 +1,18 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { runApiserver } from '../../../packages/apiserver/src/main.ts';
 import type { Config } from '../../../packages/apiserver/src/config.ts';
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { runApiserver } from '../../../packages/apiserver/src/main.ts';
 import { APISERVER } from '../../../packages/shared/src/api/names.ts';
-import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { ClusterAccess } from '../../../packages/shared/src/kube/client.ts';
+import { type ClusterAccess, createKubeClient } from '../../../packages/shared/src/kube/client.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createRegistry } from '../../../packages/shared/src/runtime/metrics.ts';
 import { makeServingCertificate } from '../certificates.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';
-import { connectAgent } from './agent-client.ts';
-import type { AgentClient } from './agent-client.ts';
+import { type AgentClient, connectAgent } from './agent-client.ts';
 import type { Installation } from './cluster.ts';
 
 /** An apiserver that runs in this process. */

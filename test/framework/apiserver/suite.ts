@@ -1,16 +1,12 @@
-import type { Connection } from '../control-plane/connection.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import type { Connection } from '../control-plane/connection.ts';
 import { connectSharedControlPlane } from '../control-plane/shared.ts';
-import { startControlPlane } from '../control-plane/start.ts';
-import type { Components } from '../control-plane/start.ts';
+import { type Components, startControlPlane } from '../control-plane/start.ts';
 import { installCrds } from '../crds.ts';
-import { installNamespace } from './cluster.ts';
-import type { Installation } from './cluster.ts';
-import { startProxy } from './proxy.ts';
-import type { Proxy } from './proxy.ts';
-import { startApiserver } from './server.ts';
-import type { ApiserverSettings, RunningApiserver } from './server.ts';
+import { type Installation, installNamespace } from './cluster.ts';
+import { type Proxy, startProxy } from './proxy.ts';
+import { type ApiserverSettings, type RunningApiserver, startApiserver } from './server.ts';
 
 /** What a suite works on; there from the first test on. */
 export interface Suite {

@@ -1,8 +1,6 @@
-import { createPrivateKey, createPublicKey, sign } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-
 import type { Connection } from '../control-plane/connection.ts';
 
 export type Json = Record<string, unknown>;

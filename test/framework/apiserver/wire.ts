@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:tls';
-import type { TLSSocket } from 'node:tls';
+import { connect, type TLSSocket } from 'node:tls';
 
 /** An answer as it came over the wire. */
 export interface WireAnswer {

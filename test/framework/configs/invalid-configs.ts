@@ -1,6 +1,5 @@
 import { invalidMaintenance } from './maintenance.ts';
-import { LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from './spec-with.ts';
-import type { InvalidSpec } from './spec-with.ts';
+import { type InvalidSpec, LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from './spec-with.ts';
 
 const NODES = /must be a whole number of at least 1 \(such as 3\) or a percentage from "1%" to "100%" \(in quotes\)/u;
 const OF_NODES = /must be of type integer,string/u;

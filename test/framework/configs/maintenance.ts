@@ -1,5 +1,4 @@
-import { ITEMS, LENGTHS, OTHER_RELEASE, SAME, TWICE, wrong, wrongAt } from './spec-with.ts';
-import type { InvalidSpec } from './spec-with.ts';
+import { type InvalidSpec, ITEMS, LENGTHS, OTHER_RELEASE, SAME, TWICE, wrong, wrongAt } from './spec-with.ts';
 
 const FIVE = /must be five cron fields \(minute, hour, .*\) such as 0 2 \* \* SAT/u;
 const MINUTE = /the first field, the minute, must be \* or numbers from 0 to 59, such as 0, 0,30 or \*\/15/u;

@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-
 import { fullConfig } from '../examples.ts';
 import { numbers } from './invalid-configs.ts';
 import { ITEMS, specWith } from './spec-with.ts';

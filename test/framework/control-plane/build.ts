@@ -1,9 +1,7 @@
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
-
 import type { Watchdog } from '../watchdog.ts';
-import { buildOf } from './versions.ts';
-import type { Program } from './versions.ts';
+import { buildOf, type Program } from './versions.ts';
 
 const modules = join(import.meta.dirname, 'modules');
 

@@ -13,10 +13,8 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-
 import { isAlive } from './lock.ts';
-import { versions } from './versions.ts';
-import type { Program } from './versions.ts';
+import { type Program, versions } from './versions.ts';
 
 /** The folder that holds what this project obtains, for these versions on this kind of machine. */
 export function usualCacheFolder(): string {

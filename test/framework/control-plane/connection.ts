@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
-
-import { connectApi } from './api.ts';
-import type { Api } from './api.ts';
+import { type Api, connectApi } from './api.ts';
 import type { User } from './identities.ts';
 import type { Assets } from './versions.ts';
 

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { EnvHttpProxyAgent, fetch } from 'undici';
-
 import type { Published } from './versions.ts';
 
 /** All in ms. */

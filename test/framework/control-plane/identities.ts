@@ -1,7 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-
 import { makeServingCertificate } from '../certificates.ts';
 
 /** The users of the control plane, each with a token of its own, so that the audit log tells them apart. */

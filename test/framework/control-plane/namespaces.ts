@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import { ApiError } from './api.ts';
 import type { Connection } from './connection.ts';
 

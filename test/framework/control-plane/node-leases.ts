@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Node, V1NodeList } from '@kubernetes/client-node';
-
 import type { Api } from './api.ts';
 import { kwokNodeAnnotation } from './stages.ts';
 

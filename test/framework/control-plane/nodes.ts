@@ -1,7 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Node, V1PodList, V1PodStatus } from '@kubernetes/client-node';
-
 import type { Connection } from './connection.ts';
 import { kwokNodeAnnotation, ourPodLabel, rebootingAnnotation } from './stages.ts';
 

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -16,11 +15,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
 import { eventually } from '../eventually.ts';
 import { isAlive } from './lock.ts';
-import { obtainPrograms } from './obtain.ts';
-import type { ObtainOptions } from './obtain.ts';
+import { type ObtainOptions, obtainPrograms } from './obtain.ts';
 import { programs } from './versions.ts';
 
 /** Stands in for Go: notes what it builds and its own id, and writes the output in two steps with a pause between. */

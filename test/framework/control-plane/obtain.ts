@@ -1,17 +1,21 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-
-import { startWatchdog } from '../watchdog.ts';
-import type { Watchdog } from '../watchdog.ts';
+import { startWatchdog, type Watchdog } from '../watchdog.ts';
 import { build } from './build.ts';
 import { cachedPath, install, isCached, makeWorkFolder, sweep, usualCacheFolder } from './cache.ts';
-import { download, Unreachable, usualLimits } from './download.ts';
-import type { DownloadLimits } from './download.ts';
+import { download, type DownloadLimits, Unreachable, usualLimits } from './download.ts';
 import { withLock } from './lock.ts';
-import { duration, estimate, saying, sayOnStderr } from './progress.ts';
-import type { Say } from './progress.ts';
-import { buildSeconds, programs, projectOf, publishedAt, publishedProgram } from './versions.ts';
-import type { Assets, Program, Project } from './versions.ts';
+import { duration, estimate, type Say, saying, sayOnStderr } from './progress.ts';
+import {
+  type Assets,
+  buildSeconds,
+  type Program,
+  programs,
+  type Project,
+  projectOf,
+  publishedAt,
+  publishedProgram,
+} from './versions.ts';
 
 export interface ObtainOptions {
   /** A folder with programs to use as they are; default `KUBEBUILDER_ASSETS`. */

@@ -1,6 +1,6 @@
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { randomInt } from 'node:crypto';
 
 /**
  * Finds `count` different loopback ports that are free now. They lie below the range that systems take for outgoing connections

@@ -1,10 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-
-import { connectionTo } from './connection.ts';
-import type { Connection, Coordinates } from './connection.ts';
-import { startControlPlane } from './start.ts';
-import type { ControlPlane } from './start.ts';
+import { type Connection, connectionTo, type Coordinates } from './connection.ts';
+import { type ControlPlane, startControlPlane } from './start.ts';
 
 const variable = 'BRUPOP_TEST_CONTROL_PLANE';
 

@@ -3,29 +3,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-
-import { startWatchdog } from '../watchdog.ts';
-import type { Watchdog } from '../watchdog.ts';
+import { startWatchdog, type Watchdog } from '../watchdog.ts';
 import type { Api } from './api.ts';
 import {
   apiserverArguments,
   auditPolicy,
   controllerManagerArguments,
+  type ControlPlaneOptions,
   etcdArguments,
   issuer,
   kwokArguments,
+  type Ports,
   schedulerArguments,
 } from './arguments.ts';
-import type { ControlPlaneOptions, Ports } from './arguments.ts';
-import { connectionTo } from './connection.ts';
-import type { Connection } from './connection.ts';
-import { users, writeIdentities, writeKubeconfig } from './identities.ts';
-import type { Identities, User } from './identities.ts';
-import { obtainPrograms } from './obtain.ts';
+import { type Connection, connectionTo } from './connection.ts';
+import { type Identities, type User, users, writeIdentities, writeKubeconfig } from './identities.ts';
 import { NodeLeases } from './node-leases.ts';
+import { obtainPrograms } from './obtain.ts';
 import { freePorts } from './ports.ts';
-import { ComponentExited, ComponentProcess } from './process.ts';
-import type { Component } from './process.ts';
+import { type Component, ComponentExited, ComponentProcess } from './process.ts';
 import { kwokConfig, kwokNodeAnnotation } from './stages.ts';
 import type { Assets, Program } from './versions.ts';
 

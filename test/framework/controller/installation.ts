@@ -1,9 +1,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { releaseNamespace, renderChart } from '../chart.ts';
-import type { Rendered } from '../chart.ts';
+import { releaseNamespace, renderChart, type Rendered } from '../chart.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { installCrds } from '../crds.ts';
 

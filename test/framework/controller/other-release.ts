@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-
 import type { serve } from '../../../packages/controller/src/main.ts';
 
 const packages = join(import.meta.dirname, '../../../packages');

@@ -1,12 +1,11 @@
 import type { Operation } from '../../../packages/shared/src/api/shadow.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
-import { Excuses } from './tolerances.ts';
 import type { Fault } from './fault.ts';
+import { arrangeTableau, HELD } from './hold-at-steps.ts';
 import { heal, inflict } from './inject.ts';
-import { RECOVERY_MS, recover } from './recovery.ts';
-import type { Recovery } from './recovery.ts';
+import { recover, type Recovery, RECOVERY_MS } from './recovery.ts';
 import { withRollingFleet } from './rolling-fleet.ts';
-import { HELD, arrangeTableau } from './hold-at-steps.ts';
+import { Excuses } from './tolerances.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
 export type Cases = Readonly<Record<string, readonly Fault[]>>;

@@ -1,15 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import type { Scene } from '../fleet/with-fleet.ts';
-import { Excuses } from './tolerances.ts';
-import { drawFault } from './fault.ts';
-import type { Fault } from './fault.ts';
+import { drawFault, type Fault } from './fault.ts';
 import { heal, inflict } from './inject.ts';
 import { Random } from './random.ts';
 import { LONG_RECOVERY_MS, recover } from './recovery.ts';
 import type { Report } from './report.ts';
-import { drawTrigger, untilTriggered } from './trigger.ts';
-import type { Trigger } from './trigger.ts';
+import { Excuses } from './tolerances.ts';
+import { drawTrigger, type Trigger, untilTriggered } from './trigger.ts';
 
 export interface CampaignOptions {
   readonly seed: number;

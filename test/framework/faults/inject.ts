@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
-
 import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../../../packages/shared/src/api/names.ts';
 import { ApiError } from '../control-plane/api.ts';
 import type { Component } from '../control-plane/process.ts';
+import { eventually } from '../eventually.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { allowUnavailable, budgetPath } from '../fleet/workloads.ts';
-import { eventually } from '../eventually.ts';
 import { allowEvictions, forbidEvictions } from './evictions.ts';
-import { revive } from './recovery.ts';
 import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
+import { revive } from './recovery.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
 /** Somebody who is away at the moment cannot be hurt. */

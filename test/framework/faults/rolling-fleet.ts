@@ -1,6 +1,5 @@
 import { fleetNodes } from '../fleet/fleet.ts';
-import { NEW, withFleet } from '../fleet/with-fleet.ts';
-import type { Scene, SceneOptions } from '../fleet/with-fleet.ts';
+import { NEW, type Scene, type SceneOptions, withFleet } from '../fleet/with-fleet.ts';
 
 const NODES = 6;
 

@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import type { Observer } from '../fleet/observer.ts';
-import { TAKES_PODS_DOWN } from './fault.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, TAKES_PODS_DOWN } from './fault.ts';
 
 /** Until Kubernetes has noticed that what was down is up. */
 const AFTERMATH_MS = 8_000;

@@ -1,8 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-
-import type { Answer, SeenRequest } from './faults.ts';
-import { statusBody } from './faults.ts';
+import { type Answer, type SeenRequest, statusBody } from './faults.ts';
 
 const HALF_AN_EVENT = '{"type":"MODIFIED","object":{"metadata":{"name":"hal';
 const NO_JSON = '{"type":"MODIFIED","object":no json}\n';

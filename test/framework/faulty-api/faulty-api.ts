@@ -1,17 +1,13 @@
 import { once } from 'node:events';
-import { Agent, createServer, request as httpsRequest } from 'node:https';
-import type { Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Agent, createServer, request as httpsRequest, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream';
-
-import type { ServingCertificate } from '../certificates.ts';
-import { makeServingCertificate } from '../certificates.ts';
+import { makeServingCertificate, type ServingCertificate } from '../certificates.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { TcpForwarder } from '../kubelet/tcp-forwarder.ts';
 import { Exchange } from './exchange.ts';
-import type { Answer, Fault, Match, SeenRequest, Verb } from './faults.ts';
-import { matches, seen } from './faults.ts';
+import { type Answer, type Fault, type Match, matches, seen, type SeenRequest, type Verb } from './faults.ts';
 
 /**
  * A way to a real kube-apiserver on which what it answers can be replaced: a proxy on loopback that ends TLS with a certificate of its own and

@@ -1,9 +1,7 @@
 import { once } from 'node:events';
-import { Agent, createServer, request } from 'node:https';
-import type { Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Agent, createServer, request, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-
 import type { ServingCertificate } from '../certificates.ts';
 import type { CallWatcher } from '../host/host.ts';
 import type { Address } from '../kubelet/service-environment.ts';

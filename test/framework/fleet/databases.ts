@@ -1,5 +1,4 @@
 import type { V1StatefulSet } from '@kubernetes/client-node';
-
 import { createVolume } from '../apiserver/volumes.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';

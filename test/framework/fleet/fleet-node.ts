@@ -1,13 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/api/names.ts';
-import type { Connection } from '../control-plane/connection.ts';
 import { ApiError } from '../control-plane/api.ts';
+import type { Connection } from '../control-plane/connection.ts';
 import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../control-plane/nodes.ts';
 import { eventually } from '../eventually.ts';
-import { BottlerocketHost } from '../host/host.ts';
-import type { HostDurations, RebootEvent } from '../host/host.ts';
+import { BottlerocketHost, type HostDurations, type RebootEvent } from '../host/host.ts';
 import type { StandInKubelet } from '../kubelet/kubelet.ts';
 import type { Observer } from './observer.ts';
 

@@ -11,13 +11,11 @@
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
-import { APISERVER, RETRY_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
-import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import { APISERVER, RETRY_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { shadowPath } from '../apiserver/shadow.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
@@ -28,11 +26,9 @@ import { NodeLinks } from '../kubelet/node-links.ts';
 import type { Address, ServicePort } from '../kubelet/service-environment.ts';
 import { ServiceProxy } from '../kubelet/service-proxy.ts';
 import { recordingLogger } from '../recording-logger.ts';
-import { startWatchdog } from '../watchdog.ts';
-import type { Watchdog } from '../watchdog.ts';
+import { startWatchdog, type Watchdog } from '../watchdog.ts';
 import { AgentCalls } from './agent-calls.ts';
-import { FleetNode } from './fleet-node.ts';
-import type { NodeSpec } from './fleet-node.ts';
+import { FleetNode, type NodeSpec } from './fleet-node.ts';
 import { Observer } from './observer.ts';
 import { Operator } from './operator.ts';
 

@@ -6,8 +6,6 @@ import type {
   V1PodDisruptionBudget,
   V1StatefulSet,
 } from '@kubernetes/client-node';
-
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import {
   CONTROLLER,
   CORDONED_ANNOTATION,
@@ -17,12 +15,13 @@ import {
   RETRY_ANNOTATION,
   WAITING_TAINT,
 } from '../../../packages/shared/src/api/names.ts';
-import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
-import { selects } from '../../../packages/shared/src/kube/label-selector.ts';
-import { SIGNATURES } from '../../../packages/shared/src/node/ownership.ts';
-import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
+import { selects } from '../../../packages/shared/src/kube/label-selector.ts';
+import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import { SIGNATURES } from '../../../packages/shared/src/node/ownership.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { shadowPath } from '../apiserver/shadow.ts';
 import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';

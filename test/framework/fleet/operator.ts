@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-
 import { APISERVER } from '../../../packages/shared/src/api/names.ts';
-import { makeServingCertificate } from '../certificates.ts';
-import type { ServingCertificate } from '../certificates.ts';
+import { makeServingCertificate, type ServingCertificate } from '../certificates.ts';
 import type { Connection } from '../control-plane/connection.ts';
 
 const RELEASE = 'bottlerocket-update-operator';

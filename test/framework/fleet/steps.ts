@@ -1,6 +1,5 @@
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
-import { eventually } from '../eventually.ts';
-import type { EventuallyOptions } from '../eventually.ts';
+import { eventually, type EventuallyOptions } from '../eventually.ts';
 import type { Fleet } from './fleet.ts';
 
 const LIMIT: EventuallyOptions = { limitMs: 60_000, pauseMs: 2 };

@@ -1,13 +1,10 @@
 import type { V1PodList } from '@kubernetes/client-node';
-
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
 import { createNamespace } from '../control-plane/namespaces.ts';
-import { startControlPlane } from '../control-plane/start.ts';
-import type { ControlPlane } from '../control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../control-plane/start.ts';
 import { installCrds } from '../crds.ts';
 import { eventually } from '../eventually.ts';
-import { Fleet } from './fleet.ts';
-import type { FleetOptions } from './fleet.ts';
+import { Fleet, type FleetOptions } from './fleet.ts';
 import type { Values } from './operator.ts';
 import { createWorkloads } from './workloads.ts';
 

@@ -1,5 +1,4 @@
 import type { V1Deployment, V1PodDisruptionBudget, V1StatefulSet } from '@kubernetes/client-node';
-
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 

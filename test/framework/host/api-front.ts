@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApiFault, Faults } from './faults.ts';
-import { json, text } from './http-message.ts';
-import type { Answer, RequestHead } from './http-message.ts';
+import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import type { RequestHandler } from './http-server.ts';
 import { readsBody, refuseLargeBody } from './settings-routes.ts';
 

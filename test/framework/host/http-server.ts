@@ -1,10 +1,8 @@
 import { once } from 'node:events';
 import { rename, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
-import { formatAnswer, parseHead, takeBody, text, wantsClose } from './http-message.ts';
-import type { Answer, RequestHead } from './http-message.ts';
+import { type Answer, formatAnswer, parseHead, type RequestHead, takeBody, text, wantsClose } from './http-message.ts';
 
 /** What answers the requests. */
 export interface RequestHandler {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Faults } from './faults.ts';
-import { json, text } from './http-message.ts';
-import type { Answer, RequestHead } from './http-message.ts';
+import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import { settingsRoutes } from './settings-routes.ts';
 import type { Settings } from './settings.ts';
 import type { CommandType } from './status-file.ts';

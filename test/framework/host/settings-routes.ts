@@ -1,8 +1,6 @@
-import { json, text } from './http-message.ts';
-import type { Answer, RequestHead } from './http-message.ts';
+import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import type { Route, RouteContext } from './routes.ts';
-import { nest } from './settings.ts';
-import type { Settings } from './settings.ts';
+import { nest, type Settings } from './settings.ts';
 
 /** Larger request bodies are refused before they are read. */
 export const BODY_LIMIT = 2_097_152;

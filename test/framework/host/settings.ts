@@ -1,5 +1,4 @@
-import { isVersion } from './versions.ts';
-import type { UpdateSettings } from './versions.ts';
+import { isVersion, type UpdateSettings } from './versions.ts';
 
 /** A stored value: everything but an object, which is stored by its leaves. */
 export type SettingValue = string | number | boolean | null | readonly unknown[];

@@ -1,6 +1,6 @@
 import type { FaultValues } from './faults.ts';
-import { UpdateModel } from './update-model.ts';
 import type { UpdateStatus } from './status-file.ts';
+import { UpdateModel } from './update-model.ts';
 
 let faults: FaultValues = {};
 

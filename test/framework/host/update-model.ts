@@ -1,9 +1,7 @@
 import type { CommandFault, FaultValues } from './faults.ts';
 import { PartitionTable } from './partitions.ts';
-import { formatTimestamp, parseStatus } from './status-file.ts';
-import type { CommandType, Image, UpdateStatus } from './status-file.ts';
-import { chooseVersion, offeredVersions } from './versions.ts';
-import type { PublishedVersion, UpdateSettings } from './versions.ts';
+import { type CommandType, formatTimestamp, type Image, parseStatus, type UpdateStatus } from './status-file.ts';
+import { chooseVersion, offeredVersions, type PublishedVersion, type UpdateSettings } from './versions.ts';
 
 /** An HTTP answer given at once instead of running the command. */
 export interface Refusal {

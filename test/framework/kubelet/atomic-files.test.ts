@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, readlink, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { showFiles } from './atomic-files.ts';

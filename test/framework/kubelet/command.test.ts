@@ -1,9 +1,7 @@
 import { commandOf } from './command.ts';
-import { environmentOf } from './environment.ts';
-import type { EnvironmentInputs } from './environment.ts';
+import { type EnvironmentInputs, environmentOf } from './environment.ts';
 import { imageFromDockerfile } from './image.ts';
-import { NotYet } from './pod.ts';
-import type { Pod } from './pod.ts';
+import { NotYet, type Pod } from './pod.ts';
 import { serviceEnvironment } from './service-environment.ts';
 
 const image = imageFromDockerfile(

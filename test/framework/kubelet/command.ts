@@ -2,8 +2,7 @@ import type { V1Container } from '@kubernetes/client-node';
 import type { Variables } from './environment.ts';
 import { expand } from './expand.ts';
 import type { Image } from './image.ts';
-import { localPath, rewriteArgument, rewriteValue } from './paths.ts';
-import type { PathMap } from './paths.ts';
+import { localPath, type PathMap, rewriteArgument, rewriteValue } from './paths.ts';
 import { CannotHonour } from './pod.ts';
 
 /** What is started for a container. */

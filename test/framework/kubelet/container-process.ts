@@ -1,10 +1,9 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Watchdog } from '../watchdog.ts';
 import type { Command } from './command.ts';
 

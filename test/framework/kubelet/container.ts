@@ -1,17 +1,15 @@
-import type { V1Container, V1Probe } from '@kubernetes/client-node';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { V1Container, V1Probe } from '@kubernetes/client-node';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Watchdog } from '../watchdog.ts';
 import type { Command } from './command.ts';
-import { ContainerProcess } from './container-process.ts';
 import { runProbes } from './container-probes.ts';
+import { ContainerProcess } from './container-process.ts';
 import { CrashBackOff } from './crash-back-off.ts';
-import { NotYet } from './pod.ts';
-import type { ContainerState, ContainerStatus, TerminatedState } from './pod.ts';
+import { type ContainerState, type ContainerStatus, NotYet, type TerminatedState } from './pod.ts';
 import { httpGet } from './probe-check.ts';
 
 export interface ContainerOptions {

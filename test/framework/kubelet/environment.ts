@@ -1,10 +1,8 @@
 import type { V1Container, V1EnvFromSource, V1EnvVar } from '@kubernetes/client-node';
 import { expand } from './expand.ts';
 import { environmentField, resourceField } from './field-values.ts';
-import { NotYet, podName } from './pod.ts';
-import type { Pod, Whereabouts } from './pod.ts';
-import { dataOf } from './referenced-objects.ts';
-import type { DataKind, DataObject, DataReference } from './referenced-objects.ts';
+import { NotYet, type Pod, podName, type Whereabouts } from './pod.ts';
+import { type DataKind, type DataObject, dataOf, type DataReference } from './referenced-objects.ts';
 
 export interface EnvironmentInputs {
   readonly pod: Pod;

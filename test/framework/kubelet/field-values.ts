@@ -1,7 +1,6 @@
 import type { V1ResourceFieldSelector } from '@kubernetes/client-node';
 import { localAddress } from './addresses.ts';
-import { CannotHonour, containerNamed, podName } from './pod.ts';
-import type { Pod, Whereabouts } from './pod.ts';
+import { CannotHonour, containerNamed, type Pod, podName, type Whereabouts } from './pod.ts';
 
 /**
  * The value of a `fieldRef` in an environment. `status.podIP` is the local address 127.R.x.y: programs listen on it, and it differs for each pod.

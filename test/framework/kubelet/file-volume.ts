@@ -3,12 +3,10 @@ import { messageOf } from '@brupop/shared/api/error-codes';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { showFiles } from './atomic-files.ts';
 import type { Pod } from './pod.ts';
-import { projectedFiles, referencesOf } from './projections.ts';
-import type { Projections } from './projections.ts';
+import { projectedFiles, type Projections, referencesOf } from './projections.ts';
 import type { DataReference, ReferencedObjects } from './referenced-objects.ts';
 import { allSettled } from './retry.ts';
-import { requestToken } from './tokens.ts';
-import type { IssuedToken, TokenSource } from './tokens.ts';
+import { type IssuedToken, requestToken, type TokenSource } from './tokens.ts';
 
 export interface FileVolumeOptions {
   readonly dir: string;

@@ -1,8 +1,7 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Pod } from './pod.ts';
 import { persistently } from './retry.ts';
 

@@ -1,6 +1,5 @@
 import type { Address } from './service-environment.ts';
-import { TcpForwarder } from './tcp-forwarder.ts';
-import type { Cut } from './tcp-forwarder.ts';
+import { type Cut, TcpForwarder } from './tcp-forwarder.ts';
 
 /** The ways from each node to one Service: per node and port a listener on loopback, which can be cut per node. */
 export class NodeLinks {

@@ -1,4 +1,4 @@
-import { readFile, readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 /** All logs of a pod, given as `name` or `namespace/name`, on any node, by container and restart. Empty when there are none. */

@@ -1,17 +1,23 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/api/error-codes';
 import { KubeError } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { localAddress } from './addresses.ts';
 import { Container } from './container.ts';
 import { notHonoured } from './honoured.ts';
-import { CannotHonour, containerNamed, hasRun, podName } from './pod.ts';
-import type { ContainerStatus, Pod, PodCondition } from './pod.ts';
-import { PodSandbox, logFolder, podFolder } from './pod-sandbox.ts';
-import type { NodePlace, Surroundings } from './pod-sandbox.ts';
+import { logFolder, type NodePlace, podFolder, PodSandbox, type Surroundings } from './pod-sandbox.ts';
 import { CANNOT_HONOUR, podStatus } from './pod-status.ts';
+import {
+  CannotHonour,
+  containerNamed,
+  type ContainerStatus,
+  hasRun,
+  type Pod,
+  type PodCondition,
+  podName,
+} from './pod.ts';
 import { persistently } from './retry.ts';
 import { StatusWriter } from './status-writer.ts';
 

@@ -1,19 +1,15 @@
 import { join } from 'node:path';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { KubeError } from '@brupop/shared/kube/client';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Watchdog } from '../watchdog.ts';
-import type { Command } from './command.ts';
-import { commandOf } from './command.ts';
+import { type Command, commandOf } from './command.ts';
 import { environmentOf, environmentReferences } from './environment.ts';
 import type { Image } from './image.ts';
-import type { PathMap } from './paths.ts';
-import { kernelPaths } from './paths.ts';
-import { NotYet, containerNamed } from './pod.ts';
-import type { Pod, Whereabouts } from './pod.ts';
+import { kernelPaths, type PathMap } from './paths.ts';
 import { PodVolumes } from './pod-volumes.ts';
+import { containerNamed, NotYet, type Pod, type Whereabouts } from './pod.ts';
 import type { ReferencedObjects } from './referenced-objects.ts';
 import { allSettled } from './retry.ts';
 

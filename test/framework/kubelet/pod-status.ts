@@ -1,5 +1,4 @@
-import { hasRun } from './pod.ts';
-import type { ContainerStatus, PodCondition, Whereabouts } from './pod.ts';
+import { type ContainerStatus, hasRun, type PodCondition, type Whereabouts } from './pod.ts';
 
 export interface PodStatusInputs {
   /** Undefined while the pod has no address yet. */

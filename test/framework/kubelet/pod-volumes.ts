@@ -1,13 +1,10 @@
-import type { V1Container, V1HostPathVolumeSource, V1Volume } from '@kubernetes/client-node';
+import type { Stats } from 'node:fs';
 import { link, mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Stats } from 'node:fs';
-import { FileVolume } from './file-volume.ts';
-import type { FileVolumeOptions } from './file-volume.ts';
-import { hostFolder } from './paths.ts';
-import type { PathMap } from './paths.ts';
-import { CannotHonour, NotYet, podName } from './pod.ts';
-import type { Pod } from './pod.ts';
+import type { V1Container, V1HostPathVolumeSource, V1Volume } from '@kubernetes/client-node';
+import { FileVolume, type FileVolumeOptions } from './file-volume.ts';
+import { hostFolder, type PathMap } from './paths.ts';
+import { CannotHonour, NotYet, type Pod, podName } from './pod.ts';
 import { projectionsOf } from './projections.ts';
 import { allSettled } from './retry.ts';
 

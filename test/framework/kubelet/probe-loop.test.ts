@@ -1,6 +1,5 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { eagerDelayMs, probeLoop } from './probe-loop.ts';
-import type { ProbeLoopOptions } from './probe-loop.ts';
+import { eagerDelayMs, probeLoop, type ProbeLoopOptions } from './probe-loop.ts';
 
 /** Runs a loop for `ms` against `healthy`, and answers when checks were made and what was reported. */
 async function watch(

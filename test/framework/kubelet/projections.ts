@@ -1,10 +1,8 @@
 import type { V1DownwardAPIVolumeFile, V1KeyToPath, V1Volume, V1VolumeProjection } from '@kubernetes/client-node';
 import type { FileContent, Files } from './atomic-files.ts';
 import { metadataField, resourceField } from './field-values.ts';
-import { NotYet, podName } from './pod.ts';
-import type { Pod } from './pod.ts';
-import { dataOf } from './referenced-objects.ts';
-import type { DataKind, DataObject, DataReference } from './referenced-objects.ts';
+import { NotYet, type Pod, podName } from './pod.ts';
+import { type DataKind, type DataObject, dataOf, type DataReference } from './referenced-objects.ts';
 
 /** What a secret, configMap, downwardAPI or projected volume shows. */
 export interface Projections {

@@ -1,6 +1,6 @@
+import { KubeError } from '@brupop/shared/kube/client';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { KubeError } from '@brupop/shared/kube/client';
 
 /**
  * Calls until there is an answer other than "try again" (no answer, 429, 5xx, concurrent writes), with backoff; every other error is thrown. Ends with the

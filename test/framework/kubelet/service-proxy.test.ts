@@ -1,5 +1,4 @@
-import { targetsOf } from './service-proxy.ts';
-import type { EndpointSlice } from './service-proxy.ts';
+import { type EndpointSlice, targetsOf } from './service-proxy.ts';
 
 type Conditions = NonNullable<NonNullable<EndpointSlice['endpoints']>[number]['conditions']>;
 

@@ -1,10 +1,10 @@
 import type { V1Endpoint } from '@kubernetes/client-node';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { groupPath } from '@brupop/shared/kube/paths';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { Reflector } from '@brupop/shared/kube/reflector';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import { localAddress } from './addresses.ts';
 import { NodeLinks } from './node-links.ts';
 import type { Address } from './service-environment.ts';

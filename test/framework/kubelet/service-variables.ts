@@ -1,11 +1,17 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { Reflector } from '@brupop/shared/kube/reflector';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import type { Pod } from './pod.ts';
-import { serviceEnvironment, servicesFor } from './service-environment.ts';
-import type { Address, ReachableService, Service, ServicePort } from './service-environment.ts';
+import {
+  type Address,
+  type ReachableService,
+  type Service,
+  serviceEnvironment,
+  type ServicePort,
+  servicesFor,
+} from './service-environment.ts';
 
 /** Where the pods of a node reach a port of a Service; undefined: nowhere but at its cluster IP, where nobody listens. */
 export type ServiceAddress = (node: string, port: ServicePort) => Promise<Address | undefined>;

@@ -1,11 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/api/error-codes';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { Pod } from './pod.ts';
-import { podName } from './pod.ts';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Pod, podName } from './pod.ts';
 import { persistently } from './retry.ts';
 
 export interface StatusWriterOptions {

@@ -1,8 +1,7 @@
 import type { V1ServiceAccountTokenProjection } from '@kubernetes/client-node';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
+import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import type { Pod } from './pod.ts';
 import { persistently } from './retry.ts';
 

@@ -4,21 +4,23 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-
 import { Agent } from '../../../packages/agent/src/agent.ts';
-import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import type {
   BottlerocketShadow,
   HostSettings,
   ShadowState,
   ShadowStatus,
 } from '../../../packages/shared/src/api/shadow.ts';
-import { createAgent, installNamespace } from '../../framework/apiserver/cluster.ts';
-import type { Agent as AgentPod, Installation } from '../../framework/apiserver/cluster.ts';
-import { startApiserver } from '../../framework/apiserver/server.ts';
-import type { RunningApiserver } from '../../framework/apiserver/server.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import {
+  type Agent as AgentPod,
+  createAgent,
+  type Installation,
+  installNamespace,
+} from '../../framework/apiserver/cluster.ts';
+import { type RunningApiserver, startApiserver } from '../../framework/apiserver/server.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';

@@ -2,17 +2,14 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
-import type { Server } from 'node:https';
+import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
 import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
 import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import { eventually } from '../../framework/eventually.ts';
 

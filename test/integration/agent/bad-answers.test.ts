@@ -1,20 +1,17 @@
 /** The agent's real clients against servers that write any bytes, or nothing, over a real Unix socket and over TLS. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
-import fc from 'fast-check';
 import { jest } from '@jest/globals';
-
-import { HostError } from '../../../packages/agent/src/host/host.ts';
-import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
-import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
+import fc from 'fast-check';
 import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
+import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
+import { HostError } from '../../../packages/agent/src/host/host.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 
 jest.setTimeout(60_000);

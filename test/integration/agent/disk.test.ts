@@ -1,24 +1,25 @@
 /** An agent writes nothing to disk; what it logs may end up on one that is full. */
-import { closeSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-
 import type { BottlerocketShadow, ShadowState, ShadowStatus } from '../../../packages/shared/src/api/shadow.ts';
-import { createAgent, installNamespace } from '../../framework/apiserver/cluster.ts';
-import type { Agent as AgentPod, Installation } from '../../framework/apiserver/cluster.ts';
-import { startApiserver } from '../../framework/apiserver/server.ts';
-import type { RunningApiserver } from '../../framework/apiserver/server.ts';
+import {
+  type Agent as AgentPod,
+  createAgent,
+  type Installation,
+  installNamespace,
+} from '../../framework/apiserver/cluster.ts';
+import { type RunningApiserver, startApiserver } from '../../framework/apiserver/server.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { freePorts } from '../../framework/control-plane/ports.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
-import { startWatchdog } from '../../framework/watchdog.ts';
-import type { Watchdog } from '../../framework/watchdog.ts';
+import { startWatchdog, type Watchdog } from '../../framework/watchdog.ts';
 
 jest.setTimeout(90_000);
 

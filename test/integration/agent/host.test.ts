@@ -3,13 +3,10 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { HostError, TooLate } from '../../../packages/agent/src/host/host.ts';
-import type { UpdateCommand, UpdateStatus } from '../../../packages/agent/src/host/host.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { isActivated, isStaged } from '../../../packages/agent/src/host/host-status.ts';
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { HostError, TooLate, type UpdateCommand, type UpdateStatus } from '../../../packages/agent/src/host/host.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
 
 const OLD = '1.26.0';

@@ -1,14 +1,13 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { jest } from '@jest/globals';
-
 import {
+  type Agent,
   agentToken,
   createAgent,
   createAgentPod,
   installNamespace,
   requestToken,
 } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
 import { auditPosition, ourRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';

@@ -1,19 +1,14 @@
 /** Bodies and requests made up by property from a seed, sent by agents that may, to an apiserver in a process of its own. */
-import fc from 'fast-check';
 import { jest } from '@jest/globals';
-
-import { createAgent, installNamespace } from '../../framework/apiserver/cluster.ts';
-import type { Installation } from '../../framework/apiserver/cluster.ts';
-import { bodyCases } from '../../framework/apiserver/fuzz/bodies.ts';
-import type { BodyCase } from '../../framework/apiserver/fuzz/bodies.ts';
-import { rawCases } from '../../framework/apiserver/fuzz/requests.ts';
-import type { RawCase } from '../../framework/apiserver/fuzz/requests.ts';
-import { Subject, fullReport } from '../../framework/apiserver/fuzz/subject.ts';
-import { spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
-import type { ApiserverProcess } from '../../framework/apiserver/process.ts';
+import fc from 'fast-check';
+import { createAgent, type Installation, installNamespace } from '../../framework/apiserver/cluster.ts';
+import { type BodyCase, bodyCases } from '../../framework/apiserver/fuzz/bodies.ts';
+import { type RawCase, rawCases } from '../../framework/apiserver/fuzz/requests.ts';
+import { fullReport, Subject } from '../../framework/apiserver/fuzz/subject.ts';
+import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
 import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
-import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);

@@ -1,13 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { Registry } from 'prom-client';
-
-import { Metrics } from '../../../packages/apiserver/src/metrics.ts';
 import { createHttpsServer, listen, secureContext } from '../../../packages/apiserver/src/http/server.ts';
 import { TlsFiles } from '../../../packages/apiserver/src/http/tls.ts';
+import { Metrics } from '../../../packages/apiserver/src/metrics.ts';
 import { FakeClock } from '../../../packages/shared/src/testing/fake-clock.ts';
 import { writeCertificate } from '../../framework/apiserver/server.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';

@@ -1,5 +1,4 @@
 import { jest } from '@jest/globals';
-
 import { NodeToDrain, shiftedClock } from '../../framework/apiserver/drains.ts';
 import { createBudget, podNames } from '../../framework/apiserver/pods.ts';
 import { useConfiguredApiserver } from '../../framework/apiserver/suite.ts';

@@ -1,11 +1,15 @@
 /** Ten thousand forged tokens, made by property from a seed, against an apiserver in a process of its own. */
 import { generateKeyPairSync } from 'node:crypto';
-import fc from 'fast-check';
 import { jest } from '@jest/globals';
-
+import fc from 'fast-check';
 import { connectAgent } from '../../framework/apiserver/agent-client.ts';
-import { createAgent, createAgentPod, installNamespace } from '../../framework/apiserver/cluster.ts';
-import type { Agent, Installation } from '../../framework/apiserver/cluster.ts';
+import {
+  type Agent,
+  createAgent,
+  createAgentPod,
+  type Installation,
+  installNamespace,
+} from '../../framework/apiserver/cluster.ts';
 import { Attack, piecesOf } from '../../framework/apiserver/forgeries/attack.ts';
 import {
   oddButGood,
@@ -17,12 +21,11 @@ import {
 import type { Attempt, Forgery, World } from '../../framework/apiserver/forgeries/forgery.ts';
 import { requestForgeries } from '../../framework/apiserver/forgeries/requests.ts';
 import { headerForgeries, signatureForgeries } from '../../framework/apiserver/forgeries/signatures.ts';
-import { spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
-import type { ApiserverProcess } from '../../framework/apiserver/process.ts';
+import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
 import { clusterKey } from '../../framework/apiserver/tokens.ts';
 import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
-import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
+import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-
 import type { ExclusionResult, RestoreResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { createAgent } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
 import { wantReboot } from '../../framework/apiserver/shadow.ts';
 import { useConfiguredApiserver } from '../../framework/apiserver/suite.ts';
 

@@ -1,11 +1,8 @@
 import { once } from 'node:events';
-import { connect } from 'node:tls';
-import type { TLSSocket } from 'node:tls';
+import { connect, type TLSSocket } from 'node:tls';
 import { jest } from '@jest/globals';
-
 import { connectAgent } from '../../framework/apiserver/agent-client.ts';
-import { agentToken, createAgent } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { type Agent, agentToken, createAgent } from '../../framework/apiserver/cluster.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { eventually } from '../../framework/eventually.ts';
 

@@ -1,11 +1,9 @@
-import type { V1Node } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
-
-import { ACTIVATED_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
+import type { V1Node } from '@kubernetes/client-node';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { ACTIVATED_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
-import { createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';

@@ -1,12 +1,8 @@
 import { jest } from '@jest/globals';
-
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
-import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { type AgentShadow, STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { Stream } from '../../framework/apiserver/agent-client.ts';
+import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
 import { eventually } from '../../framework/eventually.ts';

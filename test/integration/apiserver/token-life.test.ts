@@ -4,19 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-
 import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
-import type { Clock } from '../../../packages/shared/src/runtime/clock.ts';
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { AgentShadow, StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { agentToken, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import type { Agent } from '../../framework/apiserver/cluster.ts';
+import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { type Agent, agentToken, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { sumOf } from '../../framework/apiserver/process.ts';
 import type { RunningApiserver } from '../../framework/apiserver/server.ts';
 import { idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
-import type { Json } from '../../framework/apiserver/tokens.ts';
-import { clusterKey, partsOf, signed } from '../../framework/apiserver/tokens.ts';
+import { clusterKey, type Json, partsOf, signed } from '../../framework/apiserver/tokens.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { eventually } from '../../framework/eventually.ts';
 

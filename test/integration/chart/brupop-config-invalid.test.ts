@@ -1,11 +1,9 @@
 import { jest } from '@jest/globals';
-import { CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
 import fc from 'fast-check';
-
+import { CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
 import { invalidSpecs } from '../../framework/configs/invalid-configs.ts';
 import { anyValidSpec, validSpecs } from '../../framework/configs/valid-configs.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
 
 jest.setTimeout(120_000);

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-
 import {
   AGENT,
   APISERVER,
@@ -10,9 +9,7 @@ import {
   MANAGED_LABEL_VALUE,
   TOKEN_AUDIENCE,
 } from '@brupop/shared/api/names';
-
-import { find, helm, podOf, releaseNamespace, renderChart } from '../../framework/chart.ts';
-import type { Rendered } from '../../framework/chart.ts';
+import { find, helm, podOf, releaseNamespace, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { chartDir } from '../../framework/crds.ts';
 

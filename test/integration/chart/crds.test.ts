@@ -1,8 +1,6 @@
 import { jest } from '@jest/globals';
 import { CONFIG_PLURAL, CONFIG_VERSION, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
-
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
 import { fullConfig, fullShadow } from '../../framework/examples.ts';
 

@@ -5,12 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import { AGENT, APISERVER, CONTROLLER, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
-
 import { helm, releaseNamespace } from '../../framework/chart.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
-import { chartDir } from '../../framework/crds.ts';
-import type { Crd } from '../../framework/crds.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { chartDir, type Crd } from '../../framework/crds.ts';
 import { fullShadow } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);

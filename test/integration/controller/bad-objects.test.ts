@@ -1,7 +1,6 @@
 /** Shadows and configurations written by hand with whatever the API server lets through: the controller goes on, and says what is wrong. */
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
-
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
@@ -9,14 +8,12 @@ import {
   GROUP,
   shadowName,
 } from '../../../packages/shared/src/api/names.ts';
-import { OPERATIONS, OPERATION_STATES, SHADOW_STATES } from '../../../packages/shared/src/api/shadow.ts';
+import { OPERATION_STATES, OPERATIONS, SHADOW_STATES } from '../../../packages/shared/src/api/shadow.ts';
+import { ApiError } from '../../framework/control-plane/api.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, newVersion, playAgents, readShadow, shadowsPath } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
-import { startReplica } from '../../framework/controller/replica.ts';
-import type { Replica } from '../../framework/controller/replica.ts';
-import { ApiError } from '../../framework/control-plane/api.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);

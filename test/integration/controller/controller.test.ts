@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node } from '@kubernetes/client-node';
-
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import {
   CONFIG_NAME,
@@ -13,12 +12,14 @@ import {
   FAILED_ATTEMPTS_ANNOTATION,
   GROUP,
   RETRY_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
   shadowName,
+  UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/kube/types.ts';
 import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
+import type { ApiError } from '../../framework/control-plane/api.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import {
   createMember,
   deleteMembers,
@@ -31,11 +32,7 @@ import {
   shadowsPath,
 } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
-import { startReplica } from '../../framework/controller/replica.ts';
-import type { Replica } from '../../framework/controller/replica.ts';
-import type { ApiError } from '../../framework/control-plane/api.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);

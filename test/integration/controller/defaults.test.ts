@@ -2,16 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-
 import type { BrupopConfig, BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { releaseWithOtherDefaults } from '../../framework/controller/other-release.ts';
-import { startReplica } from '../../framework/controller/replica.ts';
-import type { Replica } from '../../framework/controller/replica.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);

@@ -4,17 +4,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import type { V1Deployment, V1Lease, V1Node, V1Pod, V1PodList, V1TokenReview } from '@kubernetes/client-node';
-
 import { ApiError } from '../../framework/control-plane/api.ts';
 import { isAlive } from '../../framework/control-plane/lock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
-import { eventually } from '../../framework/eventually.ts';
 import { renewNodeLeases } from '../../framework/control-plane/node-leases.ts';
 import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../../framework/control-plane/nodes.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
-import { startControlPlane } from '../../framework/control-plane/start.ts';
-import type { ControlPlane } from '../../framework/control-plane/start.ts';
 import { terminationDelayAnnotation } from '../../framework/control-plane/stages.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
 

@@ -8,8 +8,16 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { Program, arrange, isReady, isRunning, podOf, probe, untilEnded } from './kubelet/arrangement.ts';
-import type { Arrangement } from './kubelet/arrangement.ts';
+import {
+  arrange,
+  type Arrangement,
+  isReady,
+  isRunning,
+  podOf,
+  probe,
+  Program,
+  untilEnded,
+} from './kubelet/arrangement.ts';
 
 jest.setTimeout(60_000);
 

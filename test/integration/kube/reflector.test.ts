@@ -1,10 +1,8 @@
 import { jest } from '@jest/globals';
-
-import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
-import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';

@@ -1,26 +1,26 @@
 import { readFileSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
-
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type {
-  AgentAction,
-  AgentShadow,
-  DrainRequest,
-  DrainResult,
-  ExclusionResult,
-  SpecReference,
-  StatusReport,
-  StreamMessage,
+import {
+  type AgentAction,
+  agentPath,
+  type AgentShadow,
+  CALL_LIMIT_MS,
+  DRAIN_CALL_LIMIT_MS,
+  type DrainRequest,
+  type DrainResult,
+  type ExclusionResult,
+  type SpecReference,
+  type StatusReport,
+  STREAM_INACTIVITY_MS,
+  type StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS, agentPath } from '@brupop/shared/api/agent-protocol';
-
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { AgentConfig } from '../config.ts';
+import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
 import { ApiError } from './error.ts';
 import { parseJson, readDrain, readError, readExclusion, readRestore, readStreamMessage } from './messages.ts';
 import { readShadow } from './read-shadow.ts';
-import type { AgentConfig } from '../config.ts';
-import type { Answer } from '../http/exchange.ts';
-import { bodyOf, exchange, responseOf } from '../http/exchange.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;

@@ -1,12 +1,15 @@
-import { API_ERROR_CODES, DRAIN_FAILURES } from '@brupop/shared/api/agent-protocol';
+import {
+  API_ERROR_CODES,
+  DRAIN_FAILURES,
+  type DrainFailure,
+  type DrainResult,
+  type ExclusionResult,
+  type StreamMessage,
+} from '@brupop/shared/api/agent-protocol';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-import type { DrainFailure, DrainResult, ExclusionResult, StreamMessage } from '@brupop/shared/api/agent-protocol';
-
-import type { ApiTrouble } from './error.ts';
-import { ApiError } from './error.ts';
-import { count, fields, flag, unintelligible } from './read-shadow.ts';
-import { readShadow } from './read-shadow.ts';
 import { shorten } from '../host/host-status.ts';
+import { ApiError, type ApiTrouble } from './error.ts';
+import { count, fields, flag, readShadow, unintelligible } from './read-shadow.ts';
 
 /** Parses JSON from the apiserver. Throws ApiError `Unintelligible`. */
 export function parseJson(text: string): unknown {

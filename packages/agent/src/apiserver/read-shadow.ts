@@ -1,18 +1,21 @@
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import type {
-  HostSettings,
-  HostSettingsStatus,
-  LastOperation,
-  ReplacedSetting,
-  ShadowSpec,
-  ShadowStatus,
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import {
+  type HostSettings,
+  type HostSettingsStatus,
+  isVersionText,
+  type LastOperation,
+  OPERATION_STATES,
+  OPERATIONS,
+  type ReplacedSetting,
+  SHADOW_STATES,
+  type ShadowSpec,
+  type ShadowStatus,
 } from '@brupop/shared/api/shadow';
-import { OPERATIONS, OPERATION_STATES, SHADOW_STATES, isVersionText } from '@brupop/shared/api/shadow';
-import { ApiError } from './error.ts';
-import { describe, shorten } from '../host/host-status.ts';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isLock } from '../host/host-settings.ts';
+import { describe, shorten } from '../host/host-status.ts';
+import { ApiError } from './error.ts';
 
 const MAX_ID = 128;
 /** Of int32, which is what the apiserver takes. */

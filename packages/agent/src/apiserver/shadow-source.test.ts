@@ -1,10 +1,9 @@
-import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { createLogger } from '@brupop/shared/runtime/log';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
-
-import { ApiError } from './error.ts';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { FakeOperatorApi } from '../testing/fake-apiserver.ts';
+import { ApiError } from './error.ts';
 import { ShadowSource } from './shadow-source.ts';
 
 const status: ShadowStatus = {

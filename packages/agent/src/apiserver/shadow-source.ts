@@ -1,16 +1,14 @@
-import type { Backoff } from '@brupop/shared/runtime/backoff';
-import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf } from '@brupop/shared/api/error-codes';
-import type { Logger } from '@brupop/shared/runtime/log';
 import type { AgentShadow, StreamMessage } from '@brupop/shared/api/agent-protocol';
+import { messageOf } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
-
-import { ApiError } from './error.ts';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { sameStatus } from '../decide/status.ts';
 import { PAUSES } from '../limits.ts';
 import type { ShadowView } from '../state/observe.ts';
-import { sameStatus } from '../decide/status.ts';
 import type { OperatorApi } from './client.ts';
+import { ApiError } from './error.ts';
 
 export interface ShadowSourceOptions {
   readonly api: Pick<OperatorApi, 'ensure' | 'stream' | 'silentMs'>;

@@ -1,23 +1,22 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
+import type { MemoryView } from '../state/tracker.ts';
 import {
-  MINUTE,
-  NOW,
-  NEW,
   BOOT,
-  KEY,
-  UNINITIALIZED,
-  READY,
-  step,
-  failed,
-  words,
+  type Cases,
   decided,
+  failed,
+  KEY,
+  MINUTE,
+  NEW,
+  NOW,
+  READY,
   refused,
   silent,
   staging,
+  step,
+  UNINITIALIZED,
+  words,
 } from '../testing/objects.ts';
-import type { MemoryView } from '../state/tracker.ts';
-import type { Cases } from '../testing/objects.ts';
 
 const rebootSpec = { spec: 'RebootedIntoUpdate' } as const;
 const rebooted = (agoMs: number): LastOperation => step('Reboot', { boot: 'boot-1', agoMs });

@@ -1,15 +1,13 @@
 import type { Action } from '../action.ts';
-import { idle } from './idle.ts';
-import { reboot, wrongBoot } from './reboot.ts';
-import { stage } from './stage.ts';
-import type { Context } from './report.ts';
-import { contextOf, settle, wait } from './report.ts';
-import { pendingUntil, rebooting, unlessRebooting } from './reboot-guard.ts';
-import { silentHost } from './host-unreachable.ts';
 import { LIMITS } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
-import { attemptKey } from '../state/tracker.ts';
 import type { Observation } from '../state/observe.ts';
+import { attemptKey, type MemoryView } from '../state/tracker.ts';
+import { silentHost } from './host-unreachable.ts';
+import { idle } from './idle.ts';
+import { pendingUntil, rebooting, unlessRebooting } from './reboot-guard.ts';
+import { reboot, wrongBoot } from './reboot.ts';
+import { type Context, contextOf, settle, wait } from './report.ts';
+import { stage } from './stage.ts';
 
 /** Names what is seen and chooses the one thing to do next. Pure: the truth is the host, its boot ID and the shadow; memory only paces. */
 export function decide(seen: Observation, memory: MemoryView): Action {

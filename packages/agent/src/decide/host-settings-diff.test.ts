@@ -1,9 +1,7 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { HostSettings, HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
-
 import type { UpdaterSettings } from '../host/host.ts';
-import type { SettingsPlan } from './host-settings-diff.ts';
-import { concernsSettings, planSettings } from './host-settings-diff.ts';
+import { concernsSettings, planSettings, type SettingsPlan } from './host-settings-diff.ts';
 
 const A = '1.25.0';
 const B = '1.26.0';

@@ -1,8 +1,7 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
-
-import type { UpdaterSettings } from '../host/host.ts';
 import { sameVersion } from '../host/host-status.ts';
+import type { UpdaterSettings } from '../host/host.ts';
 
 /** The settings that were changed for a spec, without words. */
 export type SettingRecords = Omit<HostSettingsStatus, 'message'>;

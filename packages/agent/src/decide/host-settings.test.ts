@@ -1,21 +1,21 @@
 import type { HostSettingsStatus } from '@brupop/shared/api/shadow';
-
 import type { UpdaterSettings } from '../host/host.ts';
-import type { Case, Cases } from '../testing/objects.ts';
 import {
   AVAILABLE,
+  type Case,
+  type Cases,
+  decided,
   LOCKED,
   MINUTE,
   NEW,
   NOW,
   OLD,
-  STAGED,
-  UNINITIALIZED,
-  decided,
   record,
   refused,
+  STAGED,
   staging,
   step,
+  UNINITIALIZED,
   update,
   words,
 } from '../testing/objects.ts';

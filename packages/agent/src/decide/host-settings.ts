@@ -1,8 +1,6 @@
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { report, wait } from './report.ts';
-import type { SettingsPlan } from './host-settings-diff.ts';
-import { sameRecords } from './host-settings-diff.ts';
+import { sameRecords, type SettingsPlan } from './host-settings-diff.ts';
+import { type Context, report, wait } from './report.ts';
 import { describeSettings, isConfirmed, isEmpty } from './settings-view.ts';
 
 /** In Idle: what brings the settings into force and then asks the host what it offers; undefined when nothing is to be done now. */

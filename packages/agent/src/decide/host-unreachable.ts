@@ -1,16 +1,15 @@
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
-
 import type { Action } from '../action.ts';
+import { LIMITS, STEP_LIMITS } from '../limits.ts';
+import type { Observation } from '../state/observe.ts';
+import type { MemoryView } from '../state/tracker.ts';
 import { mayBeActive } from './reboot.ts';
 import { baseStatus, fail, hasFailed, stepUnderWay, wait } from './report.ts';
-import { LIMITS, STEP_LIMITS } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
-import { CLOCK_SET_BACK, countedAnew, overdue } from './step-guards.ts';
-import type { Observation } from '../state/observe.ts';
 import { answeredBefore } from './settings-view.ts';
 import { began, isRebootUnderWay } from './status.ts';
+import { CLOCK_SET_BACK, countedAnew, overdue } from './step-guards.ts';
 
 /** What a decision sees when the host does not answer. What is not known then is reported as it was. */
 interface Silence {

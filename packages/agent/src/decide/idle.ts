@@ -1,15 +1,13 @@
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { begin, ended, nextLook, report, undo, wait } from './report.ts';
-import { dueMs, lookWith, settleSettings } from './host-settings.ts';
 import { shorten } from '../host/host-status.ts';
-import { isLastingly } from './step-guards.ts';
+import { dueMs, lookWith, settleSettings } from './host-settings.ts';
 import { putOnRecord } from './reboot-guard.ts';
+import { begin, type Context, ended, nextLook, report, undo, wait } from './report.ts';
 import { began, sameStatus } from './status.ts';
+import { isLastingly } from './step-guards.ts';
 
 /** Spec Idle: undo what an earlier attempt left, then look for updates from time to time. */
 export function idle(c: Context): Action {

@@ -1,9 +1,8 @@
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { report, wait } from './report.ts';
 import { LIMITS } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
 import type { Observation } from '../state/observe.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import { type Context, report, wait } from './report.ts';
 import { began, isRebootUnderWay } from './status.ts';
 
 const MAY_REBOOT = 'the host may have been asked to reboot';

@@ -1,26 +1,26 @@
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import {
-  MINUTE,
-  NOW,
-  WALL,
-  NEW,
-  BOOT,
-  record,
-  update,
   AVAILABLE,
-  STAGED,
-  READY,
-  UNINITIALIZED,
-  LOCKED,
-  step,
-  failed,
-  words,
+  BOOT,
+  type Case,
+  type Cases,
   decided,
   error,
+  failed,
+  LOCKED,
+  MINUTE,
+  NEW,
+  NOW,
+  READY,
+  record,
+  STAGED,
+  step,
+  UNINITIALIZED,
+  update,
+  WALL,
+  words,
 } from '../testing/objects.ts';
-import type { Case, Cases } from '../testing/objects.ts';
 
 const reboot = {
   spec: 'RebootedIntoUpdate',

@@ -1,14 +1,11 @@
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { begin, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './report.ts';
-import { cleanUp } from './stage.ts';
-import { TROUBLE, describeDrain, describeTrouble } from './step-guards.ts';
 import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host-status.ts';
 import { LIMITS, stepLimit } from '../limits.ts';
-import { obstacle } from './step-guards.ts';
+import { begin, type Context, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './report.ts';
+import { cleanUp } from './stage.ts';
+import { describeDrain, describeTrouble, obstacle, TROUBLE } from './step-guards.ts';
 
 /** So many replicas in a row that run on the node itself may be all that there are. */
 const TRIES_BEFORE_ROOM = 8;

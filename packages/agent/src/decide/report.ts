@@ -1,15 +1,13 @@
-import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
-
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
 import { sameVersion, shorten } from '../host/host-status.ts';
 import { LIMITS } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
-import type { Facts, SettingsView } from './settings-view.ts';
-import { claimsOf, viewSettings } from './settings-view.ts';
 import type { HostView, Observation } from '../state/observe.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
 import { began, bootTime, sameStatus, succeeded } from './status.ts';
 
 /** What is seen, and what follows from it. */

@@ -1,13 +1,17 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus } from '@brupop/shared/api/shadow';
-
-import type { UpdateStatus, UpdaterSettings } from '../host/host.ts';
 import { sameVersion, shorten } from '../host/host-status.ts';
+import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, SETTINGS_TRIES } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
-import type { SettingsPlan, SettingRecords } from './host-settings-diff.ts';
-import { concernsSettings, planSettings, sameRecords } from './host-settings-diff.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import {
+  concernsSettings,
+  planSettings,
+  sameRecords,
+  type SettingRecords,
+  type SettingsPlan,
+} from './host-settings-diff.ts';
 import { offeredVersion, targetVersion } from './status.ts';
 
 /** An observation with the shadow known and the host answering. */

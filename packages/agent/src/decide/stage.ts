@@ -1,8 +1,7 @@
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { begin, ended, hasFailed, settle, stepUnderWay, undo } from './report.ts';
 import { isOffered, isStaged, sameVersion } from '../host/host-status.ts';
 import { enforceSettings } from './host-settings.ts';
+import { begin, type Context, ended, hasFailed, settle, stepUnderWay, undo } from './report.ts';
 import { obstacle } from './step-guards.ts';
 
 /** Spec StagedAndPerformedUpdate: refresh until `version` is offered, prepare it, and trust only the record of that prepare. */

@@ -1,7 +1,6 @@
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-
-import { bootTime, sameStatus } from './status.ts';
 import { NEW, OLD } from '../testing/objects.ts';
+import { bootTime, sameStatus } from './status.ts';
 
 const WALL = Date.parse('2026-11-21T12:00:00Z');
 const HOUR = 3_600_000;

@@ -1,4 +1,3 @@
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type {
   AgentStatus,
   HostSettingsStatus,
@@ -6,9 +5,9 @@ import type {
   Operation,
   ShadowStatus,
 } from '@brupop/shared/api/shadow';
-
-import type { UpdateStatus } from '../host/host.ts';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { sameVersion } from '../host/host-status.ts';
+import type { UpdateStatus } from '../host/host.ts';
 import type { Observation } from '../state/observe.ts';
 
 /** True when the shadow says already what the agent would report; what others write into the status does not count. */

@@ -1,15 +1,14 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
+import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
-import type { Context } from './report.ts';
-import { failStep, pollDelay, report, wait } from './report.ts';
-import { LIMITS, STEP_LIMITS, TRIES, lockLimit, stepLimit } from '../limits.ts';
-import type { MemoryView } from '../state/tracker.ts';
-import type { Observation } from '../state/observe.ts';
-import { restarted } from './status.ts';
-import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { shorten } from '../host/host-status.ts';
+import { LIMITS, lockLimit, STEP_LIMITS, stepLimit, TRIES } from '../limits.ts';
+import type { Observation } from '../state/observe.ts';
+import type { MemoryView } from '../state/tracker.ts';
+import { type Context, failStep, pollDelay, report, wait } from './report.ts';
+import { restarted } from './status.ts';
 
 /** What ends or holds up a step that has begun: its time limit, an error met too often, a busy or broken host. */
 export function obstacle(c: Context, step: LastOperation): Action | undefined {

@@ -1,8 +1,6 @@
 import { isVersionText } from '@brupop/shared/api/shadow';
-
-import type { UpdaterSettings } from './host.ts';
-import { HostError } from './host.ts';
 import { describe } from './host-status.ts';
+import { HostError, type UpdaterSettings } from './host.ts';
 
 /** What is asked for; settings that are not stored are left out of the answer. */
 export const SETTINGS_QUERY = 'keys=settings.updates.version-lock,settings.updates.ignore-waves';

@@ -3,13 +3,20 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Answer } from '../http/exchange.ts';
-import { exchange } from '../http/exchange.ts';
-import type { Guard, Host, HostErrorKind, UpdateCommand, UpdateStatus, UpdaterSettings } from './host.ts';
-import { HostError, TooLate } from './host.ts';
-import { DEFAULT_SETTINGS, SETTINGS_QUERY, parseSettings, settingsBody } from './host-settings.ts';
-import { describe, parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
+import { type Answer, exchange } from '../http/exchange.ts';
 import { LIMITS } from '../limits.ts';
+import { DEFAULT_SETTINGS, parseSettings, SETTINGS_QUERY, settingsBody } from './host-settings.ts';
+import { describe, parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
+import {
+  type Guard,
+  type Host,
+  HostError,
+  type HostErrorKind,
+  TooLate,
+  type UpdateCommand,
+  type UpdaterSettings,
+  type UpdateStatus,
+} from './host.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;

@@ -1,5 +1,6 @@
-import { HostError } from './host.ts';
+import { STATUS } from '../testing/bad-answers.ts';
 import {
+  type Finished,
   isActivated,
   isStaged,
   judgeCommand,
@@ -8,8 +9,7 @@ import {
   sameVersion,
   shorten,
 } from './host-status.ts';
-import type { Finished } from './host-status.ts';
-import { STATUS } from '../testing/bad-answers.ts';
+import { HostError } from './host.ts';
 
 function parse(changes: object): ReturnType<typeof parseUpdateStatus> {
   return parseUpdateStatus(JSON.stringify({ ...STATUS, ...changes }));

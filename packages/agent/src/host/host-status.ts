@@ -1,8 +1,14 @@
 import { OperationError } from '@brupop/shared/api/error-codes';
-
-import type { CommandRecord, StagedImage, UpdateCommand, UpdateStatus } from './host.ts';
-import { HostError, UPDATE_COMMANDS, UPDATE_STATES } from './host.ts';
 import { isVersionText } from '@brupop/shared/api/shadow';
+import {
+  type CommandRecord,
+  HostError,
+  type StagedImage,
+  UPDATE_COMMANDS,
+  UPDATE_STATES,
+  type UpdateCommand,
+  type UpdateStatus,
+} from './host.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,4 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-
 import type { Clock } from '@brupop/shared/runtime/clock';
 
 /** A request that was sent, to be answered. */

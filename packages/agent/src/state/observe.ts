@@ -1,11 +1,8 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf } from '@brupop/shared/api/error-codes';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-
-import type { Host, UpdateStatus, UpdaterSettings } from '../host/host.ts';
-import { HostError } from '../host/host.ts';
+import { type ErrorCode, messageOf } from '@brupop/shared/api/error-codes';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { concernsSettings } from '../decide/host-settings-diff.ts';
+import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';
 
 /** What the host's update status shows. */
 export type UpdateView =

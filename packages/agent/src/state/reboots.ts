@@ -1,7 +1,6 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
-import type { HostView, Observation } from './observe.ts';
 import { isRebootUnderWay } from '../decide/status.ts';
+import type { HostView, Observation } from './observe.ts';
 
 /** A reboot that the host may have been asked for, and since when this process has known of it (monotonic milliseconds). */
 export interface PendingReboot {

@@ -1,6 +1,4 @@
-import type { Backoff } from '@brupop/shared/runtime/backoff';
-import { backoff } from '@brupop/shared/runtime/backoff';
-
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Pause } from '../limits.ts';
 
 /** Not before this time (monotonic milliseconds). */

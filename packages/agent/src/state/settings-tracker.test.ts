@@ -1,8 +1,7 @@
 import type { HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
-
+import { AVAILABLE, BOOT, NEW, NOW, OLD, WALL } from '../testing/objects.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 import { SettingsMemory } from './settings-tracker.ts';
-import { AVAILABLE, BOOT, NEW, NOW, OLD, WALL } from '../testing/objects.ts';
 
 const recorded: HostSettingsStatus = { versionLock: { value: NEW, before: 'latest' } };
 

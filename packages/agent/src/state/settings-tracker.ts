@@ -1,5 +1,4 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-
 import { LIMITS, PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Retry } from './retry.ts';

@@ -1,8 +1,7 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
-import { Memory } from './tracker.ts';
+import { AVAILABLE, LOCKED, NEW, NOW, OLD, READY, refused, step, UNREADABLE, WALL } from '../testing/objects.ts';
 import type { HostView, Observation } from './observe.ts';
-import { AVAILABLE, LOCKED, NEW, NOW, OLD, READY, UNREADABLE, WALL, refused, step } from '../testing/objects.ts';
+import { Memory } from './tracker.ts';
 
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 

@@ -1,19 +1,15 @@
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
-import { OperationError, messageOf } from '@brupop/shared/api/error-codes';
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/api/agent-protocol';
+import { type ErrorCode, messageOf, OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-
 import type { Action } from '../action.ts';
+import { ApiError } from '../apiserver/error.ts';
+import { isRebootUnderWay } from '../decide/status.ts';
 import { HostError } from '../host/host.ts';
 import { PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
-import { ApiError } from '../apiserver/error.ts';
 import { Reboots } from './reboots.ts';
-import type { Pacing } from './retry.ts';
-import { Retry } from './retry.ts';
-import type { SettingsMemoryView } from './settings-tracker.ts';
-import { SettingsMemory } from './settings-tracker.ts';
-import { isRebootUnderWay } from '../decide/status.ts';
+import { type Pacing, Retry } from './retry.ts';
+import { SettingsMemory, type SettingsMemoryView } from './settings-tracker.ts';
 
 /** What this process has done for one generation of the spec. Losing it only means doing it again. */
 export interface Attempt {

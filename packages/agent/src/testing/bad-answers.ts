@@ -1,14 +1,7 @@
 /** Answers that are wrong in some way, and a host and an apiserver that give them, for tests. */
 import fc from 'fast-check';
-
 import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
-
-import type { Answer } from '../http/exchange.ts';
-import type { FakeHost } from './fake-host.ts';
-import type { Host, UpdateStatus, UpdaterSettings } from '../host/host.ts';
-import { takeBody } from '../host/host-socket.ts';
-import { parseSettings } from '../host/host-settings.ts';
-import { parseUpdateStatus, parseVersion } from '../host/host-status.ts';
+import type { OperatorApi } from '../apiserver/client.ts';
 import {
   parseJson,
   readDrain,
@@ -17,8 +10,13 @@ import {
   readRestore,
   readStreamMessage,
 } from '../apiserver/messages.ts';
-import type { OperatorApi } from '../apiserver/client.ts';
 import { readShadow } from '../apiserver/read-shadow.ts';
+import { parseSettings } from '../host/host-settings.ts';
+import { takeBody } from '../host/host-socket.ts';
+import { parseUpdateStatus, parseVersion } from '../host/host-status.ts';
+import type { Host, UpdaterSettings, UpdateStatus } from '../host/host.ts';
+import type { Answer } from '../http/exchange.ts';
+import type { FakeHost } from './fake-host.ts';
 
 /** The status of a host that has staged 1.27.0, as a real one says it. */
 export const STATUS = {

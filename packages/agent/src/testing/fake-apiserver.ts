@@ -1,4 +1,3 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
 import type {
   AgentShadow,
   DrainResult,
@@ -8,9 +7,9 @@ import type {
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
-
-import { ApiError } from '../apiserver/error.ts';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { OperatorApi } from '../apiserver/client.ts';
+import { ApiError } from '../apiserver/error.ts';
 
 export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
 

@@ -1,13 +1,13 @@
-import type {
-  CommandRecord,
-  Host,
-  StagedImage,
-  UpdateCommand,
-  UpdateState,
-  UpdateStatus,
-  UpdaterSettings,
+import {
+  type CommandRecord,
+  type Host,
+  HostError,
+  type StagedImage,
+  type UpdateCommand,
+  type UpdaterSettings,
+  type UpdateState,
+  type UpdateStatus,
 } from '../host/host.ts';
-import { HostError } from '../host/host.ts';
 
 export type HostCall = 'version' | 'updateStatus' | 'settings' | 'configure' | UpdateCommand | 'reboot';
 

@@ -1,8 +1,6 @@
 /** Cases for the tests of decisions. */
-import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { OperationError } from '@brupop/shared/api/error-codes';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type {
   HostSettings,
   LastOperation,
@@ -11,14 +9,13 @@ import type {
   ShadowState,
   ShadowStatus,
 } from '@brupop/shared/api/shadow';
-
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
 import { decide } from '../decide/decide.ts';
-import type { CommandRecord, UpdateCommand, UpdateState, UpdateStatus, UpdaterSettings } from '../host/host.ts';
-import type { Attempt, MemoryView } from '../state/tracker.ts';
-import { freshAttempt } from '../state/tracker.ts';
+import type { CommandRecord, UpdateCommand, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
 import type { HostView, Observation, SettingsReading, UpdateView } from '../state/observe.ts';
 import type { SettingsMemoryView } from '../state/settings-tracker.ts';
+import { type Attempt, freshAttempt, type MemoryView } from '../state/tracker.ts';
 
 export const MINUTE = 60_000;
 export const WALL = 1_800_000_000_000;

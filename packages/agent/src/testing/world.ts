@@ -1,14 +1,13 @@
 /** A whole agent between a host and an apiserver in memory, for tests. */
-import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { createLogger } from '@brupop/shared/runtime/log';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
-
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Agent } from '../agent.ts';
-import { FakeHost } from './fake-host.ts';
-import type { Host } from '../host/host.ts';
 import type { OperatorApi } from '../apiserver/client.ts';
+import type { Host } from '../host/host.ts';
 import { FakeOperatorApi } from './fake-apiserver.ts';
+import { FakeHost } from './fake-host.ts';
 
 export const MINUTE = 60_000;
 export const OLD = '1.26.0';

@@ -1,13 +1,12 @@
-import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
-import { corePath } from '@brupop/shared/kube/paths';
-import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
-import type { Reflector } from '@brupop/shared/kube/reflector';
-
-import { Failure } from '../errors.ts';
 import { slimMetadata } from '@brupop/shared/kube/metadata';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Reflector } from '@brupop/shared/kube/reflector';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
+import { Failure } from '../errors.ts';
 
 /** A pod, cut to where it runs. */
 export interface AgentPod extends KubernetesObject {

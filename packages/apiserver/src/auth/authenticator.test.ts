@@ -1,11 +1,9 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-
+import { caught } from '../../../../test/framework/caught.ts';
 import { Failure } from '../errors.ts';
 import { RateLimit } from '../http/rate-limit.ts';
-import { caught } from '../../../../test/framework/caught.ts';
 import type { AgentPod } from './agent-pods.ts';
-import { Authenticator, bearerToken, identityOf } from './authenticator.ts';
-import type { AuthenticatorOptions } from './authenticator.ts';
+import { Authenticator, type AuthenticatorOptions, bearerToken, identityOf } from './authenticator.ts';
 import type { TokenReviewStatus } from './token-review.ts';
 
 const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({

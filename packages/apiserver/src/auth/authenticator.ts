@@ -1,17 +1,13 @@
 import { createHash } from 'node:crypto';
-
 import type { Clock } from '@brupop/shared/runtime/clock';
-
-import { BoundedMap } from '../http/lru.ts';
 import { Failure } from '../errors.ts';
+import { BoundedMap } from '../http/lru.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
 import { Slots } from '../http/semaphore.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
-import { checkClaims } from './claims.ts';
-import type { AgentClaims } from './claims.ts';
+import { type AgentClaims, checkClaims } from './claims.ts';
 import type { SigningKeys } from './keys.ts';
-import { judgeReview } from './token-review.ts';
-import type { Bound, TokenReviewStatus } from './token-review.ts';
+import { type Bound, judgeReview, type TokenReviewStatus } from './token-review.ts';
 
 /** An agent whose token was accepted. */
 export interface Identity {

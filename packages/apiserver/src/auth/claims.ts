@@ -1,5 +1,4 @@
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
-
 import { Failure } from '../errors.ts';
 
 /** An agent's bound token, as far as its signed claims tell. */

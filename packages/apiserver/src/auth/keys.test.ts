@@ -1,11 +1,7 @@
-import { CompactSign, exportJWK, generateKeyPair } from 'jose';
-import type { CryptoKey, JWK } from 'jose';
-
-import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose';
 import { createLogger } from '@brupop/shared/runtime/log';
-
-import { SigningKeys } from './keys.ts';
-import type { KeySet } from './keys.ts';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { type KeySet, SigningKeys } from './keys.ts';
 
 interface Pair {
   readonly alg: string;

@@ -1,11 +1,8 @@
-import { compactVerify, createLocalJWKSet, errors } from 'jose';
-import type { JSONWebKeySet } from 'jose';
-
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { compactVerify, createLocalJWKSet, errors, type JSONWebKeySet } from 'jose';
 import { messageOf } from '@brupop/shared/api/error-codes';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-
 import { Failure } from '../errors.ts';
 
 /** What signed tokens are checked with. */

@@ -1,7 +1,6 @@
-import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-
 import { Failure } from '../errors.ts';
 
 /** authentication.k8s.io/v1 TokenReview status, cut to what is read. */

@@ -1,9 +1,9 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { groupPath } from '@brupop/shared/kube/paths';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { Reflector } from '@brupop/shared/kube/reflector';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 
 /** A VolumeAttachment, cut to what it attaches where. */
 export interface Attachment extends KubernetesObject {

@@ -1,11 +1,9 @@
-import { budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
-import type { Budget } from '@brupop/shared/drain/budgets';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { type Budget, budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { groupPath } from '@brupop/shared/kube/paths';
 import type { Logger } from '@brupop/shared/runtime/log';
-
 import type { EvictionOutcome } from './eviction.ts';
 
 /** Says which disruption budgets refuse an eviction: the API server does not name them when they are more than one. For one pass. */

@@ -1,15 +1,12 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { podKey, slimPod } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { Reflector } from '@brupop/shared/kube/reflector';
-
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import { Failure } from '../errors.ts';
-import { slimNode } from '../nodes/policy.ts';
-import type { Node } from '../nodes/policy.ts';
+import { type Node, slimNode } from '../nodes/policy.ts';
 import type { Attachment, Attachments } from './attachments.ts';
 import { Volumes } from './volumes.ts';
 

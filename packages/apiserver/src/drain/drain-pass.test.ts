@@ -1,9 +1,7 @@
-import { aPod } from '@brupop/shared/testing/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-
-import { DrainPass } from './drain-pass.ts';
-import type { HandoverKeeper } from './drain-pass.ts';
+import { aPod } from '@brupop/shared/testing/pods';
+import { DrainPass, type HandoverKeeper } from './drain-pass.ts';
 import type { EvictionOutcome } from './eviction.ts';
 
 const held: EvictionOutcome = {

@@ -1,14 +1,10 @@
-import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { hasVolumes } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-
-import type { EvictionOutcome } from './eviction.ts';
+import { type DrainPod, hasVolumes } from '@brupop/shared/drain/pods';
+import { backoff, type Backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { Slots } from '../http/semaphore.ts';
-import { blocks, due, goesBefore, isLeaving, isStuck, turn } from './eviction-order.ts';
-import type { Attempt } from './eviction-order.ts';
+import { type Attempt, blocks, due, goesBefore, isLeaving, isStuck, turn } from './eviction-order.ts';
+import type { EvictionOutcome } from './eviction.ts';
 
 /** Lets pods with volumes go one at a time. */
 export interface HandoverKeeper {

@@ -1,9 +1,6 @@
+import type { DrainBlock, DrainStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { DrainBlock } from '@brupop/shared/api/shadow';
-import type { DrainStatus } from '@brupop/shared/api/shadow';
-
-import { afterPass, cancelled, continued, newBlocks } from './drain-status.ts';
-import type { PassOutcome } from './drain-status.ts';
+import { afterPass, cancelled, continued, newBlocks, type PassOutcome } from './drain-status.ts';
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LATER = NOW + 60_000;

@@ -1,9 +1,8 @@
-import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-import type { Occurrence } from '@brupop/shared/kube/events';
-import { shadowReference } from '@brupop/shared/kube/events';
-import type { SlimShadow } from '../shadows/policy.ts';
 import { isDeepStrictEqual } from 'node:util';
+import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
+import { type Occurrence, shadowReference } from '@brupop/shared/kube/events';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { SlimShadow } from '../shadows/policy.ts';
 
 /** More are not named; `remaining` counts them. */
 export const MAX_BLOCKS = 20;

@@ -1,47 +1,41 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import { podKey, podsToGo, slimPod } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { DRAIN_PASS_LIMIT_MS, type DrainFailure, type DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
-import type { Events } from '@brupop/shared/kube/events';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+import { type DrainPod, podKey, podsToGo, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
+import type { Events } from '@brupop/shared/kube/events';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import type { Logger } from '@brupop/shared/runtime/log';
-import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/agent-protocol';
-import type { DrainFailure, DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-import type { DrainStatus } from '@brupop/shared/api/shadow';
-
+import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
+import { Failure } from '../errors.ts';
+import { Pace } from '../http/rate-limit.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Nodes } from '../nodes/nodes.ts';
+import type { SlimShadow } from '../shadows/policy.ts';
+import type { Shadows } from '../shadows/shadows.ts';
 import { Attachments } from './attachments.ts';
 import { BudgetNames } from './budget-names.ts';
-import { blockedOccurrence, forcedOccurrence } from './drain-status.ts';
-import { DrainRecord } from './drain-status.ts';
 import { DrainView } from './cluster-view.ts';
-import { endPod } from './eviction.ts';
-import type { EvictionOutcome } from './eviction.ts';
-import { VETOED, timedOut } from './limits.ts';
-import { limitRemainingMs, stageOf } from './limits.ts';
-import { makeRoom } from './make-room.ts';
-import { NodeDrain } from './node-drain.ts';
-import type { NodeDrainHands, NodeDrainOutcome } from './node-drain.ts';
-import { Pace } from '../http/rate-limit.ts';
 import {
   afterPass,
+  blockedOccurrence,
   cancelled,
   continued,
+  DrainRecord,
+  forcedOccurrence,
   hasSucceeded,
   isEmptyAgain,
   isSuccess,
   newBlocks,
   withHandover,
 } from './drain-status.ts';
-import { Failure } from '../errors.ts';
-import type { Metrics } from '../metrics.ts';
-import type { Nodes } from '../nodes/nodes.ts';
-import type { SlimShadow } from '../shadows/policy.ts';
-import type { Shadows } from '../shadows/shadows.ts';
+import { endPod, type EvictionOutcome } from './eviction.ts';
+import { limitRemainingMs, stageOf, timedOut, VETOED } from './limits.ts';
+import { makeRoom } from './make-room.ts';
+import { NodeDrain, type NodeDrainHands, type NodeDrainOutcome } from './node-drain.ts';
 import type { Settings } from './settings.ts';
 
 export interface DrainerOptions {

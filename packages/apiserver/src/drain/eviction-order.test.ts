@@ -1,8 +1,6 @@
-import { aPod } from '@brupop/shared/testing/pods';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-
-import { blocks, due, isStuck, turn } from './eviction-order.ts';
-import type { Attempt } from './eviction-order.ts';
+import { aPod } from '@brupop/shared/testing/pods';
+import { type Attempt, blocks, due, isStuck, turn } from './eviction-order.ts';
 
 const GONE_BY = '2026-01-02T03:04:05Z';
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 0);

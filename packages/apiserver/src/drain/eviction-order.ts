@@ -1,7 +1,6 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-import { hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
+import { parseTime } from '@brupop/shared/runtime/clock';
 
 /** What came of the latest request to evict a pod. */
 export interface Attempt {

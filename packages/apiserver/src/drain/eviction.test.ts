@@ -1,5 +1,4 @@
 import { KubeError } from '@brupop/shared/kube/client';
-
 import { outcomeOf } from './eviction.ts';
 
 const refused = (status: number, message: string, causes: object[] = [], retryAfterMs?: number): KubeError =>

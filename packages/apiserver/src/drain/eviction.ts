@@ -1,10 +1,8 @@
 import { messageOf } from '@brupop/shared/api/error-codes';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { KubeError } from '@brupop/shared/kube/client';
-import { corePath } from '@brupop/shared/kube/paths';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-
 import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
+import { corePath } from '@brupop/shared/kube/paths';
 
 /** What came of a request to evict a pod. Only the API server's own yes is `accepted`. */
 export type EvictionOutcome =

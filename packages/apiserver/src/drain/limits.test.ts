@@ -1,8 +1,6 @@
+import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/brupop-config';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import { aPod } from '@brupop/shared/testing/pods';
-
 import { isAbandoned, limitRemainingMs, stageOf } from './limits.ts';
 
 const MINUTE = 60_000;

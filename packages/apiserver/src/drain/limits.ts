@@ -1,10 +1,8 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
-import type { DrainPod } from '@brupop/shared/drain/pods';
-import { isTerminating } from '@brupop/shared/drain/pods';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
-import { FORCE_LIMIT_MS } from '@brupop/shared/api/brupop-config';
-import type { DrainStatus } from '@brupop/shared/api/shadow';
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
+import { type DrainSettings, FORCE_LIMIT_MS } from '@brupop/shared/api/brupop-config';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
+import { parseTime } from '@brupop/shared/runtime/clock';
 
 /** Evict: as budgets let it. Force: delete what is left. Over: nothing more is tried. */
 export type Stage = 'Evict' | 'Force' | 'Over';

@@ -1,10 +1,8 @@
+import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import { isTerminating, podKey, slimPod } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, isTerminating, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { DrainResult } from '@brupop/shared/api/agent-protocol';
-
 import type { EvictionOutcome } from './eviction.ts';
 
 export interface MakeRoomOptions {

@@ -1,21 +1,16 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { daemonSetsInQuestion, podsToGo } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
-import { policyBlock } from '@brupop/shared/drain/preflight';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
+import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-
-import { VETOED, timedOut } from './limits.ts';
-import { DrainPass } from './drain-pass.ts';
+import { daemonSetsInQuestion, type DrainPod, podsToGo } from '@brupop/shared/drain/pods';
+import { policyBlock } from '@brupop/shared/drain/preflight';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { closedSince, type Cordon, type Node } from '../nodes/policy.ts';
 import type { DrainView } from './cluster-view.ts';
-import type { EvictionOutcome } from './eviction.ts';
-import { Handovers, NO_HANDOVERS } from './volume-handovers.ts';
-import { isAbandoned, stageOf } from './limits.ts';
-import type { Stage } from './limits.ts';
+import { DrainPass } from './drain-pass.ts';
 import type { PassOutcome } from './drain-status.ts';
-import { closedSince } from '../nodes/policy.ts';
-import type { Cordon, Node } from '../nodes/policy.ts';
+import type { EvictionOutcome } from './eviction.ts';
+import { isAbandoned, type Stage, stageOf, timedOut, VETOED } from './limits.ts';
+import { Handovers, NO_HANDOVERS } from './volume-handovers.ts';
 
 /** What a pass does to the cluster. */
 export interface NodeDrainHands {

@@ -1,11 +1,12 @@
-import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import {
+  type BrupopConfig,
+  type DrainSettings,
+  readDrainSettings,
+  withDefaults,
+} from '@brupop/shared/api/brupop-config';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
-import { withDefaults } from '@brupop/shared/api/brupop-config';
-import { readDrainSettings } from '@brupop/shared/api/brupop-config';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
-import type { Logger } from '@brupop/shared/runtime/log';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-
+import type { Logger } from '@brupop/shared/runtime/log';
 import { Failure } from '../errors.ts';
 
 /** The settings of the BrupopConfig as the watch knows it. */

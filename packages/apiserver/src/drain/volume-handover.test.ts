@@ -1,9 +1,7 @@
-import { aPod } from '@brupop/shared/testing/pods';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Handover } from '@brupop/shared/api/shadow';
-
-import { beginHandover, handoverBlock, nextHandover } from './volume-handover.ts';
-import type { HandoverView } from './volume-handover.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { aPod } from '@brupop/shared/testing/pods';
+import { beginHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LIMITS = { volumeDetachTimeoutMs: 120_000, replacementTimeoutMs: 60_000 };

@@ -1,9 +1,7 @@
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { podKey } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
-import type { DrainBlock } from '@brupop/shared/api/shadow';
-import type { Handover } from '@brupop/shared/api/shadow';
+import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
+import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
 /** What a handover is judged by. */
 export interface HandoverView {

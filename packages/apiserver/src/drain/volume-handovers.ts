@@ -1,16 +1,11 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import { hasVolumes, isTerminating } from '@brupop/shared/drain/pods';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
-import type { DrainBlock } from '@brupop/shared/api/shadow';
-import type { Handover } from '@brupop/shared/api/shadow';
-
-import type { HandoverKeeper } from './drain-pass.ts';
+import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
+import { type DrainPod, hasVolumes, isTerminating } from '@brupop/shared/drain/pods';
+import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import type { DrainView } from './cluster-view.ts';
+import type { HandoverKeeper } from './drain-pass.ts';
 import { EVICTION_LIMIT_MS } from './eviction.ts';
-import { beginHandover, handoverBlock, nextHandover } from './volume-handover.ts';
-import type { HandoverView } from './volume-handover.ts';
+import { beginHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
 
 export interface HandoversOptions {
   readonly view: DrainView;

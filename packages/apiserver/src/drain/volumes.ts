@@ -1,7 +1,7 @@
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 
 interface Claim {
   readonly spec?: { readonly volumeName?: string };

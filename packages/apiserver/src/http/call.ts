@@ -1,7 +1,5 @@
 import type { Response } from 'express';
-
 import type { Clock } from '@brupop/shared/runtime/clock';
-
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../errors.ts';
 

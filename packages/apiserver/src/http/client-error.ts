@@ -1,9 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-
-import type { Logger } from '@brupop/shared/runtime/log';
 import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
-
+import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 
 interface Reply {

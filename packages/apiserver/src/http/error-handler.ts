@@ -1,12 +1,9 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
-
+import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/api/error-codes';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
-
+import { asFailure, Failure } from '../errors.ts';
 import { localsOf } from './call.ts';
-import { Failure } from '../errors.ts';
-import { asFailure } from '../errors.ts';
 
 /** The only place that knows which HTTP status a code has. */
 const STATUS: Readonly<Record<ApiErrorCode, number>> = {

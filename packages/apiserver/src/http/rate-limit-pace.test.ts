@@ -1,5 +1,4 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-
 import { Pace } from './rate-limit.ts';
 
 it('lets a burst go at once and the rest at its rate', () => {

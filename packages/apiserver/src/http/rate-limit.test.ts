@@ -1,5 +1,4 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-
 import { RateLimit } from './rate-limit.ts';
 
 describe('a rate limit', () => {

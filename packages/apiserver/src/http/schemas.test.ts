@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-
 import { caught } from '../../../../test/framework/caught.ts';
 import { MESSAGE_LIMIT, readSpecReference, readStatusReport } from './schemas.ts';
 

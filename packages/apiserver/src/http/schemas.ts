@@ -1,12 +1,16 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
-import { ERROR_CODES } from '@brupop/shared/api/error-codes';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainRequest, SpecReference, StatusReport } from '@brupop/shared/api/agent-protocol';
-import { OPERATIONS, OPERATION_STATES, SHADOW_STATES } from '@brupop/shared/api/shadow';
-import type { AgentStatus, HostSettingsStatus, LastOperation, ReplacedSetting } from '@brupop/shared/api/shadow';
-
-import { boolean, invalid, matching, nullable, object, oneOf, textUpTo, wholeNumber } from './validate.ts';
-import type { Check } from './validate.ts';
+import { ERROR_CODES, type ErrorCode } from '@brupop/shared/api/error-codes';
+import {
+  type AgentStatus,
+  type HostSettingsStatus,
+  type LastOperation,
+  OPERATION_STATES,
+  OPERATIONS,
+  type ReplacedSetting,
+  SHADOW_STATES,
+} from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { boolean, type Check, invalid, matching, nullable, object, oneOf, textUpTo, wholeNumber } from './validate.ts';
 
 /** Longest `status.lastOperation.message` and `status.hostSettings.message`, in characters. */
 export const MESSAGE_LIMIT = 4096;

@@ -1,13 +1,9 @@
 import type { RequestListener } from 'node:http';
-import { createServer } from 'node:https';
-import type { Server } from 'node:https';
+import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
-
 import type { Clock } from '@brupop/shared/runtime/clock';
-
-import { limitConnections } from './connections.ts';
-import type { ConnectionLimits } from './connections.ts';
+import { type ConnectionLimits, limitConnections } from './connections.ts';
 import type { ServingCertificate } from './tls.ts';
 
 export interface ServerOptions {

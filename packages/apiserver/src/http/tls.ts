@@ -1,10 +1,8 @@
-import { X509Certificate, createPrivateKey } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-
 import type { Metrics } from '../metrics.ts';
 
 /** PEM texts of a usable serving certificate. */

@@ -1,17 +1,15 @@
-import type { Activation } from '@brupop/shared/node/activations';
-import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
+import type { Activation } from '@brupop/shared/node/activations';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
-
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../errors.ts';
-import { cordon, exclude, remember, restore, slimNode } from './policy.ts';
-import type { Cordon, Node, NodeChange } from './policy.ts';
+import { cordon, type Cordon, exclude, type Node, type NodeChange, remember, restore, slimNode } from './policy.ts';
 
 export type { Node } from './policy.ts';
 

@@ -1,5 +1,4 @@
-import { closedSince, cordon, exclude, restore } from './policy.ts';
-import type { Node } from './policy.ts';
+import { closedSince, cordon, exclude, type Node, restore } from './policy.ts';
 
 const cordoned = 'brupop.bottlerocket.aws/cordoned';
 const again = 'brupop.bottlerocket.aws/cordoned-again';

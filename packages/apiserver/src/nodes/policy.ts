@@ -1,17 +1,21 @@
-import { rememberActivation } from '@brupop/shared/node/activations';
-import type { Activation } from '@brupop/shared/node/activations';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
 import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
-import { hasOurCordon, hasOurExclusion, holdAnnotations, releasePatch } from '@brupop/shared/node/ownership';
-import type { NodePatch } from '@brupop/shared/node/ownership';
-import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
+import { type Activation, rememberActivation } from '@brupop/shared/node/activations';
+import {
+  hasOurCordon,
+  hasOurExclusion,
+  holdAnnotations,
+  type NodePatch,
+  releasePatch,
+} from '@brupop/shared/node/ownership';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
 /** A Node, cut to what is read. */
 export interface Node extends KubernetesObject {

@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-
 import type { Sink } from './shadow-stream.ts';
 
 /** Begins a chunked answer and returns where its lines go. The connection ends with it: the next stream may go to another replica. */

@@ -1,10 +1,9 @@
-import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
-
+import { slimMetadata } from '@brupop/shared/kube/metadata';
+import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../errors.ts';
-import { slimMetadata } from '@brupop/shared/kube/metadata';
 
 /** A shadow as it is kept. Agents get spec and status; what the controller writes into it concerns neither them nor us. */
 export interface SlimShadow extends KubernetesObject {

@@ -1,7 +1,5 @@
+import { type AgentShadow, STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/agent-protocol';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/agent-protocol';
-
 import { ShadowStream } from './shadow-stream.ts';
 
 const shadow = (generation: number): { type: 'shadow'; shadow: AgentShadow } => ({

@@ -1,6 +1,5 @@
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS, type StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/agent-protocol';
-import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 
 /** Where the lines of a stream go. */
 export interface Sink {

@@ -1,19 +1,17 @@
-import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { crPath } from '@brupop/shared/kube/paths';
-import type { Logger } from '@brupop/shared/runtime/log';
-import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/api/shadow';
-
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { Failure } from '../errors.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
-import { isOwnedBy, requireOwn, slimShadow } from './policy.ts';
-import type { SlimShadow } from './policy.ts';
+import { isOwnedBy, requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 /** Of the drain, so that an agent's report leaves it as it is. */

@@ -1,15 +1,11 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { STREAM_HEARTBEAT_MS, type StreamMessage } from '@brupop/shared/api/agent-protocol';
 import { shadowName } from '@brupop/shared/api/names';
-import { STREAM_HEARTBEAT_MS } from '@brupop/shared/api/agent-protocol';
-import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
-import { agentShadow, concerns } from './policy.ts';
-import type { SlimShadow } from './policy.ts';
-import { ShadowStream } from './shadow-stream.ts';
-import type { Sink } from './shadow-stream.ts';
+import { agentShadow, concerns, type SlimShadow } from './policy.ts';
+import { ShadowStream, type Sink } from './shadow-stream.ts';
 
 export interface StreamHubOptions {
   readonly shadows: Pick<Reflector<SlimShadow>, 'get' | 'subscribe'>;

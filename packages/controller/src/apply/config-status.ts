@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { crPath } from '@brupop/shared/kube/paths';
-import type { Plan } from '../plan/plan.ts';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { statusOf } from '../plan/config-conditions.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Writes } from './writer.ts';
 
 export interface ConfigStatusOptions {

@@ -1,5 +1,4 @@
-import { shadowReference } from '@brupop/shared/kube/events';
-import type { Occurrence } from '@brupop/shared/kube/events';
+import { type Occurrence, shadowReference } from '@brupop/shared/kube/events';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 

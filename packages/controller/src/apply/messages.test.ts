@@ -6,15 +6,24 @@ import {
   UNANSWERED_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { idleSpec, startSpec } from '../plan/transition.ts';
-import type { SpecChange } from '../plan/transition.ts';
 import { eventOf } from '@brupop/shared/kube/events';
-import { occurrenceAt } from './events.ts';
-import { conditionOf } from './shadow-condition.ts';
-import { dropPatch, restorePatch } from './node-restore.ts';
-import { MINUTE, NEW, NOW, RULES, aNode, aShadow, ago, failure, underWay } from '../testing/objects.ts';
-import type { ShadowParts } from '../testing/objects.ts';
 import { silent, updating, upToDate } from '../plan/condition.ts';
+import { idleSpec, type SpecChange, startSpec } from '../plan/transition.ts';
+import {
+  ago,
+  aNode,
+  aShadow,
+  failure,
+  MINUTE,
+  NEW,
+  NOW,
+  RULES,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { occurrenceAt } from './events.ts';
+import { dropPatch, restorePatch } from './node-restore.ts';
+import { conditionOf } from './shadow-condition.ts';
 import { occurrenceOf, patchOf } from './spec.ts';
 
 const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchOf>[0] => ({

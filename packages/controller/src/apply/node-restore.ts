@@ -1,21 +1,18 @@
-import { AGENT, COMPONENT_LABEL, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { AGENT, COMPONENT_LABEL, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
+import type { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { carriesOurs, releasePatch } from '@brupop/shared/node/ownership';
 import type { Logger } from '@brupop/shared/runtime/log';
+import { type NodeView, readNode } from '../cluster/node.ts';
+import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
+import type { Member } from '../cluster/snapshot.ts';
 import type { CleanUp } from '../plan/cleanup.ts';
 import { looseMarks } from '../plan/deadlines.ts';
-import type { Events } from '@brupop/shared/kube/events';
 import { occurrenceAt } from './events.ts';
-import type { NodeView } from '../cluster/node.ts';
-import { carriesOurs, releasePatch } from '@brupop/shared/node/ownership';
-import { readNode } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
-import { isOwnedBy } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
-import type { Writes } from './writer.ts';
-import { forEachOf } from './writer.ts';
+import { forEachOf, type Writes } from './writer.ts';
 
 export interface RestorerOptions {
   readonly client: KubeClient;

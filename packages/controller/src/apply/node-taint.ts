@@ -4,8 +4,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { TaintChange } from '../plan/plan.ts';
-import type { Writes } from './writer.ts';
-import { forFirstOf } from './writer.ts';
+import { forFirstOf, type Writes } from './writer.ts';
 
 export interface TaintWriterOptions {
   readonly client: KubeClient;

@@ -1,18 +1,15 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Events } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Condition } from '@brupop/shared/kube/types';
-import type { Assumptions } from '../cluster/assume-cache.ts';
-import { saysTheSame } from '../cluster/assume-cache.ts';
-import type { Events } from '@brupop/shared/kube/events';
-import { occurrenceAt } from './events.ts';
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Assumptions, saysTheSame } from '../cluster/assume-cache.ts';
+import { PROGRESSING } from '../cluster/shadow.ts';
 import type { Metrics } from '../metrics.ts';
 import type { NodeVerdict } from '../plan/plan.ts';
-import { PROGRESSING } from '../cluster/shadow.ts';
-import type { Writes } from './writer.ts';
-import { forFirstOf } from './writer.ts';
+import { occurrenceAt } from './events.ts';
+import { forFirstOf, type Writes } from './writer.ts';
 
 export interface PublisherOptions {
   readonly client: KubeClient;

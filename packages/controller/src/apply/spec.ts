@@ -1,4 +1,4 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   FAILED_ATTEMPTS_ANNOTATION,
   PUT_OFF_SECONDS_ANNOTATION,
@@ -9,25 +9,20 @@ import {
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { crPath } from '@brupop/shared/kube/paths';
-import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
-import type { Logger } from '@brupop/shared/runtime/log';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
-import { sameSettings } from '../plan/transition.ts';
-import type { Outcome } from '../plan/transition.ts';
-import { startedAt } from '../plan/attempts.ts';
-import { oneMoreAttempt, unanswered } from '../plan/attempts.ts';
-import type { Assumptions } from '../cluster/assume-cache.ts';
+import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
-import type { EventReason, NodeOccurrence } from './events.ts';
-import { occurrenceAt } from './events.ts';
-import type { SpecWrite } from '../plan/plan.ts';
-import { readShadow } from '../cluster/shadow.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { crPath } from '@brupop/shared/kube/paths';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { Assumptions } from '../cluster/assume-cache.ts';
+import { readShadow, type ShadowView } from '../cluster/shadow.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Writes } from './writer.ts';
-import { NotKept, forEachOf } from './writer.ts';
+import { oneMoreAttempt, startedAt, unanswered } from '../plan/attempts.ts';
+import type { SpecWrite } from '../plan/plan.ts';
+import { type Outcome, sameSettings } from '../plan/transition.ts';
+import { type EventReason, type NodeOccurrence, occurrenceAt } from './events.ts';
+import { forEachOf, NotKept, type Writes } from './writer.ts';
 
 export interface SpecWriterOptions {
   readonly client: KubeClient;

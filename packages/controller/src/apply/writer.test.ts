@@ -1,9 +1,9 @@
 import { Registry } from 'prom-client';
-import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { KubeError } from '@brupop/shared/kube/error';
 import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Metrics } from '../metrics.ts';
-import { NotLeading, Writes, forEachOf } from './writer.ts';
+import { forEachOf, NotLeading, Writes } from './writer.ts';
 
 function setUp(): { writes: Writes; clock: FakeClock; leading: { now: boolean }; registry: Registry } {
   const clock = new FakeClock();

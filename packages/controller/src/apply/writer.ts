@@ -1,8 +1,7 @@
-import type { Backoff } from '@brupop/shared/runtime/backoff';
-import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/api/error-codes';
-import { KubeError, hasStatus } from '@brupop/shared/kube/error';
+import { hasStatus, KubeError } from '@brupop/shared/kube/error';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics, WriteKind } from '../metrics.ts';
 

@@ -1,5 +1,5 @@
+import { aShadow, NOW, underWay } from '../testing/objects.ts';
 import { Assumptions } from './assume-cache.ts';
-import { NOW, aShadow, underWay } from '../testing/objects.ts';
 
 const condition = {
   type: 'Progressing',

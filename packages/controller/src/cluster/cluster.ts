@@ -1,7 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
@@ -10,20 +8,17 @@ import {
   SHADOW_VERSION,
   shadowName,
 } from '@brupop/shared/api/names';
-import { slimBudget } from '@brupop/shared/drain/budgets';
-import type { Budget } from '@brupop/shared/drain/budgets';
+import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
-import { Reflector } from '@brupop/shared/kube/reflector';
 import { Assumptions } from './assume-cache.ts';
-import type { NodeView } from './node.ts';
-import { bearsOurs, isManaged, readNode } from './node.ts';
+import { bearsOurs, isManaged, type NodeView, readNode } from './node.ts';
 import { PodLookups } from './pods.ts';
-import type { ShadowView } from './shadow.ts';
-import { isReadable, readShadow } from './shadow.ts';
+import { isReadable, readShadow, type ShadowView } from './shadow.ts';
 import type { Member, Silence, Snapshot } from './snapshot.ts';
 
 export interface ClusterOptions {

@@ -9,7 +9,7 @@ import {
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
-import { SIGNATURES, carriesOurs } from '@brupop/shared/node/ownership';
+import { carriesOurs, SIGNATURES } from '@brupop/shared/node/ownership';
 
 /** A Node cut to what decisions need. */
 export interface NodeView extends KubernetesObject {

@@ -1,10 +1,9 @@
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Backoff } from '@brupop/shared/runtime/backoff';
-import { backoff } from '@brupop/shared/runtime/backoff';
-import { slimPod } from '@brupop/shared/drain/pods';
 import { messageOf } from '@brupop/shared/api/error-codes';
+import { slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
 import type { PodsOfNode } from './snapshot.ts';

@@ -6,11 +6,9 @@ import {
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
+import { type BottlerocketShadow, SHADOW_STATES, type ShadowStatus } from '@brupop/shared/api/shadow';
 import type { Condition, ObjectMeta } from '@brupop/shared/kube/types';
-import type { BottlerocketShadow, ShadowStatus } from '@brupop/shared/api/shadow';
-import { SHADOW_STATES } from '@brupop/shared/api/shadow';
-import type { NodeView } from './node.ts';
-import { pick } from './node.ts';
+import { type NodeView, pick } from './node.ts';
 
 /** The condition that this controller keeps on each shadow. */
 export const PROGRESSING = 'Progressing';

@@ -1,8 +1,8 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import type { ShadowView } from './shadow.ts';
 import type { NodeView } from './node.ts';
+import type { ShadowView } from './shadow.ts';
 
 /** A Node and its shadow; at least one of them exists. */
 export interface Member {

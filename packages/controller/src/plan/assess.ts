@@ -1,23 +1,25 @@
-import type { ShadowView } from '../cluster/shadow.ts';
-import type { AdvanceInput, SpecChange } from './transition.ts';
-import { advance, idleSpec, monitoredUntil, needsPods, sameSettings } from './transition.ts';
-import type { CleanUp } from './cleanup.ts';
-import { cleanUpOf } from './cleanup.ts';
-import type { Candidate } from './gates/index.ts';
-import type { NodeView } from '../cluster/node.ts';
-import { isManaged } from '../cluster/node.ts';
-import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
-import { failures } from './attempts.ts';
-import { refused } from './gates/node.ts';
-import type { Drainable } from './drainability.ts';
-import type { Wait } from './reasons.ts';
-import type { Rules } from '../policy/policy.ts';
-import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
-import type { Verdict } from './condition.ts';
-import { notConfigured, overdue, silent, upToDate, updating, waiting } from './condition.ts';
 import { sameVersion } from '@brupop/shared/api/version';
-import { wantedVersion } from '../policy/policy.ts';
+import { isManaged, type NodeView } from '../cluster/node.ts';
+import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import type { Member } from '../cluster/snapshot.ts';
+import { type Rules, wantedVersion } from '../policy/policy.ts';
+import { failures } from './attempts.ts';
+import { type CleanUp, cleanUpOf } from './cleanup.ts';
+import { notConfigured, overdue, silent, updating, upToDate, type Verdict, waiting } from './condition.ts';
+import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
+import type { Drainable } from './drainability.ts';
+import type { Candidate } from './gates/index.ts';
+import { refused } from './gates/node.ts';
+import type { Wait } from './reasons.ts';
+import {
+  advance,
+  type AdvanceInput,
+  idleSpec,
+  monitoredUntil,
+  needsPods,
+  sameSettings,
+  type SpecChange,
+} from './transition.ts';
 
 /** How a managed node counts in the status of the configuration. */
 export type Standing = 'upToDate' | 'updating' | 'waiting' | 'failed';

@@ -6,8 +6,8 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
-import type { ShadowView } from '../cluster/shadow.ts';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { Member } from '../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../policy/policy.ts';
 

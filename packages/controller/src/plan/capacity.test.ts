@@ -1,9 +1,7 @@
 import { CORDONED_ANNOTATION, MANAGED_LABEL, ZONE_LABEL } from '@brupop/shared/api/names';
-import { plan } from './plan.ts';
-import type { Plan } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { NOW, aMember, aSnapshot, ago, underWay } from '../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+import { ago, aMember, aSnapshot, type NodeParts, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e', 'f'];
 /** Six nodes that wait, but for what is said of some. */

@@ -1,10 +1,8 @@
-import type { NodeView } from '../cluster/node.ts';
-import { zoneOf } from '../cluster/node.ts';
-import type { Concurrency } from '../policy/policy.ts';
-import { nodesAtOnce } from '../policy/policy.ts';
-import type { Wait } from './reasons.ts';
+import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import type { Member } from '../cluster/snapshot.ts';
+import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
+import type { Wait } from './reasons.ts';
 
 interface Count {
   /** Nodes that are updating. */

@@ -1,8 +1,7 @@
 import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
-import { cleanUpOf } from './cleanup.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NOW, aMember, aShadow, ago, failure, underWay } from '../testing/objects.ts';
-import type { ShadowParts } from '../testing/objects.ts';
+import { ago, aMember, aShadow, failure, MINUTE, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import { cleanUpOf } from './cleanup.ts';
 
 const cordoned = (ms: number): { annotations: Record<string, string>; unschedulable: true } => ({
   annotations: { [CORDONED_ANNOTATION]: ago(ms) },

@@ -1,10 +1,8 @@
-import type { NodeView } from '../cluster/node.ts';
 import { carriesOurs } from '@brupop/shared/node/ownership';
-import { isManaged } from '../cluster/node.ts';
+import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { looseMarks, markedAt, rebootUntil } from './deadlines.ts';
-import { silentAt, stateSince } from './deadlines.ts';
+import { looseMarks, markedAt, rebootUntil, silentAt, stateSince } from './deadlines.ts';
 
 /** Garbage collection deletes a shadow with its Node; only after so long it is done here. */
 export const GARBAGE_COLLECTION_MS = 60_000;

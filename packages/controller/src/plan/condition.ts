@@ -1,13 +1,11 @@
-import type { ShadowView } from '../cluster/shadow.ts';
-import type { Outcome } from './transition.ts';
-import { monitoringProblem } from './transition.ts';
-import type { NodeView } from '../cluster/node.ts';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import { MAX_MESSAGE } from './reasons.ts';
-import type { Reason, Wait } from './reasons.ts';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { NodeView } from '../cluster/node.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { Rules } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
+import { MAX_MESSAGE, type Reason, type Wait } from './reasons.ts';
+import { monitoringProblem, type Outcome } from './transition.ts';
 
 /** What the Progressing condition of a shadow says. */
 export interface Verdict {

@@ -1,9 +1,8 @@
-import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
-import { plan } from './plan.ts';
-import { statusOf } from './config-conditions.ts';
+import { type BrupopConfig, type BrupopConfigStatus, DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, OLD, aMember, aSnapshot, ago, failure, underWay } from '../testing/objects.ts';
+import { ago, aMember, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
+import { statusOf } from './config-conditions.ts';
+import { plan } from './plan.ts';
 
 interface Case {
   readonly members?: readonly Member[];

@@ -1,10 +1,10 @@
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/kube/types';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { transitionTime } from '../apply/shadow-condition.ts';
+import type { Outlook, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import type { Reason } from './reasons.ts';
-import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
-import type { Outlook, VersionCount } from './forecast.ts';
-import { transitionTime } from '../apply/shadow-condition.ts';
 
 /** Reasons of the conditions of a BrupopConfig, beside those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [

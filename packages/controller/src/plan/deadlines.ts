@@ -1,8 +1,3 @@
-import type { ShadowView } from '../cluster/shadow.ts';
-import { isOwnedBy, isSettled, isUnderWay } from '../cluster/shadow.ts';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
-import type { Rules } from '../policy/policy.ts';
 import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
@@ -10,9 +5,13 @@ import {
   HELD_ANNOTATION,
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { SIGNATURES, carriesOurs, ourHolds } from '@brupop/shared/node/ownership';
+import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import { carriesOurs, ourHolds, SIGNATURES } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
+import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { Member } from '../cluster/snapshot.ts';
+import type { Rules } from '../policy/policy.ts';
 
 const MINUTE_MS = 60_000;
 

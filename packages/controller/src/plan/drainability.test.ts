@@ -1,7 +1,7 @@
 import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { Snapshot } from '../cluster/snapshot.ts';
-import { MINUTE, NOW, aMember, aNode, aSnapshot, podsOf } from '../testing/objects.ts';
+import { aMember, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';
 import { describeBlocks, drainable, isDrainable, isHopeless } from './drainability.ts';
 import { plan } from './plan.ts';
 

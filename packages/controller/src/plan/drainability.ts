@@ -1,7 +1,7 @@
-import type { Budget } from '@brupop/shared/drain/budgets';
-import { preflight } from '@brupop/shared/drain/preflight';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
+import type { Budget } from '@brupop/shared/drain/budgets';
+import { preflight } from '@brupop/shared/drain/preflight';
 import type { NodeView } from '../cluster/node.ts';
 import type { PodsOfNode } from '../cluster/snapshot.ts';
 

@@ -1,22 +1,15 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import type { NodeView } from '../cluster/node.ts';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import type { Member, Snapshot } from '../cluster/snapshot.ts';
 import { sameVersion } from '@brupop/shared/api/version';
 import { carriesOurs } from '@brupop/shared/node/ownership';
-import { readFleetSettings } from '../policy/policy.ts';
-import type { FleetSettings } from '../policy/policy.ts';
-import type { Drainable } from './drainability.ts';
-import { drainable } from './drainability.ts';
-import type { Estimate } from './attempts.ts';
-import { estimateOf } from './attempts.ts';
-import { isConcerned } from './gates/selection.ts';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { NodeView } from '../cluster/node.ts';
+import { type Member, type Snapshot, staleResources } from '../cluster/snapshot.ts';
+import { type FleetSettings, readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
+import { type Estimate, estimateOf } from './attempts.ts';
+import { isUnavailable, Room, yielding } from './capacity.ts';
 import { placeUntil } from './deadlines.ts';
-import { Room, isUnavailable } from './capacity.ts';
-import type { Rules } from '../policy/policy.ts';
-import { rulesOf } from '../policy/policy.ts';
-import { staleResources } from '../cluster/snapshot.ts';
-import { yielding } from './capacity.ts';
+import { type Drainable, drainable } from './drainability.ts';
+import { isConcerned } from './gates/selection.ts';
 
 /** What the decision on one node takes from the rest of the fleet. */
 export interface Scene {

@@ -1,11 +1,10 @@
-import { UPDATE_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { UPDATE_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { plan } from './plan.ts';
-import type { Outlook } from './forecast.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, underWay } from '../testing/objects.ts';
-import type { ShadowParts } from '../testing/objects.ts';
+import { ago, aMember, aSnapshot, MINUTE, NEW, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import type { Outlook } from './forecast.ts';
+import { plan } from './plan.ts';
 
 const at = (minutes: number): string => rfc3339(NOW + minutes * MINUTE);
 const took = (minutes: number): ShadowParts => ({ annotations: { [UPDATE_SECONDS_ANNOTATION]: String(minutes * 60) } });

@@ -1,15 +1,13 @@
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { CalendarState } from '../policy/calendar.ts';
 import { zoneOf } from '../cluster/node.ts';
-import type { Concurrency } from '../policy/policy.ts';
-import { nodesAtOnce } from '../policy/policy.ts';
+import type { CalendarState } from '../policy/calendar.ts';
+import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
+import type { Assessment } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
+import type { Scene } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
 import type { Decision } from './plan.ts';
-import type { Assessment } from './assess.ts';
-import { REASONS } from './reasons.ts';
-import type { Reason, Wait } from './reasons.ts';
-import type { Scene } from './fleet.ts';
+import { type Reason, REASONS, type Wait } from './reasons.ts';
 
 /** A node that waits for its turn. */
 export interface Turn {

@@ -1,9 +1,7 @@
 import type { Operation } from '@brupop/shared/api/shadow';
-import { plan } from './plan.ts';
-import type { Plan } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { NEW, NOW, OLD, aMember, aSnapshot, ago, failure, underWay } from '../testing/objects.ts';
-import type { ShadowParts } from '../testing/objects.ts';
+import { ago, aMember, aSnapshot, failure, NEW, NOW, OLD, type ShadowParts, underWay } from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
 
 const planOf = (members: readonly Member[], versions?: object): Plan => plan(aSnapshot(members, { versions }), NOW);
 const only = (made: Plan): [unknown, unknown, unknown] => {

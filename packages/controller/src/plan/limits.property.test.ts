@@ -1,13 +1,10 @@
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
-import { readFleetSettings } from '../policy/policy.ts';
-import type { FleetSettings } from '../policy/policy.ts';
-import type { NodeLimit } from '../policy/policy.ts';
-import type { SpecWrite } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
+import { type FleetSettings, type NodeLimit, readFleetSettings } from '../policy/policy.ts';
+import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
-import { NODES, isUnderWay, story, tell } from '../testing/fleet-simulation.ts';
-import type { Turn } from '../testing/fleet-simulation.ts';
+import type { SpecWrite } from './plan.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;

@@ -1,8 +1,8 @@
-import { PRIORITY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
 import type { Order } from '@brupop/shared/api/brupop-config';
+import { PRIORITY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
+import { ago, aNode, aShadow, NEW } from '../testing/objects.ts';
 import type { Candidate } from './gates/index.ts';
 import { inOrder } from './order.ts';
-import { NEW, aNode, aShadow, ago } from '../testing/objects.ts';
 
 interface Parts {
   readonly priority?: string;

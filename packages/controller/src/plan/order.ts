@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { Order } from '@brupop/shared/api/brupop-config';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { Order } from '@brupop/shared/api/brupop-config';
 import { failures } from './attempts.ts';
 import type { Candidate } from './gates/index.ts';
 

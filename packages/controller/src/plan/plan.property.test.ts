@@ -1,23 +1,22 @@
 import fc from 'fast-check';
 import type { ShadowState } from '@brupop/shared/api/shadow';
-import { readFleetSettings } from '../policy/policy.ts';
-import { plan } from './plan.ts';
-import type { Plan } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { aSnapshot } from '../testing/objects.ts';
+import { readFleetSettings } from '../policy/policy.ts';
 import {
-  NODES,
   carryOut,
   happen,
   limitOf,
   newWorld,
+  NODES,
   snapshotOf,
   startsOf,
   story,
   tell,
+  type Turn,
   underWay,
 } from '../testing/fleet-simulation.ts';
-import type { Turn } from '../testing/fleet-simulation.ts';
+import { aSnapshot } from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
 
 /** The turns of stories, whose happenings are up to so many minutes apart, in which `isWrong` holds must be none. */
 function never(maxMinutes: number, isWrong: (turn: Turn) => boolean): void {

@@ -1,9 +1,18 @@
 import { CORDONED_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
-import { plan } from './plan.ts';
-import type { Plan } from './plan.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, failure, underWay } from '../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+import {
+  ago,
+  aMember,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
 
 const planOf = (members: readonly Member[], config?: unknown): Plan => plan(aSnapshot(members, config), NOW);
 const started = ({ specs }: Plan): string[] =>

@@ -1,11 +1,19 @@
 /** What keeps a node that has staged its version from being drained. */
-import { SKIP_ANNOTATION, PUT_OFF_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
-import { plan } from './plan.ts';
-import type { SpecWrite } from './plan.ts';
+import { PUT_OFF_SECONDS_ANNOTATION, SKIP_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { patchOf } from '../apply/spec.ts';
 import type { Member } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, underWay } from '../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+import {
+  ago,
+  aMember,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { plan, type SpecWrite } from './plan.ts';
 
 const upToDate = { current_version: NEW };
 /** It has staged its version, so many minutes after its update began. */

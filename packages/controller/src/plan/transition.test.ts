@@ -1,12 +1,24 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
-import { advance } from './transition.ts';
-import type { SpecChange } from './transition.ts';
+import type { Rules } from '../policy/policy.ts';
+import {
+  ago,
+  aNode,
+  aShadow,
+  DRAINABLE,
+  failure,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  RULES,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
 import type { Drainable } from './drainability.ts';
 import type { Wait } from './reasons.ts';
-import type { Rules } from '../policy/policy.ts';
-import { DRAINABLE, MINUTE, NEW, NOW, OLD, RULES, aNode, aShadow, ago, failure, underWay } from '../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../testing/objects.ts';
+import { advance, type SpecChange } from './transition.ts';
 
 const next = (
   shadow: ShadowParts,

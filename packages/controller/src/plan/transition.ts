@@ -1,17 +1,14 @@
-import type { ShadowView } from '../cluster/shadow.ts';
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
-import type { NodeView } from '../cluster/node.ts';
-import { hasOurCordon } from '@brupop/shared/node/ownership';
-import { answers, hasReached, isSettled, isUnderWay } from '../cluster/shadow.ts';
-import type { Drainable } from './drainability.ts';
-import { isDrainable, isHopeless } from './drainability.ts';
-import type { Wait } from './reasons.ts';
-import type { Rules } from '../policy/policy.ts';
-import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
-import { isWanted } from '../policy/policy.ts';
 import { sameVersion } from '@brupop/shared/api/version';
+import { hasOurCordon } from '@brupop/shared/node/ownership';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { NodeView } from '../cluster/node.ts';
+import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import { isWanted, type Rules } from '../policy/policy.ts';
+import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
+import { type Drainable, isDrainable, isHopeless } from './drainability.ts';
+import type { Wait } from './reasons.ts';
 
 /** What a change of a spec means. */
 export type Outcome =

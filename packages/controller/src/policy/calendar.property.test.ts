@@ -1,11 +1,9 @@
 /** Calendars compared, minute by minute around changes of the clocks, with a scan that knows nothing of them. */
-import fc from 'fast-check';
 import { Cron } from 'croner';
-import { calendarOf } from './calendar.ts';
-import type { Maintenance, Window } from './calendar.ts';
+import fc from 'fast-check';
 import { DAYS } from '@brupop/shared/api/brupop-config';
-import { problemOf } from './calendar.ts';
 import { scan } from '../testing/minute-scan.ts';
+import { calendarOf, type Maintenance, problemOf, type Window } from './calendar.ts';
 import { daysOf, windowsOfDay } from './schedule.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed

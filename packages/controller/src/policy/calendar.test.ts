@@ -1,10 +1,7 @@
 import { Cron } from 'croner';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import type { Calendar } from './calendar.ts';
-import { calendarOf } from './calendar.ts';
 import type { Day } from '@brupop/shared/api/brupop-config';
-import type { Blackout, Window } from './calendar.ts';
-import { HORIZON_DAYS } from './calendar.ts';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS, type Window } from './calendar.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,9 +1,7 @@
-import type { Span } from './intervals.ts';
-import { append, indexAfter, spanAfter, subtract, unite } from './intervals.ts';
-import type { Day } from '@brupop/shared/api/brupop-config';
-import { DAYS } from '@brupop/shared/api/brupop-config';
+import { type Day, DAYS } from '@brupop/shared/api/brupop-config';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { DAY_MS, comesOnDays, daysOf, refusalOf, windowsOfDay } from './schedule.ts';
+import { append, indexAfter, type Span, spanAfter, subtract, unite } from './intervals.ts';
+import { comesOnDays, DAY_MS, daysOf, refusalOf, windowsOfDay } from './schedule.ts';
 
 /** What holds at a time. */
 export interface CalendarState {

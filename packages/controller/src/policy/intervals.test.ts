@@ -1,5 +1,4 @@
-import type { Span } from './intervals.ts';
-import { spanAfter, subtract, unite } from './intervals.ts';
+import { type Span, spanAfter, subtract, unite } from './intervals.ts';
 
 const span = (fromMs: number, toMs: number): Span => ({ fromMs, toMs });
 

@@ -1,7 +1,6 @@
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Day } from '@brupop/shared/api/brupop-config';
-import type { Maintenance, Window } from './calendar.ts';
-import { problemOf } from './calendar.ts';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { type Maintenance, problemOf, type Window } from './calendar.ts';
 
 const HOUR = 3_600_000;
 const WINDOW: Window = { schedule: '0 2 * * *', durationMs: 4 * HOUR, days: [] };

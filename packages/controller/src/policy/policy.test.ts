@@ -1,6 +1,5 @@
-import { readFleetSettings } from './policy.ts';
-import { nodesAtOnce } from './policy.ts';
 import { aSnapshot } from '../testing/objects.ts';
+import { nodesAtOnce, readFleetSettings } from './policy.ts';
 
 const read = (spec: unknown): ReturnType<typeof readFleetSettings> => readFleetSettings(aSnapshot([], spec).config);
 

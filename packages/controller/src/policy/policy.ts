@@ -1,22 +1,25 @@
-import type { BrupopConfig, Day, DrainSettings, InForce, Order, PauseMode } from '@brupop/shared/api/brupop-config';
 import {
+  type BrupopConfig,
+  type Day,
   DAYS,
+  type DrainSettings,
   FORCE_LIMIT_MS,
+  type InForce,
+  inForceOf,
+  type Order,
   ORDERS,
   PAUSE_MODES,
-  SpecReader,
-  inForceOf,
+  type PauseMode,
   readDrainSettings,
+  SpecReader,
   withDefaults,
 } from '@brupop/shared/api/brupop-config';
-import type { LabelSelector } from '@brupop/shared/kube/label-selector';
-import type { HostSettings } from '@brupop/shared/api/shadow';
-import { isVersionText } from '@brupop/shared/api/shadow';
+import { type HostSettings, isVersionText } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import type { Blackout, Calendar, Maintenance, Window } from './calendar.ts';
-import { calendarOf, problemOf } from './calendar.ts';
-import { readSelector } from './selector.ts';
+import type { LabelSelector } from '@brupop/shared/kube/label-selector';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Blackout, type Calendar, calendarOf, type Maintenance, problemOf, type Window } from './calendar.ts';
+import { readSelector } from './selector.ts';
 
 /** How many nodes may be away at once; undefined: that does not limit. */
 export interface Concurrency {

@@ -1,6 +1,5 @@
 import { Cron } from 'croner';
-import type { Span } from './intervals.ts';
-import { unite } from './intervals.ts';
+import { type Span, unite } from './intervals.ts';
 const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'];
 const WEEKDAYS = ['MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
 

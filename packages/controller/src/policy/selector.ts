@@ -1,5 +1,5 @@
-import type { LabelSelector } from '@brupop/shared/kube/label-selector';
 import type { SpecReader } from '@brupop/shared/api/brupop-config';
+import type { LabelSelector } from '@brupop/shared/kube/label-selector';
 
 type Requirement = NonNullable<LabelSelector['matchExpressions']>[number];
 

@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-
 import { invalidSpecs } from '../../../../test/framework/configs/invalid-configs.ts';
 import { anyValidSpec, validSpecs } from '../../../../test/framework/configs/valid-configs.ts';
 import { aSnapshot } from '../testing/objects.ts';

@@ -1,16 +1,14 @@
 /** A fleet for property tests: what happens to it between two plans, and what plans make of it. */
 import fc from 'fast-check';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
-import { readFleetSettings } from '../policy/policy.ts';
-import { nodesAtOnce } from '../policy/policy.ts';
-import { plan } from '../plan/plan.ts';
-import type { Plan } from '../plan/plan.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Member, Snapshot } from '../cluster/snapshot.ts';
-import { MINUTE, NEW, NOW, OLD, aMember, aShadow, aSnapshot, failure } from './objects.ts';
+import { plan, type Plan } from '../plan/plan.ts';
+import { nodesAtOnce, readFleetSettings } from '../policy/policy.ts';
+import { aMember, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
 /** What the world does between two plans. */
 export type Happening =

@@ -1,15 +1,13 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Member, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/drainability.ts';
-import { rulesOf } from '../policy/policy.ts';
-import type { Rules } from '../policy/policy.ts';
-import { readFleetSettings } from '../policy/policy.ts';
+import { readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;
 export const MINUTE = 60_000;

@@ -1,5 +1,4 @@
-import type { DrainBlock } from './shadow.ts';
-import type { AgentStatus, ShadowSpec, ShadowStatus } from './shadow.ts';
+import type { AgentStatus, DrainBlock, ShadowSpec, ShadowStatus } from './shadow.ts';
 
 /**
  * What agents and the apiserver say to each other: JSON over HTTPS with a bearer token. Dependency-free, since the agent bundles it.

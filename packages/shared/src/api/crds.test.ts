@@ -1,6 +1,8 @@
-import { readCrd } from '../../../../test/framework/crds.ts';
-import type { CrdName, Schema } from '../../../../test/framework/crds.ts';
-import { DAYS, ORDERS, PAUSE_MODES } from './brupop-config.ts';
+import { type CrdName, readCrd, type Schema } from '../../../../test/framework/crds.ts';
+import type { Condition } from '../kube/types.ts';
+import { config, shadow } from '../testing/crd-tables.ts';
+import { DAYS, ORDERS, PAUSE_MODES, POD_POLICIES, SECONDS, TIMEOUT_ACTIONS } from './brupop-config.ts';
+import { ERROR_CODES } from './error-codes.ts';
 import {
   CONFIG_KIND,
   CONFIG_NAME,
@@ -11,12 +13,14 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
 } from './names.ts';
-import { POD_POLICIES, SECONDS, TIMEOUT_ACTIONS } from './brupop-config.ts';
-import { ERROR_CODES } from './error-codes.ts';
-import type { Condition } from '../kube/types.ts';
-import { BLOCK_REASONS } from './shadow.ts';
-import { DRAIN_RESULTS, HANDOVER_PHASES, OPERATIONS, OPERATION_STATES, SHADOW_STATES } from './shadow.ts';
-import { config, shadow } from '../testing/crd-tables.ts';
+import {
+  BLOCK_REASONS,
+  DRAIN_RESULTS,
+  HANDOVER_PHASES,
+  OPERATION_STATES,
+  OPERATIONS,
+  SHADOW_STATES,
+} from './shadow.ts';
 
 /**
  * Where the schema is laxer than the types; readers make up for it. A shadow of an older operator lacks the newer fields, and one whose agent has not reported yet

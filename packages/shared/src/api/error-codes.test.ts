@@ -1,4 +1,4 @@
-import { ERROR_CODES, OperationError, isErrorCode, messageOf } from './error-codes.ts';
+import { ERROR_CODES, isErrorCode, messageOf, OperationError } from './error-codes.ts';
 
 describe('the text of an error', () => {
   it('includes its causes', () => {

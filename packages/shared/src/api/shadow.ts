@@ -1,5 +1,5 @@
-import type { ErrorCode } from './error-codes.ts';
 import type { Condition, KubernetesObject } from '../kube/types.ts';
+import type { ErrorCode } from './error-codes.ts';
 
 /** States of the update state machine. In `spec` the value ErrorReset (written by older operators) means Idle. */
 export const SHADOW_STATES = [

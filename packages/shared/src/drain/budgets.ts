@@ -1,8 +1,6 @@
+import { type LabelSelector, selects } from '../kube/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../kube/types.ts';
-import { selects } from '../kube/label-selector.ts';
-import type { LabelSelector } from '../kube/label-selector.ts';
-import { isTerminating } from './pods.ts';
-import type { DrainPod } from './pods.ts';
+import { type DrainPod, isTerminating } from './pods.ts';
 
 /** A PodDisruptionBudget, cut to what evictions are decided by. */
 export interface Budget extends KubernetesObject {

@@ -1,6 +1,5 @@
-import { podKey, podsToGo, slimPod } from './pods.ts';
-import type { DrainPod } from './pods.ts';
 import { aPod } from '../testing/pods.ts';
+import { type DrainPod, podKey, podsToGo, slimPod } from './pods.ts';
 
 describe('the pods that a drain must see gone', () => {
   const staying = { orphaned: new Set(['apps/gone']), caller: 'agent' };

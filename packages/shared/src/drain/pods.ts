@@ -1,6 +1,6 @@
-import { parseTime } from '../runtime/clock.ts';
 import { APISERVER, COMPONENT_LABEL, CONTROLLER, DRAIN_KEY } from '../api/names.ts';
 import type { KubernetesObject, ObjectMeta, OwnerReference } from '../kube/types.ts';
+import { parseTime } from '../runtime/clock.ts';
 
 /** What a drain must know of a pod. */
 export interface DrainPod extends KubernetesObject {

@@ -1,10 +1,8 @@
-import { preflight } from './preflight.ts';
-import { DRAIN_DEFAULTS } from '../api/brupop-config.ts';
-import type { DrainSettings } from '../api/brupop-config.ts';
-import { slimBudget } from './budgets.ts';
-import type { Budget } from './budgets.ts';
+import { DRAIN_DEFAULTS, type DrainSettings } from '../api/brupop-config.ts';
 import { aBudget, aPod } from '../testing/pods.ts';
+import { type Budget, slimBudget } from './budgets.ts';
 import type { DrainPod } from './pods.ts';
+import { preflight } from './preflight.ts';
 
 interface Case {
   readonly pod?: Partial<DrainPod>;

@@ -1,9 +1,7 @@
-import type { DrainBlock } from '../api/shadow.ts';
-import { hopelessBudgets } from './budgets.ts';
-import type { Budget } from './budgets.ts';
-import { isTerminating, podKey, podsToGo } from './pods.ts';
-import type { DrainPod } from './pods.ts';
 import type { DrainSettings } from '../api/brupop-config.ts';
+import type { DrainBlock } from '../api/shadow.ts';
+import { type Budget, hopelessBudgets } from './budgets.ts';
+import { type DrainPod, isTerminating, podKey, podsToGo } from './pods.ts';
 
 /** Why a drain must leave the pod, as the configuration says, or undefined. */
 export function policyBlock(

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { parse } from 'yaml';
-
 import { applyBody } from './client.ts';
 
 describe('the body of a server-side apply', () => {

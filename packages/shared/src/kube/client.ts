@@ -1,11 +1,10 @@
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../api/error-codes.ts';
-import type { ClusterAccess } from './credentials.ts';
-import { readCredentials } from './credentials.ts';
-import { KubeConnection } from './connection.ts';
-import { KubeError, errorFromAnswer } from './error.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
+import { KubeConnection } from './connection.ts';
+import { type ClusterAccess, readCredentials } from './credentials.ts';
+import { errorFromAnswer, KubeError } from './error.ts';
 
 export { KubeError } from './error.ts';
 export { clusterAccess } from './credentials.ts';

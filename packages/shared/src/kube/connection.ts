@@ -1,10 +1,8 @@
-import { Pool } from 'undici';
-import type { Dispatcher } from 'undici';
-import type { Clock } from '../runtime/clock.ts';
+import { type Dispatcher, Pool } from 'undici';
 import { messageOf } from '../api/error-codes.ts';
-import type { ClusterAccess, Credentials } from './credentials.ts';
-import { readCredentials, readToken } from './credentials.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
+import { type ClusterAccess, type Credentials, readCredentials, readToken } from './credentials.ts';
 
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type * as ClientNode from '@kubernetes/client-node';
-import type { Env } from '../runtime/env.ts';
-import { integer, requiredText, text } from '../runtime/env.ts';
 import { ConfigError } from '../api/error-codes.ts';
+import { type Env, integer, requiredText, text } from '../runtime/env.ts';
 
 /** Where the Kubernetes API is and as whom it is called. */
 export type ClusterAccess =

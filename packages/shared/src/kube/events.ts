@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../runtime/clock.ts';
-import { rfc3339 } from '../runtime/clock.ts';
-import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
 import { messageOf } from '../api/error-codes.ts';
+import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
+import { type Clock, rfc3339 } from '../runtime/clock.ts';
+import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
 import { corePath } from './paths.ts';
 import type { KubernetesObject } from './types.ts';
-import type { Logger } from '../runtime/log.ts';
 
 /** An object as an Event names it. */
 export interface Reference {

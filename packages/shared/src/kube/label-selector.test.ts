@@ -1,5 +1,4 @@
-import { selects } from './label-selector.ts';
-import type { LabelSelector } from './label-selector.ts';
+import { type LabelSelector, selects } from './label-selector.ts';
 
 const labels = { app: 'web', tier: 'front' };
 const expression = (operator: string, key: string, values?: string[]): LabelSelector => ({

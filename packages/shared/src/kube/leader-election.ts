@@ -1,11 +1,10 @@
-import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../api/error-codes.ts';
+import type { Clock } from '../runtime/clock.ts';
+import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
+import { claim, heedMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
 import { groupPath } from './paths.ts';
-import type { Lease, LeaseSpec } from './lease.ts';
-import { claim, heedMs, readLease, release, released } from './lease.ts';
-import type { Logger } from '../runtime/log.ts';
 import { Reflector } from './reflector.ts';
 
 export interface LeaseElectionOptions {

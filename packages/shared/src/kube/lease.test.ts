@@ -1,5 +1,4 @@
-import { claim, heedMs, readLease, release, released } from './lease.ts';
-import type { Lease, LeaseSpec } from './lease.ts';
+import { claim, heedMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
 
 const OWN_MS = 15_000;
 const lease = (spec: LeaseSpec): Lease => ({ metadata: { name: 'l', uid: 'u', resourceVersion: '1' }, spec });

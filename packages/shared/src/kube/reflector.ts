@@ -1,13 +1,11 @@
-import type { Backoff } from '../runtime/backoff.ts';
-import { backoff } from '../runtime/backoff.ts';
-import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../api/error-codes.ts';
-import type { KubeClient } from './client.ts';
-import { KubeError, hasStatus } from './error.ts';
-import type { KubernetesObject } from './types.ts';
+import { type Backoff, backoff } from '../runtime/backoff.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
-import type { Listener } from './store.ts';
-import { Store } from './store.ts';
+import type { KubeClient } from './client.ts';
+import { hasStatus, KubeError } from './error.ts';
+import { type Listener, Store } from './store.ts';
+import type { KubernetesObject } from './types.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 

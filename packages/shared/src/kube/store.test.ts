@@ -1,5 +1,5 @@
-import type { KubernetesObject } from './types.ts';
 import { Store } from './store.ts';
+import type { KubernetesObject } from './types.ts';
 
 function object(name: string, uid: string, resourceVersion: string): KubernetesObject {
   return { metadata: { name, uid, resourceVersion } };

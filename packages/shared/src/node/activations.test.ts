@@ -1,7 +1,6 @@
-import { activationOf, readActivations, rememberActivation } from './activations.ts';
-import type { NodeOfActivations } from './activations.ts';
 import { ACTIVATED_ANNOTATION } from '../api/names.ts';
 import type { LastOperation } from '../api/shadow.ts';
+import { activationOf, type NodeOfActivations, readActivations, rememberActivation } from './activations.ts';
 
 const node = (text?: string): NodeOfActivations => ({
   metadata: text === undefined ? {} : { annotations: { [ACTIVATED_ANNOTATION]: text } },

@@ -6,8 +6,7 @@ import {
   HOLDS,
   RECORDONED_ANNOTATION,
 } from '../api/names.ts';
-import { carriesOurs, holdAnnotations, releasePatch } from './ownership.ts';
-import type { MarkedNode } from './ownership.ts';
+import { carriesOurs, holdAnnotations, type MarkedNode, releasePatch } from './ownership.ts';
 
 const [autoscaler, karpenter] = HOLDS;
 const signatures = {

@@ -1,5 +1,5 @@
-import { parseTime, rfc3339, rfc3339Micro, systemClock } from './clock.ts';
 import { FakeClock } from '../testing/fake-clock.ts';
+import { parseTime, rfc3339, rfc3339Micro, systemClock } from './clock.ts';
 
 describe('times as text', () => {
   const at = Date.UTC(2026, 10, 21, 11, 2, 3, 45);

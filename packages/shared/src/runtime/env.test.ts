@@ -1,5 +1,5 @@
-import { integer, oneOf, requiredText, text } from './env.ts';
 import { ConfigError } from '../api/error-codes.ts';
+import { integer, oneOf, requiredText, text } from './env.ts';
 
 describe('reading settings', () => {
   const range = { min: 1, max: 10, fallback: 3 };

@@ -1,5 +1,4 @@
-import type { Clock } from './clock.ts';
-import { rfc3339Milli, systemClock } from './clock.ts';
+import { type Clock, rfc3339Milli, systemClock } from './clock.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,6 +1,6 @@
+import { messageOf } from '../api/error-codes.ts';
 import { backoff } from './backoff.ts';
 import type { Clock } from './clock.ts';
-import { messageOf } from '../api/error-codes.ts';
 import type { Logger } from './log.ts';
 
 export interface LoopOptions {

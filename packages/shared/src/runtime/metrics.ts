@@ -1,4 +1,4 @@
-import { Gauge, Registry, collectDefaultMetrics } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 /** A registry with the metrics of the process and `brupop_component_info`. */
 export function createRegistry(component: string): Registry {

@@ -1,10 +1,7 @@
-import type { Clock } from './clock.ts';
-import { systemClock } from './clock.ts';
-import type { Env } from './env.ts';
-import { oneOf, processEnv } from './env.ts';
 import { messageOf } from '../api/error-codes.ts';
-import type { Logger } from './log.ts';
-import { LOG_LEVELS, createLogger } from './log.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { type Env, oneOf, processEnv } from './env.ts';
+import { createLogger, LOG_LEVELS, type Logger } from './log.ts';
 
 export interface RunContext {
   /** Aborts at SIGTERM or SIGINT: `main` then cleans up and returns. */

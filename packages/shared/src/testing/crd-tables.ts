@@ -1,7 +1,7 @@
 import type { BrupopConfig } from '../api/brupop-config.ts';
+import type { BottlerocketShadow, DrainStatus, HostSettingsStatus, LastOperation } from '../api/shadow.ts';
 import type { Condition } from '../kube/types.ts';
 import type { Fields } from './crd-fields.ts';
-import type { BottlerocketShadow, DrainStatus, HostSettingsStatus, LastOperation } from '../api/shadow.ts';
 
 // The tables below say of each TypeScript type which fields it has. The compiler refuses a table that does not fit its type exactly, and
 // the tests of the definitions refuse a schema that does not fit its table exactly, so neither can change without the other.

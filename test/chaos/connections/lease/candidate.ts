@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
-import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
-import type { ClusterAccess, KubeClient } from '../../../../packages/shared/src/kube/client.ts';
-import { createKubeClient } from '../../../../packages/shared/src/kube/client.ts';
-import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import { type ClusterAccess, createKubeClient, type KubeClient } from '../../../../packages/shared/src/kube/client.ts';
 import { LeaseElection } from '../../../../packages/shared/src/kube/leader-election.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 
 export interface ContenderOptions {

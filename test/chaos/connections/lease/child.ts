@@ -1,8 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-
-import type { ContenderOptions } from './candidate.ts';
-import { Contender } from './candidate.ts';
+import { Contender, type ContenderOptions } from './candidate.ts';
 
 /** A contender that is a process of its own, so that it can be frozen and killed. It stands when it is told to, and says when it has seen a holder. */
 process.stdout.write('up\n');

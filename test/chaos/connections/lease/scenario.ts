@@ -1,13 +1,10 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import { eventually } from '../../../framework/eventually.ts';
 import type { ContenderOptions } from './candidate.ts';
-import type { World } from './world.ts';
-import { countOf, readSpec, termsOf } from './world.ts';
+import { countOf, readSpec, termsOf, type World } from './world.ts';
 
 const START_LIMIT_MS = 30_000;
 

@@ -3,21 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
-import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
-import type { KubeClient } from '../../../../packages/shared/src/kube/client.ts';
-import { createKubeClient } from '../../../../packages/shared/src/kube/client.ts';
+import { createKubeClient, type KubeClient } from '../../../../packages/shared/src/kube/client.ts';
+import { Reflector, type ReflectorEvent } from '../../../../packages/shared/src/kube/reflector.ts';
 import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
-import type { ReflectorEvent } from '../../../../packages/shared/src/kube/reflector.ts';
-import { Reflector } from '../../../../packages/shared/src/kube/reflector.ts';
+import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
 import type { Connection } from '../../../framework/control-plane/connection.ts';
 import { eventually } from '../../../framework/eventually.ts';
 import { accessThrough, presentCredentials } from '../../../framework/faulty-api/access.ts';
 import { FaultyApi } from '../../../framework/faulty-api/faulty-api.ts';
-import { recordingLogger } from '../../../framework/recording-logger.ts';
 import { Steadiness } from '../../../framework/machine-lag.ts';
-import type { Write } from './writer.ts';
-import { Writer } from './writer.ts';
+import { recordingLogger } from '../../../framework/recording-logger.ts';
+import { type Write, Writer } from './writer.ts';
 
 /** Of the reflectors under test; the default is 100 times as long. */
 export const SILENCE_LIMIT_MS = 1_000;

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
 import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
 import type { Api } from '../../../framework/control-plane/api.ts';
 

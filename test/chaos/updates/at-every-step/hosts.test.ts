@@ -1,7 +1,5 @@
 import { jest } from '@jest/globals';
-
-import { comeThroughChosen, onEach } from '../../../framework/faults/at-every-step.ts';
-import type { Cases } from '../../../framework/faults/at-every-step.ts';
+import { type Cases, comeThroughChosen, onEach } from '../../../framework/faults/at-every-step.ts';
 
 jest.setTimeout(1_200_000);
 

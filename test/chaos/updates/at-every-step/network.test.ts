@@ -1,7 +1,5 @@
 import { jest } from '@jest/globals';
-
-import { comeThroughChosen } from '../../../framework/faults/at-every-step.ts';
-import type { Cases } from '../../../framework/faults/at-every-step.ts';
+import { type Cases, comeThroughChosen } from '../../../framework/faults/at-every-step.ts';
 import type { Fault } from '../../../framework/faults/fault.ts';
 import { fleetNodes } from '../../../framework/fleet/fleet.ts';
 import type { Cut } from '../../../framework/kubelet/tcp-forwarder.ts';

@@ -1,6 +1,5 @@
 import type { Agent } from '../cluster.ts';
-import { openWire } from '../wire.ts';
-import type { Wire, WireAnswer } from '../wire.ts';
+import { openWire, type Wire, type WireAnswer } from '../wire.ts';
 import type { Attempt, Forgery, World } from './forgery.ts';
 
 const calls = [

@@ -1,9 +1,16 @@
 import fc from 'fast-check';
-
-import { encode, partsOf, signatureOf, signed } from '../tokens.ts';
-import type { Json, Parts } from '../tokens.ts';
-import { bearer, boundOf, fresh, outcomes, signedClaims, withBound } from './forgery.ts';
-import type { Attempt, Forgery, World } from './forgery.ts';
+import { encode, type Json, type Parts, partsOf, signatureOf, signed } from '../tokens.ts';
+import {
+  type Attempt,
+  bearer,
+  boundOf,
+  type Forgery,
+  fresh,
+  outcomes,
+  signedClaims,
+  withBound,
+  type World,
+} from './forgery.ts';
 
 type Change = (claims: Json) => Json;
 

@@ -1,9 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import fc from 'fast-check';
-
 import type { Agent } from '../cluster.ts';
-import type { ClusterKey, Json, Parts } from '../tokens.ts';
-import { signed } from '../tokens.ts';
+import { type ClusterKey, type Json, type Parts, signed } from '../tokens.ts';
 
 /** One call that must be refused. */
 export interface Attempt {

@@ -1,7 +1,5 @@
 import fc from 'fast-check';
-
-import { outcomes } from './forgery.ts';
-import type { Attempt, Forgery, World } from './forgery.ts';
+import { type Attempt, type Forgery, outcomes, type World } from './forgery.ts';
 
 const noisy = Array.from('abcXYZ019._- =/+"\'%');
 

@@ -1,10 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
-
-import { encode, partsOf, signatureOf, signed } from '../tokens.ts';
-import type { Parts } from '../tokens.ts';
-import { bearer, fresh, outcomes } from './forgery.ts';
-import type { Attempt, Forgery, World } from './forgery.ts';
+import { encode, type Parts, partsOf, signatureOf, signed } from '../tokens.ts';
+import { type Attempt, bearer, type Forgery, fresh, outcomes, type World } from './forgery.ts';
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 

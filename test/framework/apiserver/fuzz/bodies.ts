@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-
 import type { Json } from '../tokens.ts';
 
 /** A body and how it is announced. */

@@ -1,19 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-
 import { readStatusReport } from '../../../../packages/apiserver/src/http/schemas.ts';
+import { API_ERROR_CODES } from '../../../../packages/shared/src/api/agent-protocol.ts';
 import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
 } from '../../../../packages/shared/src/api/names.ts';
-import { API_ERROR_CODES } from '../../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow } from '../../../../packages/shared/src/api/shadow.ts';
 import type { Connection } from '../../control-plane/connection.ts';
 import type { Agent } from '../cluster.ts';
 import { idleStatus, shadowPath } from '../shadow.ts';
 import type { Json } from '../tokens.ts';
-import { openWire } from '../wire.ts';
-import type { Wire, WireAnswer } from '../wire.ts';
+import { openWire, type Wire, type WireAnswer } from '../wire.ts';
 import type { BodyCase } from './bodies.ts';
 
 const MARKS: readonly string[] = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL];

@@ -1,16 +1,14 @@
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
-import { systemClock } from '@brupop/shared/runtime/clock';
 import { COMPONENT_LABEL } from '@brupop/shared/api/names';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { createKubeClient } from '@brupop/shared/kube/client';
+import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
+import { systemClock } from '@brupop/shared/runtime/clock';
 import type { Connection } from '../../../framework/control-plane/connection.ts';
 import { createNode } from '../../../framework/control-plane/nodes.ts';
 import { eventually } from '../../../framework/eventually.ts';
 import { imageFromDockerfile } from '../../../framework/kubelet/image.ts';
-import { StandInKubelet } from '../../../framework/kubelet/kubelet.ts';
-import type { StandInKubeletOptions } from '../../../framework/kubelet/kubelet.ts';
+import { StandInKubelet, type StandInKubeletOptions } from '../../../framework/kubelet/kubelet.ts';
 import { ServiceProxy } from '../../../framework/kubelet/service-proxy.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 

@@ -1,12 +1,11 @@
 /** One life of an agent's process: the real agent on ports that a kill cuts off for ever, at any instant. */
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
-import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
-
 import { Agent } from '../../agent.ts';
-import type { Guard, Host } from '../../host/host.ts';
-import { ApiError } from '../../apiserver/error.ts';
 import type { OperatorApi } from '../../apiserver/client.ts';
+import { ApiError } from '../../apiserver/error.ts';
+import type { Guard, Host } from '../../host/host.ts';
 import type { CallName, SimWorld } from './sim-world.ts';
 
 const MINUTE = 60_000;

@@ -1,7 +1,6 @@
 /** What may go wrong, and when, as values. */
 import fc from 'fast-check';
 import type { HostSettings, ShadowState } from '@brupop/shared/api/shadow';
-
 import type { UpdaterSettings } from '../../host/host.ts';
 import type { CommandEnd } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';

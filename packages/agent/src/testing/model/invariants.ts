@@ -1,9 +1,8 @@
 /** Watches that no node is hurt, and keeps the story of what was done. */
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
-
-import { People } from './user-actions.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CallName, SimWorld } from './sim-world.ts';
+import { People } from './user-actions.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

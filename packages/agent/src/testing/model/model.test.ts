@@ -1,8 +1,6 @@
 /** The real agent against a host, an apiserver and a controller in memory, through faults at every instant. */
 import fc from 'fast-check';
-
-import type { Fault, Happening } from './faults.ts';
-import { CALLS, aroundReboot, aroundSettings, happenings } from './faults.ts';
+import { aroundReboot, aroundSettings, CALLS, type Fault, type Happening, happenings } from './faults.ts';
 import { NEW, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;

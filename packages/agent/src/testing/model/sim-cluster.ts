@@ -1,6 +1,4 @@
 /** The apiserver's side of the contract, one Node and its shadow, as a pure state machine on a clock of a test. */
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type {
   AgentShadow,
   DrainResult,
@@ -10,7 +8,7 @@ import type {
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import type { HostSettings, ShadowSpec } from '@brupop/shared/api/shadow';
-
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../../apiserver/error.ts';
 
 const PODS = 3;

@@ -1,9 +1,8 @@
 /** What the controller does to one node, cut to what an agent sees of it. */
-import type { Clock } from '@brupop/shared/runtime/clock';
-import { ERROR_CODES } from '@brupop/shared/api/error-codes';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { ERROR_CODES } from '@brupop/shared/api/error-codes';
 import type { ShadowState } from '@brupop/shared/api/shadow';
-
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { SimCluster } from './sim-cluster.ts';
 
 const MINUTE = 60_000;

@@ -1,15 +1,14 @@
 /** A host as a pure state machine on a clock of a test: two partition sets that outlive a boot, an update status that does not. */
 import type { Clock } from '@brupop/shared/runtime/clock';
-
-import type {
-  CommandRecord,
-  StagedImage,
-  UpdateCommand,
-  UpdateState,
-  UpdateStatus,
-  UpdaterSettings,
+import {
+  type CommandRecord,
+  HostError,
+  type StagedImage,
+  type UpdateCommand,
+  type UpdaterSettings,
+  type UpdateState,
+  type UpdateStatus,
 } from '../../host/host.ts';
-import { HostError } from '../../host/host.ts';
 import { SimSettings } from './sim-settings.ts';
 
 /** How the next run of a command ends, instead of well. */

@@ -1,12 +1,10 @@
 /** An agent that may die at any instant, its host, its apiserver and its controller, and somebody who watches that no node is hurt. */
-import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protocol';
-
-import { HostError } from '../../host/host.ts';
-import type { UpdateCommand, UpdaterSettings } from '../../host/host.ts';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ApiError } from '../../apiserver/error.ts';
-import type { AtCall, Fault, Happening } from './faults.ts';
+import { HostError, type UpdateCommand, type UpdaterSettings } from '../../host/host.ts';
 import { Incarnation } from './agent-process.ts';
+import type { AtCall, Fault, Happening } from './faults.ts';
 import { Judge } from './invariants.ts';
 import { SimCluster } from './sim-cluster.ts';
 import { SimController } from './sim-controller.ts';

@@ -1,7 +1,7 @@
 /** Judges what happens to the host's settings: people own them, and the fleet's configuration only borrows them. */
-import type { UpdaterSettings } from '../../host/host.ts';
-import { sameVersion } from '../../host/host-status.ts';
 import { DEFAULT_SETTINGS } from '../../host/host-settings.ts';
+import { sameVersion } from '../../host/host-status.ts';
+import type { UpdaterSettings } from '../../host/host.ts';
 import { PINS } from './faults.ts';
 import type { Judge } from './invariants.ts';
 import type { SimWorld } from './sim-world.ts';

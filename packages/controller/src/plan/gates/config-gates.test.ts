@@ -1,10 +1,19 @@
-import { FAILED_ATTEMPTS_ANNOTATION, SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/api/names';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { FAILED_ATTEMPTS_ANNOTATION, SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { plan } from '../plan.ts';
+import {
+  ago,
+  aMember,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  type ShadowParts,
+} from '../../testing/objects.ts';
 import type { Verdict } from '../condition.ts';
-import { MINUTE, NEW, NOW, aMember, aSnapshot, ago, failure } from '../../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../../testing/objects.ts';
+import { plan } from '../plan.ts';
 
 interface Case {
   readonly node?: NodeParts;

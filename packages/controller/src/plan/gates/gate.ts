@@ -1,8 +1,8 @@
-import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
-import type { Drainable } from '../drainability.ts';
-import type { FleetSettings } from '../../policy/policy.ts';
 import type { NodeView } from '../../cluster/node.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { FleetSettings } from '../../policy/policy.ts';
+import type { Drainable } from '../drainability.ts';
 import type { Wait } from '../reasons.ts';
 
 /** A managed node that is to run another version than it does. */

@@ -4,12 +4,23 @@ import {
   RETRY_ANNOTATION,
   UNANSWERED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { readFleetSettings } from '../../policy/policy.ts';
-import type { Wait } from '../reasons.ts';
+import { readFleetSettings, wantedVersion } from '../../policy/policy.ts';
+import {
+  ago,
+  aNode,
+  aShadow,
+  aSnapshot,
+  DRAINABLE,
+  failure,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+} from '../../testing/objects.ts';
 import type { Drainable } from '../drainability.ts';
-import { DRAINABLE, MINUTE, NEW, NOW, OLD, aNode, aShadow, aSnapshot, ago, failure } from '../../testing/objects.ts';
-import type { NodeParts, ShadowParts } from '../../testing/objects.ts';
-import { wantedVersion } from '../../policy/policy.ts';
+import type { Wait } from '../reasons.ts';
 import { whyNot } from './index.ts';
 
 interface Case {

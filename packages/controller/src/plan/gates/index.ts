@@ -1,18 +1,12 @@
 import type { Wait } from '../reasons.ts';
-import { allowedVersion, offeredVersion } from './version.ts';
-import { backoff } from './retry.ts';
-import { capacity } from './fleet.ts';
-import { notCordonedByOthers, restored } from './node.ts';
 import { notHopeless, podsSeen } from './drain.ts';
-import { freshView } from './fleet.ts';
+import { capacity, freshView, paused, validConfig } from './fleet.ts';
 import type { Gate, GateInput } from './gate.ts';
-import { nodeReady } from './node.ts';
-import { paused } from './fleet.ts';
-import { readableVersion } from './version.ts';
+import { nodeReady, notCordonedByOthers, restored, writable } from './node.ts';
+import { backoff } from './retry.ts';
 import { notSkipped, selected } from './selection.ts';
-import { validConfig } from './fleet.ts';
+import { allowedVersion, offeredVersion, readableVersion } from './version.ts';
 import { windowOpen } from './window.ts';
-import { writable } from './node.ts';
 
 export type { Candidate, GateInput } from './gate.ts';
 

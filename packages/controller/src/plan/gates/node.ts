@@ -1,6 +1,6 @@
+import { carriesOurs } from '@brupop/shared/node/ownership';
 import type { Wait } from '../reasons.ts';
 import type { Gate } from './gate.ts';
-import { carriesOurs } from '@brupop/shared/node/ownership';
 
 /** A node that is not well is neither drained nor rebooted: the update would add to whatever is going on. */
 export const nodeReady: Gate = ({ candidate: { node, status } }) => {

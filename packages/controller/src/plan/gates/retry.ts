@@ -1,16 +1,14 @@
+import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
+import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import { readActivations } from '@brupop/shared/node/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
-import type { Recovery } from '@brupop/shared/api/error-codes';
-import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
-import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../attempts.ts';
-import { MAX_MESSAGE } from '../reasons.ts';
-import type { Wait } from '../reasons.ts';
 import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
-import { sameVersion } from '@brupop/shared/api/version';
+import { MAX_MESSAGE, type Wait } from '../reasons.ts';
 import type { Candidate, Gate } from './gate.ts';
 
 /** Errors that soon pass wait for this part of the configured time, and never longer than this. */

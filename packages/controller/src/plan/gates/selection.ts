@@ -1,7 +1,6 @@
-import { selects } from '@brupop/shared/kube/label-selector';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
-import { isManaged } from '../../cluster/node.ts';
-import type { NodeView } from '../../cluster/node.ts';
+import { selects } from '@brupop/shared/kube/label-selector';
+import { isManaged, type NodeView } from '../../cluster/node.ts';
 import type { FleetSettings } from '../../policy/policy.ts';
 import type { Wait } from '../reasons.ts';
 import type { Gate } from './gate.ts';

@@ -1,7 +1,7 @@
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import type { Wait } from '../reasons.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
+import type { Wait } from '../reasons.ts';
 import type { Candidate, Gate, GateInput } from './gate.ts';
 
 /** Nodes only go to versions that the configuration lets them go to, and that their host offers. */
