@@ -15,8 +15,33 @@ const root = join(import.meta.dirname, '..');
 /** The rooms of each package from the lowest to the highest. */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   shared: ['runtime', 'api', 'kube', 'node', 'drain'],
-  agent: ['http', 'limits.ts', 'host', 'apiserver', 'action.ts', 'state', 'decide', 'act.ts', 'agent.ts', 'config.ts', 'main.ts'],
-  apiserver: ['errors.ts', 'metrics.ts', 'http', 'auth', 'nodes', 'shadows', 'drain', 'readiness.ts', 'routes.ts', 'app.ts', 'config.ts', 'main.ts'],
+  agent: [
+    'http',
+    'limits.ts',
+    'host',
+    'apiserver',
+    'action.ts',
+    'state',
+    'decide',
+    'act.ts',
+    'agent.ts',
+    'config.ts',
+    'main.ts',
+  ],
+  apiserver: [
+    'errors.ts',
+    'metrics.ts',
+    'http',
+    'auth',
+    'nodes',
+    'shadows',
+    'drain',
+    'readiness.ts',
+    'routes.ts',
+    'app.ts',
+    'config.ts',
+    'main.ts',
+  ],
   controller: ['cluster', 'policy', 'plan', 'metrics.ts', 'apply', 'controller.ts', 'config.ts', 'main.ts'],
 };
 
@@ -67,7 +92,9 @@ function problems(name: string, files: readonly SourceFile[]): string[] {
     ...doubles.map((to) => `${where(path)} imports ${to}, which only tests may import`),
   ]);
   return [
-    ...unknown.map((room) => `${where(room)} is not in ROOMS of scripts/structure.ts: say there which rooms lie below it`),
+    ...unknown.map(
+      (room) => `${where(room)} is not in ROOMS of scripts/structure.ts: say there which rooms lie below it`,
+    ),
     ...upward,
     ...circles(files).map((circle) => `${circle.map(where).join(' -> ')} is a circle of imports`),
   ];
@@ -94,9 +121,11 @@ function roomImports(files: readonly SourceFile[]): number {
   return new Set(pairs.filter((pair) => pair.split(' ')[0] !== pair.split(' ')[1])).size;
 }
 
+function row(cells: readonly (string | number)[]): string {
+  return cells.map((cell, index) => (index === 0 ? String(cell).padEnd(11) : String(cell).padStart(8))).join('');
+}
+
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {
-  const row = (cells: readonly (string | number)[]): string =>
-    cells.map((cell, index) => (index === 0 ? String(cell).padEnd(11) : String(cell).padStart(8))).join('');
   const sum = (files: readonly SourceFile[]): number => files.reduce((total, { lines }) => total + lines, 0);
   const all = packages.flatMap(([, files]) => files);
   const rows = packages.map(([name, files]) => [

@@ -6,7 +6,7 @@ import { SKIP_ANNOTATION } from '../../packages/shared/src/api/names.ts';
 import { eventually } from '../framework/eventually.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
 import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -74,7 +74,7 @@ async function holdsBack(scene: Scene): Promise<void> {
   await untilAllWaitFor(scene, /^VersionDenied$/);
 
   await fleet.configure({ versions: { minimumAge: '24h' } });
-  await untilAllWaitFor(scene, /^VersionTooYoung until \d/);
+  await untilAllWaitFor(scene, /^MinimumAgeNotReached until \d/);
   expect(versions(fleet)).toEqual([OLD, OLD, OLD, OLD]);
   expect(fleet.observer.leftovers()).toEqual([]);
 }
@@ -97,7 +97,7 @@ async function closesInTheMiddle(scene: Scene): Promise<void> {
   const { fleet, cluster } = scene;
   await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: 'true' } } });
   await fleet.configure({});
-  const name = await untilSomeNodeIsHeldUp(fleet);
+  const name = await untilSomeNodeIsBlocked(fleet);
   const drained = fleet.shadow(name);
   await fleet.configure(everythingElse());
   await eventually(async () => expect((await configOf(scene)).status?.inForce?.spec['order']).toBe('Random'));
@@ -113,7 +113,7 @@ async function closesInTheMiddle(scene: Scene): Promise<void> {
   const others = [...fleet.nodes.keys()].filter((one) => one !== name && one !== 'node-4');
   await eventually(() => {
     for (const one of others)
-      expect(waitingFor(fleet, one)).toMatch(/^(?:OutsideMaintenanceWindow|VersionTooYoung) until/);
+      expect(waitingFor(fleet, one)).toMatch(/^(?:OutsideMaintenanceWindow|MinimumAgeNotReached) until/);
     expect(waitingFor(fleet, 'node-4')).toBe('Skipped');
   });
   expect(versions(fleet).filter((version) => version === NEW)).toHaveLength(1);

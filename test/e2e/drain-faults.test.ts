@@ -4,7 +4,7 @@ import { eventually } from '../framework/eventually.ts';
 import { allowEvictions, forbidEvictions } from '../framework/faults/evictions.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
 import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -13,7 +13,7 @@ describe('a drain', () => {
   it('is undone when the managed label is removed while it is held up', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
-      const name = await untilSomeNodeIsHeldUp(fleet);
+      const name = await untilSomeNodeIsBlocked(fleet);
       expect(fleet.observer.nodes.get(name)?.spec?.unschedulable).toBe(true);
       await fleet.node(name).setManaged(false);
       await eventually(() => {
@@ -62,7 +62,7 @@ describe('a version that boots on no host', () => {
             fleet.assertRuns(name, OLD);
             const status = fleet.shadow(name)?.status;
             expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
-            expect(status?.conditions).toMatchObject([{ status: 'False', reason: 'NotRetried' }]);
+            expect(status?.conditions).toMatchObject([{ status: 'False', reason: 'ManualRetryRequired' }]);
           }
           expect(fleet.observer.leftovers()).toEqual([]);
         },

@@ -7,7 +7,7 @@ import { eventually } from '../framework/eventually.ts';
 import { createDatabase } from '../framework/fleet/databases.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsHeldUp } from '../framework/fleet/steps.ts';
+import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
 import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -47,7 +47,7 @@ describe('a rollout over nodes that are not all easy to drain', () => {
       expect(fleet.observer.leastReady.get(`${namespace}/db`)).toBe(2);
       expect([STRICT, CORDONED].map((name) => fleet.node(name).host.version)).toEqual([OLD, OLD]);
       await eventually(() => {
-        expect([reasonOf(scene, STRICT), reasonOf(scene, CORDONED)]).toEqual(['DrainBlocked', 'CordonedByOthers']);
+        expect([reasonOf(scene, STRICT), reasonOf(scene, CORDONED)]).toEqual(['DrainBlocked', 'CordonedExternally']);
         expect(tainted()).toEqual([STRICT, CORDONED]);
       });
       expect(fleet.observer.nodes.get(STRICT)?.spec?.unschedulable).toBeUndefined();
@@ -71,7 +71,7 @@ describe('a pause that interrupts', () => {
   it('gives a node back at once whose drain is held up, and begins again after it', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
-      const name = await untilSomeNodeIsHeldUp(fleet);
+      const name = await untilSomeNodeIsBlocked(fleet);
       await fleet.configure({ paused: true, pauseMode: 'Interrupt' });
       await eventually(() => {
         expect(fleet.observer.leftovers()).toEqual([]);

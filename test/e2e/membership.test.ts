@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsHeldUp, untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
+import { untilSomeNodeIsBlocked, untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
 import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -20,7 +20,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
   it('updates a host that comes back under another name while it is drained, and leaves nothing of the old name', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
-      const old = await untilSomeNodeIsHeldUp(fleet);
+      const old = await untilSomeNodeIsBlocked(fleet);
       const { host } = fleet.node(old);
       await fleet.renameNode(old, 'renamed');
       await releaseDrains(scene);

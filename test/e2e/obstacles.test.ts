@@ -18,7 +18,9 @@ describe('a rollout that meets an obstacle', () => {
           const status = fleet.shadow(broken)?.status;
           expect(status?.crash_count).toBe(1);
           expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
-          expect(status?.conditions).toMatchObject([{ type: 'Progressing', status: 'False', reason: 'NotRetried' }]);
+          expect(status?.conditions).toMatchObject([
+            { type: 'Progressing', status: 'False', reason: 'ManualRetryRequired' },
+          ]);
         },
         { limitMs: 90_000 },
       );
@@ -29,7 +31,7 @@ describe('a rollout that meets an obstacle', () => {
       await eventually(() => {
         const { metadata, status } = fleet.shadow(broken) ?? {};
         expect(metadata?.uid).not.toBe(known);
-        expect(status?.conditions).toMatchObject([{ reason: 'NotRetried' }]);
+        expect(status?.conditions).toMatchObject([{ reason: 'ManualRetryRequired' }]);
         expect(status?.conditions?.[0]?.message).toContain('and the shadow does not say why');
       });
       await fleet.node(broken).host.faults.set({ boot: { rollsBack: false } });

@@ -2,15 +2,22 @@ import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protoc
 import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Action } from './action.ts';
-import type { OperatorApi } from './apiserver/client.ts';
+import type { ApiserverClient } from './apiserver/client.ts';
 import { commandError, judgeCommand } from './host/host-status.ts';
-import { type Guard, type Host, HostError, TooLate, type UpdateCommand, type UpdateStatus } from './host/host.ts';
+import {
+  type Guard,
+  type Host,
+  HostError,
+  StaleDecisionError,
+  type UpdateCommand,
+  type UpdateStatus,
+} from './host/host.ts';
 import { commandLimit, LIMITS } from './limits.ts';
 import type { Observation } from './state/observe.ts';
 
-export interface Hands {
+export interface Clients {
   readonly host: Host;
-  readonly api: OperatorApi;
+  readonly api: ApiserverClient;
   readonly clock: Clock;
 }
 
@@ -18,25 +25,30 @@ type Command = Action & { readonly do: 'command' };
 type Configure = Action & { readonly do: 'configure' };
 
 /** Everything but waiting and ending. */
-export type Deed = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
+export type RemoteAction = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
 
 /**
  * Carries out one action to its end and answers what the call answered. Throws OperationError when the host did not do it, HostError when
- * it is out of reach or busy (the action may have happened), TooLate when it must be decided anew, ApiError for trouble with the apiserver.
+ * it is out of reach or busy (the action may have happened), StaleDecisionError when it must be decided anew, ApiError for trouble with the apiserver.
  */
-export async function act(action: Deed, seen: Observation, hands: Hands, signal: AbortSignal): Promise<unknown> {
-  if (action.do === 'command') return runCommand(action, seen, hands, signal);
-  if (action.do === 'configure') return configure(action, seen, hands, signal);
-  if (action.do === 'reboot') return reboot(hands.host, signal, guardOf(seen, hands.clock));
+export async function act(
+  action: RemoteAction,
+  seen: Observation,
+  clients: Clients,
+  signal: AbortSignal,
+): Promise<unknown> {
+  if (action.do === 'command') return runCommand(action, seen, clients, signal);
+  if (action.do === 'configure') return configure(action, seen, clients, signal);
+  if (action.do === 'reboot') return reboot(clients.host, signal, guardOf(seen, clients.clock));
   const { shadow } = seen;
   if (shadow === undefined) throw new Error(`${action.do}: the shadow is not known`);
-  return callApi(action, shadow, hands.api, signal);
+  return callApi(action, shadow, clients.api, signal);
 }
 
 function callApi(
-  action: Exclude<Deed, Command | Configure>,
+  action: Exclude<RemoteAction, Command | Configure>,
   { uid, generation }: AgentShadow,
-  api: OperatorApi,
+  api: ApiserverClient,
   signal: AbortSignal,
 ): Promise<unknown> {
   const reference: SpecReference = { shadowUID: uid, generation };
@@ -55,16 +67,16 @@ function callApi(
 async function runCommand(
   { command, version, lock }: Command,
   seen: Observation,
-  hands: Hands,
+  clients: Clients,
   signal: AbortSignal,
 ): Promise<void> {
   const { host } = seen;
   const update = host.kind === 'answered' ? host.update : undefined;
   const before = update?.kind === 'status' ? update.status.latestCommand?.timestamp : undefined;
-  await hands.host.start(command, signal, guardOf(seen, hands.clock)).catch((error: unknown) => {
+  await clients.host.start(command, signal, guardOf(seen, clients.clock)).catch((error: unknown) => {
     throw translate(command, error);
   });
-  const status = await finished(command, commandLimit(command, seen.shadow?.spec), hands, signal);
+  const status = await finished(command, commandLimit(command, seen.shadow?.spec), clients, signal);
   const error = judgeCommand({ command, before, status, version, lock });
   if (error !== undefined) throw error;
 }
@@ -76,10 +88,10 @@ async function runCommand(
 async function finished(
   command: UpdateCommand,
   limitMs: number,
-  hands: Hands,
+  clients: Clients,
   signal: AbortSignal,
 ): Promise<UpdateStatus | undefined> {
-  const { host, clock } = hands;
+  const { host, clock } = clients;
   const startedAt = clock.monotonic();
   let silentSince: number | undefined;
   for (let pause: number = LIMITS.pollFirst; ; pause = Math.min(pause * 1.5, LIMITS.pollLongest)) {
@@ -132,14 +144,14 @@ function translate(command: UpdateCommand, error: unknown): unknown {
 async function configure(
   { changes }: Configure,
   seen: Observation,
-  { host, clock }: Hands,
+  { host, clock }: Clients,
   signal: AbortSignal,
 ): Promise<void> {
   const view = seen.host.kind === 'answered' ? seen.host.settings : undefined;
   const known = view?.kind === 'read' ? view.settings : undefined;
   const { versionLock, ignoreWaves } = await host.settings(signal);
   if (versionLock !== known?.versionLock || ignoreWaves !== known.ignoreWaves)
-    throw new TooLate('the settings have changed meanwhile');
+    throw new StaleDecisionError('the settings have changed meanwhile');
   await host.changeSettings(changes, signal, guardOf(seen, clock));
 }
 
@@ -147,7 +159,7 @@ async function configure(
 function guardOf({ nowMs }: Observation, clock: Clock): Guard {
   return () => {
     const ageMs = clock.monotonic() - nowMs;
-    if (ageMs > LIMITS.decisionFresh) throw new TooLate(`what was seen is ${Math.round(ageMs)} ms old`);
+    if (ageMs > LIMITS.decisionFresh) throw new StaleDecisionError(`what was seen is ${Math.round(ageMs)} ms old`);
   };
 }
 

@@ -3,20 +3,20 @@ import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { act, type Deed } from './act.ts';
+import { act, type RemoteAction } from './act.ts';
 import type { Action } from './action.ts';
-import type { OperatorApi } from './apiserver/client.ts';
+import type { ApiserverClient } from './apiserver/client.ts';
 import { ApiError } from './apiserver/error.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
 import { decide } from './decide/decide.ts';
-import { type Host, HostError, TooLate } from './host/host.ts';
+import { type Host, HostError, StaleDecisionError } from './host/host.ts';
 import { commandLimit, LIMITS } from './limits.ts';
 import { type Observation, observe } from './state/observe.ts';
-import { Memory } from './state/tracker.ts';
+import { Tracker } from './state/tracker.ts';
 
 export interface AgentOptions {
   readonly host: Host;
-  readonly api: OperatorApi;
+  readonly api: ApiserverClient;
   readonly clock: Clock;
   readonly log: Logger;
   /** Milliseconds between two checks for updates. */
@@ -34,7 +34,7 @@ const KEPT_IN_MIND = 4;
 /** Observe, decide, act once, repeat. */
 export class Agent {
   readonly #options: AgentOptions;
-  readonly #memory: Memory;
+  readonly #tracker: Tracker;
   readonly #source: ShadowSource;
   readonly #loop: Loop;
   readonly #end = new AbortController();
@@ -52,7 +52,7 @@ export class Agent {
     const random = options.random ?? Math.random;
     this.#options = options;
     this.#dueMs = clock.monotonic();
-    this.#memory = new Memory({ nowMs: this.#dueMs, checkIntervalMs, random });
+    this.#tracker = new Tracker({ nowMs: this.#dueMs, checkIntervalMs, random });
     this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
     this.#loop = new Loop({ clock, log, step: (signal) => this.#step(signal) });
   }
@@ -85,8 +85,8 @@ export class Agent {
     this.#dueMs = clock.monotonic() + LIMITS.hostCall * 3;
     const seen = await observe({ host, clock, shadow: () => this.#source.view(), signal });
     this.#seen = seen;
-    this.#memory.note(seen);
-    const action = decide(seen, this.#memory);
+    this.#tracker.observe(seen);
+    const action = decide(seen, this.#tracker);
     this.#say(action);
     if (action.do === 'exit') return this.#exit(action.reason);
     if (action.do === 'wait') {
@@ -105,27 +105,27 @@ export class Agent {
     return pause;
   }
 
-  async #perform(action: Deed, seen: Observation, signal: AbortSignal): Promise<void> {
+  async #perform(action: RemoteAction, seen: Observation, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     try {
       const result = await act(action, seen, this.#options, signal);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#complaint = '';
-      this.#memory.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
+      this.#tracker.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof TooLate) {
+      if (error instanceof StaleDecisionError) {
         this.#options.log.info(`${action.do} is decided anew`, { error: error.message, reason: action.reason });
         return;
       }
       this.#complain(action, error);
-      this.#memory.failed(action, error, { ...seen, nowMs: clock.monotonic() });
-      if ((this.#memory.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();
+      this.#tracker.failed(action, error, { ...seen, nowMs: clock.monotonic() });
+      if ((this.#tracker.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();
     }
   }
 
   /** A failure of one kind is said once, however often the action is tried and whatever words come with it. */
-  #complain({ do: what, reason }: Deed, error: unknown): void {
+  #complain({ do: what, reason }: RemoteAction, error: unknown): void {
     const complaint = `${what} ${kindOf(error)}`;
     const level = complaint === this.#complaint ? 'debug' : 'warn';
     this.#options.log[level](`${what} failed`, { error: messageOf(error), reason });
@@ -155,7 +155,7 @@ function kindOf(error: unknown): string {
 }
 
 /** How long an action may take, in milliseconds. A change of settings is four calls. */
-function limitOf(action: Deed, { shadow }: Observation): number {
+function limitOf(action: RemoteAction, { shadow }: Observation): number {
   if (action.do !== 'command') return LIMITS.hostCall * 4;
   return commandLimit(action.command, shadow?.spec) + LIMITS.staleSocket;
 }

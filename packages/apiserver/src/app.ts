@@ -3,7 +3,7 @@ import { type AgentAction, CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/sh
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Authenticator } from './auth/authenticator.ts';
-import { Failure } from './errors.ts';
+import { ApiError } from './errors.ts';
 import { readBody } from './http/body.ts';
 import { type Call, inTime, localsOf, withinLimit } from './http/call.ts';
 import { errorHandler, notFound } from './http/error-handler.ts';
@@ -109,7 +109,7 @@ function measure({ metrics, clock }: AppOptions): RequestHandler {
 function requireReady({ ready, stop }: AppOptions): RequestHandler {
   return (_request, _response, next) => {
     const problem = stop.aborted ? 'shutting down' : ready();
-    if (problem !== undefined) throw new Failure('Unavailable', `this replica is not ready: ${problem}`);
+    if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
     next();
   };
 }
@@ -118,12 +118,12 @@ function authenticate({ authenticator, rate, clock }: AppOptions): RequestHandle
   return async (request: Request, response: Response, next: NextFunction) => {
     const node = String(request.params['node']);
     if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
-      throw new Failure('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
+      throw new ApiError('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
     const authorization = authorizationOf(request);
     const address = request.socket.remoteAddress ?? '';
     const identity = authenticator.authenticate({ authorization, address, node });
     localsOf(response).identity = await inTime(identity, clock, AUTHENTICATION_MS);
-    if (!rate.take(node)) throw new Failure('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
+    if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
     next();
   };
 }
@@ -132,14 +132,14 @@ function authenticate({ authenticator, rate, clock }: AppOptions): RequestHandle
 function authorizationOf({ headersDistinct }: Request): string | undefined {
   const [authorization, ...more] = headersDistinct['authorization'] ?? [];
   if (more.length === 0) return authorization;
-  throw new Failure('BadRequest', `Authorization: expected one such header, found ${more.length + 1}`);
+  throw new ApiError('BadRequest', `Authorization: expected one such header, found ${more.length + 1}`);
 }
 
 function handle(options: AppOptions, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler {
   const { clock, stop } = options;
   return async (request: Request, response: Response) => {
     const { identity, started = 0 } = localsOf(response);
-    if (identity === undefined) throw new Failure('Unauthenticated', 'no identity');
+    if (identity === undefined) throw new ApiError('Unauthenticated', 'no identity');
     const body = await readBody(request, BODY_LIMIT);
     const leftMs = limitMs - (clock.monotonic() - started);
     await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>

@@ -3,8 +3,8 @@ import { messageOf } from '@brupop/shared/api/error-codes';
 import { KubeError } from '@brupop/shared/kube/client';
 
 /** A call that is refused or cannot be served. It knows the contract's codes and nothing of HTTP; the message is for the caller's log. */
-export class Failure extends Error {
-  override readonly name = 'Failure';
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
   readonly code: ApiErrorCode;
 
   constructor(code: ApiErrorCode, message: string, options?: ErrorOptions) {
@@ -14,9 +14,9 @@ export class Failure extends Error {
 }
 
 /** What a failed call to the Kubernetes API means to an agent; anything but a KubeError stays as it is. */
-export function asFailure(error: unknown): unknown {
+export function asApiError(error: unknown): unknown {
   if (!(error instanceof KubeError)) return error;
-  return new Failure(codeOf(error.status), messageOf(error), { cause: error });
+  return new ApiError(codeOf(error.status), messageOf(error), { cause: error });
 }
 
 /** 401 and 403 are about the apiserver's own credentials and permissions, never about the agent's. */

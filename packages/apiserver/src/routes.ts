@@ -12,7 +12,7 @@ import { activationOf } from '@brupop/shared/node/activations';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
-import { Failure } from './errors.ts';
+import { ApiError } from './errors.ts';
 import type { Call } from './http/call.ts';
 import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
 import type { Nodes } from './nodes/nodes.ts';
@@ -80,7 +80,7 @@ export class Routes {
     const request = readDrainRequest(call.body);
     const here = identity.node === ownNode;
     if (here && request.makeRoom !== true)
-      throw new Failure('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
+      throw new ApiError('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
     const shadow = await this.#requireReboot(call, request);
     const drain = { identity, shadow, signal };
     const result: DrainResult = here ? await drainer.makeRoom(drain) : await drainer.pass(drain);

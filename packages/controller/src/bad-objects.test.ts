@@ -4,13 +4,13 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
-import { carriesOurs } from '@brupop/shared/node/ownership';
+import { ownedByUs } from '@brupop/shared/node/ownership';
 import { occurrenceAt } from './apply/events.ts';
 import { conditionOf } from './apply/shadow-condition.ts';
 import { occurrenceOf, patchOf } from './apply/spec.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { isReadable, readShadow } from './cluster/shadow.ts';
-import type { Member, Snapshot } from './cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { statusOf } from './plan/config-conditions.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce, readFleetSettings } from './policy/policy.ts';
@@ -81,7 +81,7 @@ const status = some({
 });
 const spec = some({ state, version: fc.oneof(version, fc.constant(null)), state_transition_timestamp: time });
 const annotations = fc.dictionary(
-  fc.constantFrom('brupop.bottlerocket.aws/retry', 'brupop.bottlerocket.aws/unanswered-attempts', 'x'),
+  fc.constantFrom('brupop.bottlerocket.aws/retry', 'brupop.bottlerocket.aws/unreported-attempts', 'x'),
   fc.constantFrom('1.21.0', '3', '-1', '1e999', 'NaN', '__proto__', ''),
 );
 const pair = fc.record({
@@ -120,21 +120,23 @@ function rawNode(name: string, { managed, cordonedAt, ready }: Pair): unknown {
   };
 }
 
-function memberOf(one: Pair, index: number): Member[] {
+function memberOf(one: Pair, index: number): ManagedNode[] {
   const name = `node-${index}`;
   const raw = rawShadow(name, one);
   const shadow = isReadable(raw) ? readShadow(raw) : undefined;
   const node = one.node ? readNode(rawNode(name, one)) : undefined;
-  const concerns = shadow !== undefined || (node !== undefined && (isManaged(node) || carriesOurs(node)));
+  const concerns = shadow !== undefined || (node !== undefined && (isManaged(node) || ownedByUs(node)));
   return concerns ? [{ name, node, shadow: shadow && { ...shadow }, missingSince: NOW }] : [];
 }
 
 function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 };
   const given = wanted === undefined ? undefined : ({ metadata, spec: wanted } as BrupopConfig);
-  const members = pairs.flatMap(memberOf);
-  const pods = new Map(members.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])));
-  return { members, config: given, pods, budgets: [], silences: [], ownNode: 'node-0', monitoringMs: 0 };
+  const managedNodes = pairs.flatMap(memberOf);
+  const pods = new Map(
+    managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
+  );
+  return { managedNodes, config: given, pods, budgets: [], watchLags: [], ownNode: 'node-0', monitoringMs: 0 };
 }
 
 /** All that a plan makes the controller send, as it is sent. */
@@ -143,7 +145,7 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
   return [
     ...made.specs.map((write) => patchOf(write)),
     ...events.map((one) => eventOf(occurrenceAt(one), BY, '2027-01-15T08:00:00Z')),
-    ...made.verdicts.map((news) => conditionOf(news, NOW)),
+    ...made.conditions.map((news) => conditionOf(news, NOW)),
     ...(snapshot.config === undefined
       ? []
       : [statusOf({ config: snapshot.config, plan: made, before: undefined, isInEffect: true, now: NOW })]),
@@ -167,7 +169,9 @@ it(`plans for any fleet without a crash, starts no more than may be, and gives e
     } = readFleetSettings(snapshot.config);
     const may = problem !== undefined || paused ? 0 : nodesAtOnce(maxUpdating, made.counts.managed);
     expect(starts.length).toBeLessThanOrEqual(may);
-    expect(made.verdicts.filter(({ verdict }) => !isText(verdict.reason) || !isText(verdict.message))).toEqual([]);
+    expect(
+      made.conditions.filter(({ progressing }) => !isText(progressing.reason) || !isText(progressing.message)),
+    ).toEqual([]);
     expect(made.wakeAt === undefined || Number.isFinite(made.wakeAt)).toBe(true);
     for (const { spec: next } of made.specs) expect(SHADOW_STATES).toContain(next.state);
   });

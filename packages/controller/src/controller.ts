@@ -9,7 +9,7 @@ import { Restorer } from './apply/node-restore.ts';
 import { TaintWriter } from './apply/node-taint.ts';
 import { Publisher } from './apply/shadow-condition.ts';
 import { specKey, SpecWriter } from './apply/spec.ts';
-import { Writes } from './apply/writer.ts';
+import { Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import type { Metrics, WriteResult } from './metrics.ts';
@@ -33,7 +33,7 @@ const MIN_GAP_MS = 50;
 /** The loop of the leader: snapshot, plan, write, publish. */
 export class Controller {
   readonly #options: ControllerOptions;
-  readonly #writes: Writes;
+  readonly #writes: Writer;
   readonly #specs: SpecWriter;
   readonly #restorer: Restorer;
   readonly #publisher: Publisher;
@@ -47,10 +47,10 @@ export class Controller {
   constructor(options: ControllerOptions) {
     this.#options = options;
     const { cluster, podName } = options;
-    const writes = new Writes(options);
+    const writes = new Writer(options);
     const count = (result: WriteResult): void => options.metrics.wrote('event', result);
     const events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
-    const common = { ...options, writes, events, assumptions: cluster.assumptions };
+    const common = { ...options, writes, events, assumeCache: cluster.assumeCache };
     this.#writes = writes;
     this.#specs = new SpecWriter(common);
     this.#restorer = new Restorer(common);
@@ -89,14 +89,14 @@ export class Controller {
 
   /** One turn. Answers the milliseconds until the next one is due. */
   async #step(signal: AbortSignal): Promise<number | undefined> {
-    const snapshot = this.#options.cluster.snapshot((uid) => this.#writes.refusal(specKey(uid)));
+    const snapshot = this.#options.cluster.snapshot((uid) => this.#writes.writeRejection(specKey(uid)));
     const next = this.#plan(snapshot);
     const unwritten = await this.#specs.write(next.specs, signal);
-    await this.#restorer.run(next.cleanUps, signal);
+    await this.#restorer.run(next.cleanups, signal);
     await this.#options.cluster.lookups.look(next.lookUps, signal);
     const moreTaints = await this.#taints.write(next.taints, signal);
-    const holding = next.verdicts.filter(
-      ({ shadow, verdict }) => !unwritten.has(shadow.metadata.uid) || verdict.reason === 'SpecRefused',
+    const holding = next.conditions.filter(
+      ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
     const more = await this.#publisher.publish(holding, signal);
     const isInEffect =
@@ -120,7 +120,7 @@ export class Controller {
     const startedAt = clock.monotonic();
     const next = plan(snapshot, clock.now());
     metrics.planned(snapshot, next, (clock.monotonic() - startedAt) / 1000);
-    this.#drainBlocked = next.verdicts.some(({ verdict }) => verdict.reason === 'DrainBlocked');
+    this.#drainBlocked = next.conditions.some(({ progressing }) => progressing.reason === 'DrainBlocked');
     this.#noteStale(next.stale.join(', '));
     return next;
   }

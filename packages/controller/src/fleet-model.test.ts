@@ -3,13 +3,13 @@ import fc from 'fast-check';
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { SHADOW_STATES, type ShadowSpec, type ShadowState, type ShadowStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { Assumptions } from './cluster/assume-cache.ts';
+import { AssumeCache } from './cluster/assume-cache.ts';
 import type { NodeView } from './cluster/node.ts';
 import type { ShadowView } from './cluster/shadow.ts';
-import type { Member } from './cluster/snapshot.ts';
+import type { ManagedNode } from './cluster/snapshot.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
-import { aMember, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
+import { aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;
@@ -97,16 +97,16 @@ const late = fc.array(
 /** What the API server holds, and one leader after the other. */
 class Fleet {
   now = NOW;
-  members: readonly Member[];
+  managedNodes: readonly ManagedNode[];
   config: unknown = undefined;
   readonly found: string[] = [];
-  #cached: { readonly members: readonly Member[]; readonly config: unknown };
-  #assumptions = new Assumptions();
+  #cached: { readonly managedNodes: readonly ManagedNode[]; readonly config: unknown };
+  #assumeCache = new AssumeCache();
   #versions = 1;
 
   constructor(nodes: number) {
-    this.members = Array.from({ length: nodes }, (_, i) => aMember(`node-${i}`));
-    this.#cached = { members: this.members, config: undefined };
+    this.managedNodes = Array.from({ length: nodes }, (_, i) => aManagedNode(`node-${i}`));
+    this.#cached = { managedNodes: this.managedNodes, config: undefined };
   }
 
   step(step: Step): void {
@@ -124,27 +124,29 @@ class Fleet {
         this.now += step.ms;
         return undefined;
       case 'agent':
-        return this.change(step.node, (member) => this.#act(member, step.how));
+        return this.change(step.node, (managedNode) => this.#act(managedNode, step.how));
       default:
-        this.change(step.node, (member) => this.#edit(member, step));
+        this.change(step.node, (managedNode) => this.#edit(managedNode, step));
         return this.sync();
     }
   }
 
   /** The watch shows all there is. */
   sync(): void {
-    this.#cached = { members: this.members, config: this.config };
+    this.#cached = { managedNodes: this.managedNodes, config: this.config };
   }
 
-  change(index: number, edit: (member: Member) => Member): void {
-    this.members = this.members.map((member, i) => (i === index ? edit(member) : member));
+  change(index: number, edit: (managedNode: ManagedNode) => ManagedNode): void {
+    this.managedNodes = this.managedNodes.map((managedNode, i) => (i === index ? edit(managedNode) : managedNode));
   }
 
   turn(): void {
-    const members = this.#cached.members.map((member) =>
-      member.shadow === undefined ? member : { ...member, shadow: this.#assumptions.view(member.shadow, this.now) },
+    const managedNodes = this.#cached.managedNodes.map((managedNode) =>
+      managedNode.shadow === undefined
+        ? managedNode
+        : { ...managedNode, shadow: this.#assumeCache.view(managedNode.shadow, this.now) },
     );
-    const snapshot = aSnapshot(members, this.#cached.config, this.now);
+    const snapshot = aSnapshot(managedNodes, this.#cached.config, this.now);
     const made = plan(snapshot, this.now);
     let starts = 0;
     for (const { shadow, spec, outcome } of made.specs) {
@@ -169,14 +171,14 @@ class Fleet {
 
   /** Nodes that are drained, or were and are asked to reboot. */
   get drained(): number {
-    return this.members.filter(
+    return this.managedNodes.filter(
       ({ node: one, shadow }) =>
         one?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined && shadow?.spec.state === 'RebootedIntoUpdate',
     ).length;
   }
 
   get disrupted(): number {
-    return this.members.filter(({ node: one, shadow }) => {
+    return this.managedNodes.filter(({ node: one, shadow }) => {
       if (one?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
       const confirmed = shadow?.status?.observedGeneration === shadow?.metadata.generation;
       return shadow !== undefined && (shadow.spec.state !== 'Idle' || !confirmed);
@@ -185,18 +187,18 @@ class Fleet {
 
   /** A new process leads: an empty memory, and everything read live. */
   #lead(): void {
-    this.#assumptions = new Assumptions();
-    for (const { shadow } of this.members) if (shadow !== undefined) this.#assumptions.shadow(shadow);
+    this.#assumeCache = new AssumeCache();
+    for (const { shadow } of this.managedNodes) if (shadow !== undefined) this.#assumeCache.shadow(shadow);
   }
 
   /** Only onto what was planned from. */
   #write(planned: ShadowView, spec: ShadowSpec): boolean {
-    const index = this.members.findIndex(({ shadow }) => shadow?.metadata.uid === planned.metadata.uid);
-    const current = this.members[index]?.shadow;
+    const index = this.managedNodes.findIndex(({ shadow }) => shadow?.metadata.uid === planned.metadata.uid);
+    const current = this.managedNodes[index]?.shadow;
     if (current?.metadata.resourceVersion !== planned.metadata.resourceVersion) return false;
     const written = this.#versioned({ ...current, spec }, true);
-    this.change(index, (member) => ({ ...member, shadow: written }));
-    this.#assumptions.shadow(written);
+    this.change(index, (managedNode) => ({ ...managedNode, shadow: written }));
+    this.#assumeCache.shadow(written);
     return true;
   }
 
@@ -207,42 +209,46 @@ class Fleet {
     return { ...shadow, metadata: { ...metadata, generation, resourceVersion: `v${this.#versions}` } };
   }
 
-  #act(member: Member, how: How): Member {
-    const { node: one, shadow } = member;
-    if (one === undefined || shadow?.status === undefined) return member;
+  #act(managedNode: ManagedNode, how: How): ManagedNode {
+    const { node: one, shadow } = managedNode;
+    if (one === undefined || shadow?.status === undefined) return managedNode;
     const reboots = shadow.spec.state === 'RebootedIntoUpdate';
     const drains = how === 'drains' || (how === 'goes on' && reboots && !isDrained(shadow));
-    if (drains) return reboots ? this.#drains(member, one, shadow) : member;
+    if (drains) return reboots ? this.#drains(managedNode, one, shadow) : managedNode;
     const status = answered(shadow, shadow.status, how === 'fails' && shadow.spec.state !== 'Idle');
-    return { ...member, node: unmarked(one), shadow: this.#versioned({ ...shadow, status }, false) };
+    return { ...managedNode, node: unmarked(one), shadow: this.#versioned({ ...shadow, status }, false) };
   }
 
   /** What it has reported of its drain, and the first pass for this spec, stay. */
-  #drains(member: Member, one: NodeView, shadow: ShadowView): Member {
+  #drains(managedNode: ManagedNode, one: NodeView, shadow: ShadowView): ManagedNode {
     const { status, metadata } = shadow;
     const observedGeneration = metadata.generation ?? 0;
-    if (status === undefined || isDrained(shadow)) return member;
+    if (status === undefined || isDrained(shadow)) return managedNode;
     const lastOperation = failure(undefined, { operation: 'Drain', state: 'Processing' });
     const drain = { observedGeneration, startTime: rfc3339(this.now), evicted: 0, remaining: 1 };
     const draining = { ...status, observedGeneration, lastOperation, drain };
     return {
-      ...member,
+      ...managedNode,
       node: marked(one, this.now),
       shadow: this.#versioned({ ...shadow, status: draining }, false),
     };
   }
 
-  #edit(member: Member, step: Step): Member {
-    const { node: one, shadow } = member;
-    if (step.do === 'lose') return shadow === undefined ? another(member.name) : { ...member, shadow: undefined };
-    if (one === undefined || shadow?.status === undefined) return member;
-    if (step.do === 'label') return { ...member, node: { ...one, metadata: { ...one.metadata, labels: {} } } };
+  #edit(managedNode: ManagedNode, step: Step): ManagedNode {
+    const { node: one, shadow } = managedNode;
+    if (step.do === 'lose')
+      return shadow === undefined ? another(managedNode.name) : { ...managedNode, shadow: undefined };
+    if (one === undefined || shadow?.status === undefined) return managedNode;
+    if (step.do === 'label') return { ...managedNode, node: { ...one, metadata: { ...one.metadata, labels: {} } } };
     if (step.do === 'edit status') {
-      return { ...member, shadow: this.#versioned({ ...shadow, status: { ...shadow.status, ...step.status } }, false) };
+      return {
+        ...managedNode,
+        shadow: this.#versioned({ ...shadow, status: { ...shadow.status, ...step.status } }, false),
+      };
     }
-    if (step.do !== 'edit spec') return member;
+    if (step.do !== 'edit spec') return managedNode;
     const spec = { state: step.state, version: NEW, state_transition_timestamp: step.since };
-    return { ...member, shadow: this.#versioned({ ...shadow, spec }, true) };
+    return { ...managedNode, shadow: this.#versioned({ ...shadow, spec }, true) };
   }
 }
 
@@ -272,9 +278,9 @@ function answered({ spec, metadata }: ShadowView, status: ShadowStatus, fails: b
 
 let recreated = 0;
 /** With another shadow than the one that was lost. */
-function another(name: string): Member {
+function another(name: string): ManagedNode {
   recreated += 1;
-  return aMember(name, {}, { uid: `shadow-${name}-${recreated}` });
+  return aManagedNode(name, {}, { uid: `shadow-${name}-${recreated}` });
 }
 
 function marked(one: NodeView, now: number): NodeView {
@@ -313,7 +319,7 @@ it(`brings every node up to date in the end, whatever was edited by hand and whe
     settle(fleet);
     // A place whose deadline has passed, by whatever clock, is free.
     expect(fleet.found.filter((one) => !one.includes('disrupted'))).toEqual([]);
-    const states = fleet.members.map(({ shadow }) => `${shadow?.spec.state} ${shadow?.status?.current_version}`);
+    const states = fleet.managedNodes.map(({ shadow }) => `${shadow?.spec.state} ${shadow?.status?.current_version}`);
     expect(states).toEqual(Array.from({ length: NODES }, () => `Idle ${NEW}`));
   });
   fc.assert(property, { seed, numRuns });
@@ -333,11 +339,11 @@ function settle(fleet: Fleet): void {
   }
 }
 
-function mended(member: Member): Member {
-  const whole = member.shadow === undefined ? another(member.name) : member;
+function mended(managedNode: ManagedNode): ManagedNode {
+  const whole = managedNode.shadow === undefined ? another(managedNode.name) : managedNode;
   const { node: one, shadow } = whole;
   if (one === undefined || shadow?.status === undefined) return whole;
   const status = { ...shadow.status, target_version: NEW, bootID: 'boot-1' };
-  const fresh = aMember(member.name).node?.metadata.labels ?? {};
+  const fresh = aManagedNode(managedNode.name).node?.metadata.labels ?? {};
   return { ...whole, node: { ...one, metadata: { ...one.metadata, labels: fresh } }, shadow: { ...shadow, status } };
 }

@@ -1,6 +1,6 @@
 import { CONTROLLER } from '@brupop/shared/api/names';
 import { createKubeClient } from '@brupop/shared/kube/client';
-import { LeaseElection } from '@brupop/shared/kube/leader-election';
+import { LeaderElection } from '@brupop/shared/kube/leader-election';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
@@ -19,8 +19,8 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const metrics = new Metrics(registry);
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
   const cluster = new Cluster({ client, clock, log, ...config });
-  metrics.watches(() => cluster.silences());
-  const election = new LeaseElection({ client, clock, log, namespace, name: CONTROLLER, identity });
+  metrics.watches(() => cluster.watchLags());
+  const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
   const controller = new Controller({
     ...config,

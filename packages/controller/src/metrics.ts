@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { isManaged } from './cluster/node.ts';
-import type { Member, Silence, Snapshot } from './cluster/snapshot.ts';
+import type { ManagedNode, WatchLag, Snapshot } from './cluster/snapshot.ts';
 import type { Plan } from './plan/plan.ts';
 
 export type WriteKind =
@@ -23,7 +23,7 @@ export class Metrics {
   readonly #planning: Histogram;
   readonly #errors: Counter;
   readonly #overdue: Counter<'state'>;
-  #silences: () => readonly Silence[] = () => [];
+  #watchLags: () => readonly WatchLag[] = () => [];
 
   constructor(registry: Registry) {
     const registers = [registry];
@@ -72,12 +72,12 @@ export class Metrics {
       labelNames: ['state'] as const,
       registers,
     });
-    registerSilence(registry, () => this.#silences());
+    registerSilence(registry, () => this.#watchLags());
   }
 
   /** Where to read, at each scrape, how long nothing was heard. */
-  watches(silences: () => readonly Silence[]): void {
-    this.#silences = silences;
+  watches(watchLags: () => readonly WatchLag[]): void {
+    this.#watchLags = watchLags;
   }
 
   leads(leads: boolean): void {
@@ -88,18 +88,19 @@ export class Metrics {
   }
 
   /** Shows the fleet as a plan saw it. `seconds`: how long planning took. */
-  planned({ members, config }: Snapshot, { verdicts }: Plan, seconds: number): void {
+  planned({ managedNodes, config }: Snapshot, { conditions }: Plan, seconds: number): void {
     this.#planning.observe(seconds);
     this.#generation.set(config?.metadata.generation ?? 0);
     this.#nodes.reset();
-    for (const member of members) this.#count(member);
+    for (const managedNode of managedNodes) this.#count(managedNode);
     this.#waiting.reset();
-    for (const { verdict } of verdicts) {
-      if (verdict.reason !== 'UpToDate' && verdict.reason !== 'Updating') this.#waiting.inc({ reason: verdict.reason });
+    for (const { progressing } of conditions) {
+      if (progressing.reason !== 'UpToDate' && progressing.reason !== 'Updating')
+        this.#waiting.inc({ reason: progressing.reason });
     }
   }
 
-  #count({ node, shadow }: Member): void {
+  #count({ node, shadow }: ManagedNode): void {
     if (node === undefined || !isManaged(node)) return;
     this.#nodes.inc({ state: shadow?.spec.state ?? 'NoShadow', version: shadow?.status?.current_version ?? '' });
   }
@@ -117,14 +118,14 @@ export class Metrics {
   }
 }
 
-function registerSilence(registry: Registry, silences: () => readonly Silence[]): void {
+function registerSilence(registry: Registry, watchLags: () => readonly WatchLag[]): void {
   const gauge = new Gauge({
     name: 'brupop_controller_watch_silence_seconds',
     help: 'How long the Kubernetes API has sent nothing on the watch of a resource.',
     labelNames: ['resource'] as const,
     registers: [registry],
     collect: () => {
-      for (const { resource, ms } of silences()) gauge.set({ resource }, ms / 1000);
+      for (const { resource, ms } of watchLags()) gauge.set({ resource }, ms / 1000);
     },
   });
 }

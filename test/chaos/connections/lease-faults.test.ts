@@ -15,8 +15,8 @@ import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import { type Cut, TcpForwarder } from '../../framework/kubelet/tcp-forwarder.ts';
 import { Steadiness } from '../../framework/machine-lag.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
-import { Contender, type ContenderOptions } from './lease/candidate.ts';
-import { ordeal } from './lease/scenario.ts';
+import { LeaseCandidate, type LeaseCandidateOptions } from './lease/candidate.ts';
+import { scenario } from './lease/scenario.ts';
 import { createLedger, expectOneAtATime, leasePath, readSpec, termsOf, TwoLeaders, type World } from './lease/world.ts';
 
 jest.setTimeout(120_000);
@@ -33,8 +33,8 @@ const world = {} as World & { cluster: ControlPlane };
 
 interface Pair {
   readonly lease: string;
-  readonly leader: Contender;
-  readonly other: Contender;
+  readonly leader: LeaseCandidate;
+  readonly other: LeaseCandidate;
   /** The leader's way to the API server. */
   readonly api: FaultyApi;
 }
@@ -62,10 +62,10 @@ async function steadily(run: Case, triesLeft = 2): Promise<void> {
 /** What is to be ended, whatever happens. */
 const ends: (() => Promise<void>)[] = [];
 
-async function start(options: Omit<ContenderOptions, 'namespace'>): Promise<Contender> {
-  const contender = await Contender.start({ ...options, namespace: world.namespace });
-  ends.push(() => contender.stop());
-  return contender;
+async function start(options: Omit<LeaseCandidateOptions, 'namespace'>): Promise<LeaseCandidate> {
+  const candidate = await LeaseCandidate.start({ ...options, namespace: world.namespace });
+  ends.push(() => candidate.stop());
+  return candidate;
 }
 
 async function startApi(): Promise<{ api: FaultyApi; access: ClusterAccess }> {
@@ -80,7 +80,10 @@ async function startApi(): Promise<{ api: FaultyApi; access: ClusterAccess }> {
 }
 
 /** Two contenders, one of which leads and writes, behind a proxy. Ends them and expects that no two wrote at once. */
-async function withPair(work: (pair: Pair) => Promise<void>, settings: Partial<ContenderOptions> = {}): Promise<void> {
+async function withPair(
+  work: (pair: Pair) => Promise<void>,
+  settings: Partial<LeaseCandidateOptions> = {},
+): Promise<void> {
   pairs += 1;
   const lease = `pair-${pairs}`;
   const { api, access } = await startApi();
@@ -301,7 +304,7 @@ describe('the lead', () => {
 
   it('is never with two processes of which one is frozen, stopped and killed, and goes on in time', async () => {
     const since = performance.now();
-    const outcome = await ordeal(world, 'ordeal', LIMITS);
+    const outcome = await scenario(world, 'ordeal', LIMITS);
     const still = steadiness?.worstSince(since) ?? 0;
     expect(outcome.terms).toEqual([...new Set(outcome.terms)]);
     expect(outcome.lateWrites).toBe(0);

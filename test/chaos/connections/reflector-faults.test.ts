@@ -15,7 +15,7 @@ import { accessThrough, presentCredentials } from '../../framework/faulty-api/ac
 import type { Answer, Fault, SeenRequest, Verb } from '../../framework/faulty-api/faults.ts';
 import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
-import { Contender } from './lease/candidate.ts';
+import { LeaseCandidate } from './lease/candidate.ts';
 import { createLedger, expectOneAtATime } from './lease/world.ts';
 import { endure, type Outcome, type Scenario, SILENCE_LIMIT_MS, type Subject } from './reflector/scenario.ts';
 
@@ -241,15 +241,17 @@ const servers: Record<string, Scenario> = {
 };
 
 /** Two who stand for election and write while they lead, straight at the API server. */
-async function startContenders({ cluster, namespace }: World): Promise<Contender[]> {
+async function startCandidates({ cluster, namespace }: World): Promise<LeaseCandidate[]> {
   const limits = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
   const common = { access: { kubeconfig: cluster.kubeconfigPath }, namespace, lease: LEASE, limits, pauseMs: 20 };
   await createLedger({ cluster, namespace }, LEASE);
-  return await Promise.all(['a', 'b'].map((identity) => Contender.start({ ...common, identity, conditional: true })));
+  return await Promise.all(
+    ['a', 'b'].map((identity) => LeaseCandidate.start({ ...common, identity, conditional: true })),
+  );
 }
 
 describe('a reflector, while writers write', () => {
-  let contenders: Contender[] = [];
+  let candidates: LeaseCandidate[] = [];
   let outcomes = new Map<string, Promise<Outcome>>();
   let bookmarked: Promise<readonly SeenRequest[]> | undefined;
 
@@ -259,11 +261,11 @@ describe('a reflector, while writers write', () => {
     bookmarked = followQuietly(world);
     bookmarked.catch(() => undefined);
     outcomes = await endure(world, table);
-    contenders = await startContenders(world);
+    candidates = await startCandidates(world);
   });
 
   afterAll(async () => {
-    await Promise.allSettled([...outcomes.values(), bookmarked, ...contenders.map((contender) => contender.stop())]);
+    await Promise.allSettled([...outcomes.values(), bookmarked, ...candidates.map((candidate) => candidate.stop())]);
     await world.cluster.stop();
   });
 
@@ -287,11 +289,11 @@ describe('a reflector, while writers write', () => {
     const outcome = await (await endure(world, { [name]: scenario })).get(name);
     if (outcome === undefined) throw new Error(`${name} has not been tried`);
     expect(complaints(outcome, scenario)).toEqual([]);
-    await eventually(() => expect(contenders.filter(({ leads }) => leads)).toHaveLength(1));
+    await eventually(() => expect(candidates.filter(({ leads }) => leads)).toHaveLength(1));
   });
 
   it('leaves no two leaders that write at once behind when the API server or its store was away', async () => {
-    expect(contenders.flatMap(({ ledAt }) => ledAt).length).toBeGreaterThan(1);
+    expect(candidates.flatMap(({ ledAt }) => ledAt).length).toBeGreaterThan(1);
     await expectOneAtATime(world, LEASE);
   });
 });

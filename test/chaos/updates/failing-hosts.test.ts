@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsAt, untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
+import { untilSomeNodeIsAt, untilSomeNodeIsBlocked } from '../../framework/fleet/steps.ts';
 import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(900_000);
@@ -11,7 +11,7 @@ describe('a rollout whose hosts fail', () => {
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
-      const name = await untilSomeNodeIsHeldUp(fleet);
+      const name = await untilSomeNodeIsBlocked(fleet);
       const { faults } = fleet.node(name).host;
       await faults.set({ api: { answer: 'hang' } });
       await releaseDrains(scene);
@@ -56,7 +56,7 @@ describe('a rollout whose hosts fail', () => {
       await eventually(
         () => {
           const [condition] = fleet.shadow('node-1')?.status?.conditions ?? [];
-          expect(condition).toMatchObject({ status: 'False', reason: 'NotRetried' });
+          expect(condition).toMatchObject({ status: 'False', reason: 'ManualRetryRequired' });
           expect(condition?.message).toContain('and the shadow does not say why');
           expect(fleet.observer.leftovers()).toEqual([]);
         },

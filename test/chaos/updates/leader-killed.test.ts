@@ -7,7 +7,7 @@ import { inflict } from '../../framework/faults/inject.ts';
 import { type StateTrigger, untilTriggered } from '../../framework/faults/trigger.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsHeldUp } from '../../framework/fleet/steps.ts';
+import { untilSomeNodeIsBlocked } from '../../framework/fleet/steps.ts';
 import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
@@ -51,7 +51,7 @@ test('a leading controller that is killed at any state of an update is followed 
 test('a leading controller that is frozen past its lease and thawed writes nothing any more', async () => {
   await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
     const { fleet, cluster } = scene;
-    const waiting = await untilSomeNodeIsHeldUp(fleet);
+    const waiting = await untilSomeNodeIsBlocked(fleet);
     const { name = '' } = fleet.observer.leader()?.metadata ?? {};
     fleet.kubelet.kill(name, 'SIGSTOP');
     // What is on its way is answered by then.

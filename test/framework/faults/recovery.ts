@@ -54,7 +54,7 @@ export async function askAgain({ fleet }: Scene, version: string): Promise<strin
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {
     const waiting = waitingFor(fleet.shadow(name), version);
-    if (waiting === undefined || !['Backoff', 'NotRetried'].includes(waiting.reason)) continue;
+    if (waiting === undefined || !['Backoff', 'ManualRetryRequired'].includes(waiting.reason)) continue;
     reasons.push(`${name}: ${waiting.message}`);
     await fleet.askForRetry(name, version);
   }

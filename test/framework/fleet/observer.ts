@@ -10,7 +10,7 @@ import {
   CONTROLLER,
   CORDONED_ANNOTATION,
   EXCLUSION_LABEL,
-  HOLDS,
+  AUTOSCALER_HOLDS,
   MANAGED_LABEL,
   RETRY_ANNOTATION,
   WAITING_TAINT,
@@ -20,7 +20,7 @@ import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { selects } from '../../../packages/shared/src/kube/label-selector.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
-import { SIGNATURES } from '../../../packages/shared/src/node/ownership.ts';
+import { OWNERSHIP_ANNOTATIONS } from '../../../packages/shared/src/node/ownership.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { shadowPath } from '../apiserver/shadow.ts';
 import { eventually } from '../eventually.ts';
@@ -113,7 +113,9 @@ export class Observer {
   leftovers(): string[] {
     const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
       const { labels = {}, annotations = {} } = metadata;
-      const found: string[] = [...SIGNATURES, ...HOLDS].filter((key) => annotations[key] !== undefined);
+      const found: string[] = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS].filter(
+        (key) => annotations[key] !== undefined,
+      );
       if (labels[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
       if (spec?.unschedulable === true) found.push('cordon');
       if (spec?.taints?.some(({ key }) => key === WAITING_TAINT) === true) found.push(WAITING_TAINT);
@@ -261,7 +263,7 @@ function isWell(budget: V1PodDisruptionBudget): boolean {
 }
 
 function isNotRetried(status: BottlerocketShadow['status']): boolean {
-  return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NotRetried';
+  return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'ManualRetryRequired';
 }
 
 function shortfall({ status }: V1PodDisruptionBudget): number {

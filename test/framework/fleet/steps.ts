@@ -18,7 +18,7 @@ export async function untilSomeNodeIsToldTo(fleet: Fleet, state: string): Promis
 }
 
 /** Until some node says that a disruption budget holds up its drain; answers its name. A node without a pod of the budget is not held up. */
-export async function untilSomeNodeIsHeldUp(fleet: Fleet): Promise<string> {
+export async function untilSomeNodeIsBlocked(fleet: Fleet): Promise<string> {
   return await untilSomeNode(fleet, 'says that a disruption budget holds it up', ({ status }) => {
     const { result, blockedBy = [] } = status?.drain ?? {};
     return result === undefined && blockedBy.some(({ reason }) => reason === 'DisruptionBudget');

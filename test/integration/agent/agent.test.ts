@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Agent } from '../../../packages/agent/src/agent.ts';
-import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import type {
   BottlerocketShadow,
@@ -85,7 +85,7 @@ describe('an agent', () => {
     const clock = systemClock;
     const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
     const at = { host: '127.0.0.1', port: apiserver.port, serverName: NAME, ...files };
-    const api = new OperatorApiClient({ node: pod.node, apiserver: at, clock });
+    const api = new HttpApiserverClient({ node: pod.node, apiserver: at, clock });
     const socket = new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
     const recorded = recordingLogger();
     lines = recorded.lines;

@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
 import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
@@ -52,10 +52,14 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-function client({ clock = systemClock, serverName = NAME } = {}): OperatorApiClient {
+function client({ clock = systemClock, serverName = NAME } = {}): HttpApiserverClient {
   const { port } = server.address() as AddressInfo;
   const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
-  return new OperatorApiClient({ node: 'node-1', apiserver: { host: '127.0.0.1', port, serverName, ...files }, clock });
+  return new HttpApiserverClient({
+    node: 'node-1',
+    apiserver: { host: '127.0.0.1', port, serverName, ...files },
+    clock,
+  });
 }
 
 function json(value: unknown, status = 200): RequestListener {

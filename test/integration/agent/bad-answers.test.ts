@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
-import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { HostError } from '../../../packages/agent/src/host/host.ts';
@@ -109,11 +109,11 @@ function host(): HostSocket {
   return new HostSocket({ socketPath: join(folder, 'api.sock'), bootIDFile: join(folder, 'boot_id'), clock: hasty });
 }
 
-function api(): OperatorApiClient {
+function api(): HttpApiserverClient {
   const { port } = apiServer.address() as AddressInfo;
   const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
   const apiserver = { host: '127.0.0.1', port, serverName: NAME, ...files };
-  return new OperatorApiClient({ node: 'node-1', apiserver, clock: hasty });
+  return new HttpApiserverClient({ node: 'node-1', apiserver, clock: hasty });
 }
 
 async function drainStream(): Promise<string> {

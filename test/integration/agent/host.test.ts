@@ -5,7 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { isActivated, isStaged } from '../../../packages/agent/src/host/host-status.ts';
-import { HostError, TooLate, type UpdateCommand, type UpdateStatus } from '../../../packages/agent/src/host/host.ts';
+import {
+  HostError,
+  StaleDecisionError,
+  type UpdateCommand,
+  type UpdateStatus,
+} from '../../../packages/agent/src/host/host.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
 
@@ -68,10 +73,10 @@ it('sends nothing once what it was decided on is too old, and goes on after that
   await run('refresh');
   const before = host.history.length;
   const late = (): never => {
-    throw new TooLate('seen 3 s ago');
+    throw new StaleDecisionError('seen 3 s ago');
   };
-  await expect(client.reboot(signal, late)).rejects.toThrow(TooLate);
-  await expect(client.start('prepare', signal, late)).rejects.toThrow(TooLate);
+  await expect(client.reboot(signal, late)).rejects.toThrow(StaleDecisionError);
+  await expect(client.start('prepare', signal, late)).rejects.toThrow(StaleDecisionError);
   expect(host.history).toHaveLength(before);
   await client.start('prepare', signal, () => undefined);
   await host.settled();
@@ -223,9 +228,9 @@ describe('the settings of the host', () => {
 
   it('are not touched once what they were decided on is too old', async () => {
     const late = (): never => {
-      throw new TooLate('seen 3 s ago');
+      throw new StaleDecisionError('seen 3 s ago');
     };
-    await expect(client.changeSettings({ versionLock: OLD }, signal, late)).rejects.toThrow(TooLate);
+    await expect(client.changeSettings({ versionLock: OLD }, signal, late)).rejects.toThrow(StaleDecisionError);
     expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
   });
 

@@ -184,7 +184,7 @@ describe('a person who uncordons the node', () => {
     expect((await node.drain()).failure).toBeUndefined();
     expect(await node.isCordoned()).toBe(true);
     await node.uncordon();
-    expect(await node.drain()).toMatchObject({ done: false, failure: { code: 'DrainVetoed' } });
+    expect(await node.drain()).toMatchObject({ done: false, failure: { code: 'CordonRemoved' } });
     expect(await node.isCordoned()).toBe(false);
     expect(await node.status()).toMatchObject({ result: 'Vetoed' });
   });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { OperatorApiClient } from '../../../packages/agent/src/apiserver/client.ts';
+import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import type { AgentShadow, StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { type Agent, agentToken, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
@@ -39,7 +39,7 @@ describe('a token in use', () => {
   };
 
   /** The agent's own client, and what replaces its token as a kubelet does. */
-  const agentClient = (token: string): { client: OperatorApiClient; renew: (token: string) => void } => {
+  const agentClient = (token: string): { client: HttpApiserverClient; renew: (token: string) => void } => {
     const dir = mkdtempSync(join(tmpdir(), 'brupop-token-'));
     const files = { tokenFile: join(dir, 'token'), caFile: join(dir, 'ca.crt') };
     const renew = (text: string): void => writeFileSync(files.tokenFile, text);
@@ -47,7 +47,7 @@ describe('a token in use', () => {
     writeFileSync(files.caFile, suite.apiserver.ca);
     ends.push(() => rmSync(dir, { recursive: true }));
     const apiserver = { host: '127.0.0.1', port: suite.apiserver.port, serverName: 'brupop-apiserver', ...files };
-    return { client: new OperatorApiClient({ node: agent.node, apiserver, clock: systemClock }), renew };
+    return { client: new HttpApiserverClient({ node: agent.node, apiserver, clock: systemClock }), renew };
   };
 
   it('that expires between two calls is refused from that moment on, and a renewed one is taken from its file at once', async () => {

@@ -103,11 +103,11 @@ it('kubectl get brs shows what the node does', async () => {
   );
   expect(Object.entries(wide)).toEqual(
     Object.entries({
-      Wanted: 'RebootedIntoUpdate',
-      'Wanted Version': '1.21.0',
+      'Desired State': 'RebootedIntoUpdate',
+      'Desired Version': '1.21.0',
       Reason: 'Paused',
       Step: 'Drain',
-      'Held Up By': 'default/web-0',
+      'Blocked By': 'default/web-0',
       Message: 'Updates are paused: change freeze.',
     }),
   );

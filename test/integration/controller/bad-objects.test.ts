@@ -52,7 +52,7 @@ const status = some<unknown>({
 const spec = some<unknown>({ state: fc.constantFrom(...SHADOW_STATES), version, state_transition_timestamp: time });
 const annotations = some({
   'brupop.bottlerocket.aws/retry': fc.constantFrom('', '1.21.0', 'now', '\u0001'),
-  'brupop.bottlerocket.aws/unanswered-attempts': fc.constantFrom('', '-5', '1e9', 'many'),
+  'brupop.bottlerocket.aws/unreported-attempts': fc.constantFrom('', '-5', '1e9', 'many'),
 });
 const edit = fc.oneof(
   fc.record({ status }),

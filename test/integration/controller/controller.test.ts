@@ -205,7 +205,7 @@ describe('a controller', () => {
         lastOperation,
       });
       await report(cluster, name, { current_state: 'Idle', observedGeneration: await waitForState(name, 'Idle') });
-      const condition = await waitFor(name, 'NotRetried');
+      const condition = await waitFor(name, 'ManualRetryRequired');
       expect(condition?.message).toContain('RolledBack (the host runs 1.20.0 again)');
       const events = await eventually(async () => {
         const found = await eventsOf(name);
@@ -317,7 +317,7 @@ describe('a controller', () => {
     });
     await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: true } });
     await configure({ paused: false });
-    await waitFor(name, 'CordonedByOthers');
+    await waitFor(name, 'CordonedExternally');
     expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
   });
 
@@ -338,7 +338,7 @@ describe('a controller', () => {
     const [name = ''] = await members('foreign', 1);
     await mark(name, false);
     await start();
-    await waitFor(name, 'CordonedByOthers');
+    await waitFor(name, 'CordonedExternally');
     const { spec, metadata } = await nodeOf(name);
     expect(spec?.unschedulable).toBe(true);
     expect(metadata?.labels).not.toHaveProperty([EXCLUSION_LABEL]);

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
-import { LeaseElection } from '../../../packages/shared/src/kube/leader-election.ts';
+import { LeaderElection } from '../../../packages/shared/src/kube/leader-election.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
@@ -14,7 +14,7 @@ interface Lease {
 }
 
 interface Candidate {
-  readonly election: LeaseElection;
+  readonly election: LeaderElection;
   readonly client: KubeClient;
   /** Ends it in order. */
   readonly stop: () => Promise<void>;
@@ -51,7 +51,7 @@ describe('leader election', () => {
       access: { kubeconfig: cluster.kubeconfigPath },
     });
     const limits = { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 400 };
-    const election = new LeaseElection({ client, clock: systemClock, log, namespace, name, identity, ...limits });
+    const election = new LeaderElection({ client, clock: systemClock, log, namespace, name, identity, ...limits });
     const stopping = new AbortController();
     const times: Candidate['times'] = {};
     const running = election.run(stopping.signal, async (leading) => {

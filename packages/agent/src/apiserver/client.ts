@@ -28,7 +28,7 @@ const MAX_LINE_CHARS = 1024 * 1024;
 const IDLE_MS = 4_000;
 
 /** What the agent asks of our apiserver. Every call throws ApiError. */
-export interface OperatorApi {
+export interface ApiserverClient {
   /** Makes sure that the shadow exists. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
   /** The shadow, then every change of it. Throws when no whole message has come for STREAM_INACTIVITY_MS. */
@@ -43,7 +43,7 @@ export interface OperatorApi {
   silentMs(): number;
 }
 
-export interface OperatorApiOptions {
+export interface ApiserverClientOptions {
   readonly node: string;
   readonly apiserver: AgentConfig['apiserver'];
   readonly clock: Clock;
@@ -58,12 +58,12 @@ interface Call {
 }
 
 /** Client of our apiserver. Token and CA are read for each request, since both are renewed while the agent runs. */
-export class OperatorApiClient implements OperatorApi {
-  readonly #options: OperatorApiOptions;
+export class HttpApiserverClient implements ApiserverClient {
+  readonly #options: ApiserverClientOptions;
   #connections = connections();
   #answeredAt: number;
 
-  constructor(options: OperatorApiOptions) {
+  constructor(options: ApiserverClientOptions) {
     this.#options = options;
     this.#answeredAt = options.clock.monotonic();
   }

@@ -2,7 +2,7 @@ import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { FakeOperatorApi } from '../testing/fake-apiserver.ts';
+import { FakeApiserver } from '../testing/fake-apiserver.ts';
 import { ApiError } from './error.ts';
 import { ShadowSource } from './shadow-source.ts';
 
@@ -18,7 +18,7 @@ const shadow: AgentShadow = { uid: 'uid-1', generation: 2, spec: { state: 'Idle'
 
 async function follow(first?: AgentShadow, lines: string[] = []) {
   const clock = new FakeClock();
-  const api = new FakeOperatorApi(clock, first);
+  const api = new FakeApiserver(clock, first);
   const stop = new AbortController();
   let changes = 0;
   const log = createLogger({ clock, write: (line) => void lines.push(line) });

@@ -7,11 +7,11 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { sameStatus } from '../decide/status.ts';
 import { PAUSES } from '../limits.ts';
 import type { ShadowView } from '../state/observe.ts';
-import type { OperatorApi } from './client.ts';
+import type { ApiserverClient } from './client.ts';
 import { ApiError } from './error.ts';
 
 export interface ShadowSourceOptions {
-  readonly api: Pick<OperatorApi, 'ensure' | 'stream' | 'silentMs'>;
+  readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'silentMs'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called when the shadow has come, changed or gone. */

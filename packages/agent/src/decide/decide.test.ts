@@ -1,5 +1,5 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import {
   BOOT,
   type Cases,
@@ -40,13 +40,13 @@ const cases: Cases = {
   'a socket that nobody listens on for long is a stale mount': [
     {
       host: refused,
-      memory: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE },
+      tracker: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE },
       attempt: { restored: true },
     },
     'exit',
   ],
   'what needs no host is done before the process leaves for its mount': [
-    { host: refused, memory: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
+    { host: refused, tracker: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
     'restore',
   ],
   'a socket on which this process has met nobody is as new as the process: the step fails first': [
@@ -54,20 +54,20 @@ const cases: Cases = {
       ...rebootSpec,
       host: refused,
       last: step('Drain'),
-      memory: { hostSilentSince: NOW - 5.5 * MINUTE, hostRefusedSince: NOW - 5.5 * MINUTE, hostHasAnswered: false },
+      tracker: { hostSilentSince: NOW - 5.5 * MINUTE, hostRefusedSince: NOW - 5.5 * MINUTE, hostHasAnswered: false },
     },
     'report ErrorReset, Drain Failed HostUnreachable',
   ],
   'then it may be a stale mount all the same': [
     {
       host: refused,
-      memory: { hostSilentSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
+      tracker: { hostSilentSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
       attempt: { restored: true },
     },
     'exit',
   ],
   'a host that is slow for long is no stale mount': [
-    { host: silent, memory: { hostSilentSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
+    { host: silent, tracker: { hostSilentSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
   ],
   'the Node is given back although the host does not answer': [{ host: refused }, 'restore'],
@@ -93,16 +93,16 @@ const cases: Cases = {
   ],
 
   'nothing is taken back while a reboot may come that an earlier process asked for': [
-    { update: READY, last: step('Reboot'), memory: pendingFor(6.9 * MINUTE) },
+    { update: READY, last: step('Reboot'), tracker: pendingFor(6.9 * MINUTE) },
     'wait',
   ],
   'whatever the wall clock says of when that was': [
-    { update: READY, last: step('Reboot', { agoMs: 600 * MINUTE }), memory: pendingFor(MINUTE) },
+    { update: READY, last: step('Reboot', { agoMs: 600 * MINUTE }), tracker: pendingFor(MINUTE) },
     'wait',
   ],
-  'whether the host answers or not': [{ host: refused, last: step('Reboot'), memory: pendingFor(MINUTE) }, 'wait'],
+  'whether the host answers or not': [{ host: refused, last: step('Reboot'), tracker: pendingFor(MINUTE) }, 'wait'],
   'when it cannot come any more, that is written down without the host, so that no other process waits again': [
-    { host: refused, last: step('Reboot'), memory: pendingFor(7 * MINUTE) },
+    { host: refused, last: step('Reboot'), tracker: pendingFor(7 * MINUTE) },
     'report Idle, Activate Processing',
   ],
   'a step that makes nobody wait stays open for what the host says': [
@@ -121,16 +121,16 @@ const cases: Cases = {
     {
       host: refused,
       last: step('Reboot'),
-      memory: { ...pendingFor(6.5 * MINUTE), hostRefusedSince: NOW - 6.5 * MINUTE },
+      tracker: { ...pendingFor(6.5 * MINUTE), hostRefusedSince: NOW - 6.5 * MINUTE },
     },
     'wait',
   ],
   'nothing else is begun then': [
-    { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), memory: pendingFor(MINUTE) },
+    { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), tracker: pendingFor(MINUTE) },
     'wait',
   ],
   'it is when the reboot can no longer come': [
-    { update: READY, last: step('Reboot'), memory: pendingFor(7 * MINUTE) },
+    { update: READY, last: step('Reboot'), tracker: pendingFor(7 * MINUTE) },
     'report Idle, Restore Processing',
   ],
   'it is when the reboot has happened': [
@@ -138,16 +138,16 @@ const cases: Cases = {
     'report Idle, Restore Processing',
   ],
   'an activated host of which nothing is on record is put on record': [
-    { bare: true, update: READY, memory: pendingFor(MINUTE) },
+    { bare: true, update: READY, tracker: pendingFor(MINUTE) },
     'report Idle, Reboot Processing',
   ],
   'an update that is asked for meanwhile waits': [
-    { bare: true, spec: 'RebootedIntoUpdate', update: READY, memory: pendingFor(MINUTE) },
+    { bare: true, spec: 'RebootedIntoUpdate', update: READY, tracker: pendingFor(MINUTE) },
     'wait',
   ],
-  'after which it is undone': [{ bare: true, update: READY, memory: pendingFor(7 * MINUTE) }, 'deactivate'],
+  'after which it is undone': [{ bare: true, update: READY, tracker: pendingFor(7 * MINUTE) }, 'deactivate'],
   'a host that does not say whether it is activated is waited for': [
-    { bare: true, host: refused, memory: pendingFor(MINUTE) },
+    { bare: true, host: refused, tracker: pendingFor(MINUTE) },
     'wait',
   ],
   'it is when this process began the step and has not asked': [
@@ -158,32 +158,35 @@ const cases: Cases = {
   'nobody leaves while the host is about to reboot': [
     {
       apiSilentMs: 11 * MINUTE,
-      memory: { reboots: { asked: { atMs: NOW - MINUTE, bootID: BOOT }, pending: undefined } },
+      tracker: { reboots: { asked: { atMs: NOW - MINUTE, bootID: BOOT }, pending: undefined } },
     },
     'wait',
   ],
   'a reboot that has happened is not waited for': [
-    { memory: { reboots: { asked: { atMs: NOW - 1, bootID: 'boot-1' }, pending: undefined } } },
+    { tracker: { reboots: { asked: { atMs: NOW - 1, bootID: 'boot-1' }, pending: undefined } } },
     'restore',
   ],
-  'calls are paced while the apiserver is in trouble': [{ memory: { api: { notBefore: NOW + 1 } } }, 'wait'],
-  'commands are paced while the host is in trouble': [{ ...staging, memory: { host: { notBefore: NOW + 1 } } }, 'wait'],
+  'calls are paced while the apiserver is in trouble': [{ tracker: { api: { notBefore: NOW + 1 } } }, 'wait'],
+  'commands are paced while the host is in trouble': [
+    { ...staging, tracker: { host: { notBefore: NOW + 1 } } },
+    'wait',
+  ],
   'trouble with the apiserver does not hold up commands': [
-    { ...staging, memory: { api: { notBefore: NOW + 1 } } },
+    { ...staging, tracker: { api: { notBefore: NOW + 1 } } },
     'refresh',
   ],
   'a spec that the apiserver no longer goes by is not repeated at once': [
-    { memory: { refused: { key: KEY, notBefore: NOW + 1, times: 1 } } },
+    { tracker: { refused: { key: KEY, notBefore: NOW + 1, times: 1 } } },
     'wait',
   ],
   'a newer spec than the refused one is acted upon at once': [
-    { memory: { refused: { key: 'uid/6', notBefore: NOW + 1, times: 1 } } },
+    { tracker: { refused: { key: 'uid/6', notBefore: NOW + 1, times: 1 } } },
     'restore',
   ],
 };
 
 /** A reboot that may come, of which this process has known for so long. */
-function pendingFor(ms: number): Partial<MemoryView> {
+function pendingFor(ms: number): Partial<TrackerView> {
   return { reboots: { asked: undefined, pending: { name: 'asked', sinceMs: NOW - ms } } };
 }
 

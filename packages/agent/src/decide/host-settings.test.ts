@@ -44,11 +44,11 @@ const cases: Cases = {
     'deactivate',
   ],
   'idle: nothing is set while the host may go down': [
-    { ...onRecord, memory: { reboots: { asked: undefined, pending: { name: 'x', sinceMs: NOW } } } },
+    { ...onRecord, tracker: { reboots: { asked: undefined, pending: { name: 'x', sinceMs: NOW } } } },
     'wait',
   ],
   'idle: nothing is set while the host is in trouble': [
-    { ...onRecord, memory: { host: { notBefore: NOW + 1 } } },
+    { ...onRecord, tracker: { host: { notBefore: NOW + 1 } } },
     'wait',
   ],
   'idle: the host is not asked what it offers before it can know': [
@@ -72,7 +72,7 @@ const cases: Cases = {
   'idle: a pin that is gone is taken back': [{ ...gone, settings: host(A) }, 'configure latest'],
   'idle: after that the host is asked what it offers': [{ ...gone, settingsMemory: { refreshed: false } }, 'refresh'],
   'idle: a pin in force is looked at when it is time': [
-    { ...set, status: { hostSettings: recorded, target_version: A }, memory: { checkDueMs: NOW } },
+    { ...set, status: { hostSettings: recorded, target_version: A }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
   'idle: a process that has just started waits for that, too': [

@@ -20,7 +20,7 @@ export function lookWith(c: Context, reason: string): Action {
 
 /** When to look after unsettled settings again (monotonic milliseconds). */
 export function dueMs(c: Context): number {
-  const { settings, checkDueMs } = c.memory;
+  const { settings, checkDueMs } = c.tracker;
   const nextMs = Math.max(settings.notBefore, settings.seenFrom);
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
   const onlyLook = plan !== undefined && isEmpty(plan.changes) && settings.applied && isConfirmed(c);
@@ -29,7 +29,7 @@ export function dueMs(c: Context): number {
 
 /** In Stage: sets what somebody has changed. What cannot be set does not hold up the step: then the refresh says what is wrong. */
 export function enforceSettings(c: Context): Action | undefined {
-  const { settings } = c.memory;
+  const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
   const action = plan === undefined || settings.notBefore > c.seen.nowMs ? undefined : force(c, plan);
   if (action !== undefined) return action;
@@ -45,7 +45,7 @@ function force(c: Context, plan: SettingsPlan): Action | undefined {
     const message = hostSettings?.message === undefined ? {} : { message: hostSettings.message };
     return report(c, { hostSettings: { ...plan.records, ...message } }, "the host's settings are about to be changed");
   }
-  const changes = c.memory.settings.applied ? plan.changes : { ...plan.recorded, ...plan.changes };
+  const changes = c.tracker.settings.applied ? plan.changes : { ...plan.recorded, ...plan.changes };
   if (isEmpty(changes)) return undefined;
   return { do: 'configure', changes, reason: `the host is to have ${describeSettings(changes)}` };
 }

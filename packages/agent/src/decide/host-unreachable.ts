@@ -4,7 +4,7 @@ import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop
 import type { Action } from '../action.ts';
 import { LIMITS, STEP_LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import { mayBeActive } from './reboot.ts';
 import { baseStatus, fail, hasFailed, stepUnderWay, wait } from './report.ts';
 import { answeredBefore } from './settings-view.ts';
@@ -14,16 +14,16 @@ import { CLOCK_SET_BACK, countedAnew, overdue } from './step-guards.ts';
 /** What a decision sees when the host does not answer. What is not known then is reported as it was. */
 interface Silence {
   readonly seen: Observation;
-  readonly memory: MemoryView;
+  readonly tracker: TrackerView;
   readonly shadow: AgentShadow;
   /** Why there is no answer. */
   readonly message: string;
 }
 
 /** Time limits hold, and the Node is given back, although the host does not answer: both need only the apiserver. */
-export function silentHost(silence: Silence): Action {
-  const { seen, memory, message } = silence;
-  const untilMs = Math.max(memory.host.notBefore, seen.nowMs + LIMITS.pollFirst);
+export function hostUnreachable(silence: Silence): Action {
+  const { seen, tracker, message } = silence;
+  const untilMs = Math.max(tracker.host.notBefore, seen.nowMs + LIMITS.pollFirst);
   return (
     endStep(silence) ??
     closeStep(silence) ??
@@ -76,12 +76,12 @@ function closeStep({ seen, shadow }: Silence): Action | undefined {
 
 /** Fails a step that runs past its limit. */
 function limited(attempted: Attempted, step: LastOperation): Action | undefined {
-  const { seen, memory, base, message } = attempted;
+  const { seen, tracker, base, message } = attempted;
   const lastOperation = countedAnew(seen, step);
   if (lastOperation !== undefined) {
     return { do: 'report', status: { ...base, lastOperation }, reason: CLOCK_SET_BACK };
   }
-  const late = overdue(seen, memory, step);
+  const late = overdue(seen, tracker, step);
   if (late === undefined) return undefined;
   const code = step.bootID === seen.bootID ? STEP_LIMITS[step.operation].code : 'HostUnreachable';
   return failed(attempted, step, { code, message: `${late}; the host does not answer: ${message}` });
@@ -89,8 +89,8 @@ function limited(attempted: Attempted, step: LastOperation): Action | undefined 
 
 /** Fails the step that needs the host. */
 function unreachable(attempted: Attempted, operation: Operation, version: string): Action | undefined {
-  const { seen, memory, shadow, message } = attempted;
-  const silentMs = seen.nowMs - (memory.hostSilentSince ?? seen.nowMs);
+  const { seen, tracker, shadow, message } = attempted;
+  const silentMs = seen.nowMs - (tracker.hostSilentSince ?? seen.nowMs);
   if (silentMs <= LIMITS.hostSilent) return undefined;
   const { bootID, wallMs } = seen;
   const last = shadow.status?.lastOperation;
@@ -109,9 +109,9 @@ function failed(
   return fail(attempted.seen, attempted.base, { ...failure, step, open });
 }
 
-function giveBack({ shadow, memory }: Silence): Action | undefined {
+function giveBack({ shadow, tracker }: Silence): Action | undefined {
   const over = isUndone(shadow.spec.state) || hasFailed({ shadow });
-  if (!over || memory.attempt.restored) return undefined;
+  if (!over || tracker.attempt.restored) return undefined;
   return { do: 'restore', reason: 'nothing is to be done on this node, whether its host answers or not' };
 }
 

@@ -24,11 +24,11 @@ const cases: Cases = {
   'idle: a new shadow gets its first status': [{ bare: true, attempt: { restored: true } }, 'report Idle'],
   'idle: nothing is written when nothing changed': [{ attempt: { restored: true } }, 'wait'],
   'idle: the host is asked for updates when it is time': [
-    { attempt: { restored: true }, memory: { checkDueMs: NOW } },
+    { attempt: { restored: true }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
   'idle: nobody is asked while another command runs': [
-    { attempt: { restored: true }, memory: { checkDueMs: NOW }, update: LOCKED },
+    { attempt: { restored: true }, tracker: { checkDueMs: NOW }, update: LOCKED },
     'wait',
   ],
   'idle: an activation is undone': [{ update: READY }, 'deactivate'],
@@ -58,32 +58,32 @@ const cases: Cases = {
     'wait',
   ],
   'idle: a host without in-place updates is named': [
-    { update: UNINITIALIZED, attempt: { restored: true }, memory: { checkError: error('HostUnsupported') } },
+    { update: UNINITIALIZED, attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') } },
     'report Idle, Stage Failed HostUnsupported',
   ],
   'idle: what was named is not named again': [
     {
       update: UNINITIALIZED,
       attempt: { restored: true },
-      memory: { checkError: error('HostUnsupported') },
+      tracker: { checkError: error('HostUnsupported') },
       last: failed('HostUnsupported'),
     },
     'wait',
   ],
   'idle: a problem of the host does not hide a rollback': [
-    { attempt: { restored: true }, memory: { checkError: error('HostUnsupported') }, last: failed('RolledBack') },
+    { attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') }, last: failed('RolledBack') },
     'wait',
   ],
   'idle: a refresh that failed is no problem of the host': [
-    { attempt: { restored: true }, memory: { checkError: error('RefreshFailed') } },
+    { attempt: { restored: true }, tracker: { checkError: error('RefreshFailed') } },
     'wait',
   ],
   'idle: an unreadable status is named only when it lasts': [
-    { update: UNREADABLE, attempt: { restored: true }, memory: { hostBrokenSince: NOW - 1000 } },
+    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostBrokenSince: NOW - 1000 } },
     'wait',
   ],
   'idle: an unreadable status that lasts is named': [
-    { update: UNREADABLE, attempt: { restored: true }, memory: { hostBrokenSince: NOW - MINUTE } },
+    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostBrokenSince: NOW - MINUTE } },
     'report Idle, Stage Failed HostStatusUnreadable',
   ],
   'idle: a rollback is noticed although the spec went back to Idle': [
@@ -129,12 +129,12 @@ it.each(Object.entries(targets))('the target is %s', (_name, [given, expected]) 
 });
 
 it('names the offered version, not the running one, with a problem of the host', () => {
-  const given: Case = { attempt: { restored: true }, memory: { checkError: error('HostUnsupported') } };
+  const given: Case = { attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') } };
   expect(decided(given)).toMatchObject({ status: { lastOperation: { version: NEW } } });
 });
 
 describe('an activation that cannot be undone', () => {
-  const note = 'the update is still activated, any reboot boots it: why';
+  const observe = 'the update is still activated, any reboot boots it: why';
   const pausing = { restored: true, notBefore: NOW + 1, error: error('ActivateFailed') };
   const said = (last: Case['last'], update: Case['update'] = READY): unknown => {
     const action = decided({ update, attempt: pausing, ...(last === undefined ? {} : { last }) });
@@ -142,23 +142,23 @@ describe('an activation that cannot be undone', () => {
   };
 
   it('keeps the undoing open and is named in it', () => {
-    expect(said(step('Restore'))).toEqual({ ...step('Restore'), message: note });
+    expect(said(step('Restore'))).toEqual({ ...step('Restore'), message: observe });
   });
 
   it('is named also when nothing was open', () => {
-    expect(said(undefined)).toEqual({ ...step('Restore'), message: note });
-    expect(said(step('Stage', { state: 'Succeeded' }))).toEqual({ ...step('Restore'), message: note });
+    expect(said(undefined)).toEqual({ ...step('Restore'), message: observe });
+    expect(said(step('Stage', { state: 'Succeeded' }))).toEqual({ ...step('Restore'), message: observe });
   });
 
   it('is named beside a failure on record, and no longer when it is undone', () => {
     const record = failed('RebootTimedOut');
-    const named = { ...record, message: `x; ${note}` };
+    const named = { ...record, message: `x; ${observe}` };
     expect(said(record)).toEqual(named);
     expect(said(named, STAGED)).toEqual(record);
   });
 
   it('is named once, and stays named while the host cannot say', () => {
-    const named = { ...step('Restore'), message: note };
+    const named = { ...step('Restore'), message: observe };
     expect(said(named)).toBe('wait');
     expect(said(named, LOCKED)).toBe('wait');
   });

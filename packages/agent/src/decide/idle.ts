@@ -4,7 +4,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
 import { shorten } from '../host/host-status.ts';
 import { dueMs, lookWith, settleSettings } from './host-settings.ts';
-import { putOnRecord } from './reboot-guard.ts';
+import { recordPossibleReboot } from './reboot-guard.ts';
 import { begin, type Context, ended, nextLook, report, undo, wait } from './report.ts';
 import { began, sameStatus } from './status.ts';
 import { isLastingly } from './step-guards.ts';
@@ -14,7 +14,7 @@ export function idle(c: Context): Action {
   const last = c.shadow.status?.lastOperation;
   // Written before a deactivation: a host that reboots right after one has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return putOnRecord(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? look(c);
+  return recordPossibleReboot(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? look(c);
 }
 
 function reportIdle(c: Context): Action | undefined {
@@ -42,7 +42,7 @@ const STILL_ACTIVATED = 'the update is still activated, any reboot boots it: ';
 
 /** What is left of an undoing: an activation that cannot be taken back is said once, until it is gone. */
 function undoing(c: Context, last: LastOperation | undefined): LastOperation | undefined {
-  const { error } = c.memory.attempt;
+  const { error } = c.tracker.attempt;
   if (c.status?.state === 'Ready') return error === undefined ? last : stillActivated(c, last, error);
   if (c.status === undefined && c.update.kind !== 'uninitialized') return last;
   return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last && withoutNote(last);
@@ -88,7 +88,7 @@ function problemOperation(c: Context, problem: Problem): LastOperation {
 
 function hostProblem(c: Context): Problem | undefined {
   if (c.update.kind === 'failed') return isLastingly(c) ? c.update : undefined;
-  const { checkError } = c.memory;
+  const { checkError } = c.tracker;
   return isHostProblem(checkError?.code) ? checkError : undefined;
 }
 
@@ -98,9 +98,9 @@ function isHostProblem(code: ErrorCode | undefined): boolean {
 }
 
 function look(c: Context): Action {
-  const { memory, seen } = c;
+  const { tracker, seen } = c;
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
   if (c.settings.state === 'unsettled') return wait(seen, "the host's settings are not in force yet", dueMs(c));
-  if (memory.checkDueMs <= seen.nowMs) return lookWith(c, 'time to look for updates');
-  return wait(seen, 'idle', Math.min(memory.checkDueMs, nextLook(c) ?? memory.checkDueMs));
+  if (tracker.checkDueMs <= seen.nowMs) return lookWith(c, 'time to look for updates');
+  return wait(seen, 'idle', Math.min(tracker.checkDueMs, nextLook(c) ?? tracker.checkDueMs));
 }

@@ -1,14 +1,14 @@
 import type { Action } from '../action.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import { type Context, report, wait } from './report.ts';
 import { began, isRebootUnderWay } from './status.ts';
 
 const MAY_REBOOT = 'the host may have been asked to reboot';
 
 /** A host that this process has asked to reboot may go down at any moment: whatever the spec says now, nothing is begun. */
-export function rebooting(seen: Observation, { reboots: { asked } }: MemoryView): Action | undefined {
+export function rebooting(seen: Observation, { reboots: { asked } }: TrackerView): Action | undefined {
   if (asked === undefined || asked.bootID !== seen.bootID) return undefined;
   const untilMs = asked.atMs + LIMITS.rebootAgain;
   return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
@@ -19,15 +19,15 @@ export function rebooting(seen: Observation, { reboots: { asked } }: MemoryView)
  * what the shadow says of that is all that is left of it. The wait counts from when this process began to know, since the wall clock by which the
  * asking was written down may have been set since.
  */
-export function unlessRebooting(seen: Observation, memory: MemoryView, action: Action): Action {
-  const untilMs = pendingUntil(seen, memory);
+export function unlessRebooting(seen: Observation, tracker: TrackerView, action: Action): Action {
+  const untilMs = pendingUntil(seen, tracker);
   if (untilMs === undefined || servesReboot(action)) return action;
-  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextTry(seen, memory)));
+  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextTry(seen, tracker)));
 }
 
 /** When to look at the host again: soon when it did not say how it is, else from time to time, so that a stale mount is noticed before the wait is over. */
-function nextTry({ host, nowMs }: Observation, memory: MemoryView): number {
-  if (host.kind === 'silent') return Math.max(memory.host.notBefore, nowMs + LIMITS.pollFirst);
+function nextTry({ host, nowMs }: Observation, tracker: TrackerView): number {
+  if (host.kind === 'silent') return Math.max(tracker.host.notBefore, nowMs + LIMITS.pollFirst);
   const said = host.update.kind === 'status' || host.update.kind === 'uninitialized';
   return nowMs + (said ? LIMITS.staleSocket : LIMITS.pollLongest);
 }
@@ -36,9 +36,9 @@ function nextTry({ host, nowMs }: Observation, memory: MemoryView): number {
  * Writes down that an activated host may have been asked to reboot, when nothing is on record yet: people see what is waited for, and another process
  * of this agent knows it without guessing.
  */
-export function putOnRecord(c: Context): Action | undefined {
-  const { seen, memory, shadow, status } = c;
-  const known = shadow.status !== undefined || pendingUntil(seen, memory) === undefined;
+export function recordPossibleReboot(c: Context): Action | undefined {
+  const { seen, tracker, shadow, status } = c;
+  const known = shadow.status !== undefined || pendingUntil(seen, tracker) === undefined;
   if (known || status?.state !== 'Ready' || status.staged === undefined) return undefined;
   const step = began('Reboot', { version: status.staged.version, bootID: seen.bootID, wallMs: seen.wallMs });
   const message = `the update is activated, and ${MAY_REBOOT}: nothing is begun for ${LIMITS.rebootPending / 60_000} min`;
@@ -46,7 +46,7 @@ export function putOnRecord(c: Context): Action | undefined {
 }
 
 /** Until when the host may still go down for a reboot that it was asked for (monotonic milliseconds); undefined: it does not. */
-export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: MemoryView): number | undefined {
+export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: TrackerView): number | undefined {
   const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
   return untilMs > nowMs ? untilMs : undefined;
 }

@@ -5,7 +5,7 @@ import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host
 import { LIMITS, stepLimit } from '../limits.ts';
 import { begin, type Context, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './report.ts';
 import { cleanUp } from './stage.ts';
-import { describeDrain, describeTrouble, obstacle, TROUBLE } from './step-guards.ts';
+import { describeDrain, describeTrouble, stepGuard, TROUBLE } from './step-guards.ts';
 
 /** So many replicas in a row that run on the node itself may be all that there are. */
 const TRIES_BEFORE_ROOM = 8;
@@ -17,7 +17,7 @@ export function reboot(c: Context, version: string): Action {
   const step = stepUnderWay(c, version);
   return (
     rebootedMeanwhile(c, version) ??
-    (step === undefined ? undefined : obstacle(c, step)) ??
+    (step === undefined ? undefined : stepGuard(c, step)) ??
     withoutImage(c, version, step) ??
     beginDrain(c, version, step) ??
     emptyNode(c, version, step) ??
@@ -29,7 +29,7 @@ function arrived(c: Context, version: string): Action {
   const { status, generation } = c.shadow;
   const reached = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
   if (reached) return settle(c, {}, `${version} is running`);
-  if (!c.memory.attempt.restored) return { do: 'restore', reason: `${version} is running: giving the Node back` };
+  if (!c.tracker.attempt.restored) return { do: 'restore', reason: `${version} is running: giving the Node back` };
   const lastOperation = ended(c, 'Restore', version);
   const success = { crash_count: 0, state_transition_failure_timestamp: null, lastOperation } as const;
   return settle(
@@ -68,15 +68,15 @@ function beginDrain(c: Context, version: string, step: LastOperation | undefined
 }
 
 function emptyNode(c: Context, version: string, step: LastOperation | undefined): Action | undefined {
-  const { seen, memory } = c;
-  const { excludedUntil, drainedAt, drainNotBefore } = memory.attempt;
+  const { seen, tracker } = c;
+  const { excludedUntil, drainedAt, drainNotBefore } = tracker.attempt;
   const first = givenUp(c, version) ?? (step && explainTrouble(c, step));
   if (first !== undefined) return first;
   if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers take the node out first' };
   if (excludedUntil > seen.nowMs) return waitForLoadBalancers(c, step, excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
-  const makeRoom = memory.sameNodeRefusals >= TRIES_BEFORE_ROOM;
+  const makeRoom = tracker.sameNodeRefusals >= TRIES_BEFORE_ROOM;
   return { do: 'drain', makeRoom, reason: 'nothing that a drain removes may run on the node' };
 }
 
@@ -92,7 +92,7 @@ function waitForLoadBalancers(c: Context, step: LastOperation | undefined, until
 
 /** The apiserver, which knows the configuration, has ended the drain. */
 function givenUp(c: Context, version: string): Action | undefined {
-  const { drain } = c.memory.attempt;
+  const { drain } = c.tracker.attempt;
   if (drain?.failure === undefined) return undefined;
   const { code, message } = drain.failure;
   return failStep(c, version, code, `${message}; ${describeDrain(drain)}`);
@@ -100,7 +100,7 @@ function givenUp(c: Context, version: string): Action | undefined {
 
 /** What a drain waits for is in the shadow's `status.drain`; why there is none is said here, when it lasts, and once: the next error may have other words. */
 function explainTrouble(c: Context, step: LastOperation): Action | undefined {
-  const { trouble } = c.memory.attempt;
+  const { trouble } = c.tracker.attempt;
   if (step.operation !== 'Drain' || trouble === undefined) return undefined;
   const lasts = c.seen.nowMs - trouble.sinceMs >= LIMITS.troubleTold;
   if (!lasts || step.message?.startsWith(TROUBLE) === true) return undefined;

@@ -6,7 +6,7 @@ import type { Action } from '../action.ts';
 import { sameVersion, shorten } from '../host/host-status.ts';
 import { LIMITS } from '../limits.ts';
 import type { HostView, Observation } from '../state/observe.ts';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
 import { began, bootTime, sameStatus, succeeded } from './status.ts';
 
@@ -20,14 +20,14 @@ export interface Context extends Facts {
 /** Puts a context together. */
 export function contextOf(
   seen: Observation,
-  memory: MemoryView,
+  tracker: TrackerView,
   shadow: AgentShadow,
   host: HostView & { readonly kind: 'answered' },
 ): Context {
   const { version: running, update } = host;
   const status = update.kind === 'status' ? update.status : undefined;
   const live = host.settings?.kind === 'read' ? host.settings.settings : undefined;
-  const facts = { seen, memory, shadow, running, update, status, live };
+  const facts = { seen, tracker, shadow, running, update, status, live };
   const settings = viewSettings(facts);
   const base = baseStatus(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
   return { ...facts, settings, base };
@@ -70,12 +70,12 @@ export function settle(c: Context, changes: Partial<AgentStatus>, reason: string
 export function nextLook(c: Context): number | undefined {
   const { nowMs } = c.seen;
   if (c.update.kind === 'locked') return nowMs + pollDelay(c);
-  return c.memory.attempt.notBefore > nowMs ? c.memory.attempt.notBefore : undefined;
+  return c.tracker.attempt.notBefore > nowMs ? c.tracker.attempt.notBefore : undefined;
 }
 
 /** The pause before the next look at a host that runs a command: half of what has passed, within bounds. */
 export function pollDelay(c: Context): number {
-  const elapsed = c.seen.nowMs - (c.memory.hostLockedSince ?? c.seen.nowMs);
+  const elapsed = c.seen.nowMs - (c.tracker.hostLockedSince ?? c.seen.nowMs);
   return Math.min(LIMITS.pollLongest, Math.max(LIMITS.pollFirst, elapsed / 2));
 }
 
@@ -146,7 +146,7 @@ export function failStep(c: Context, version: string, code: ErrorCode, message: 
 
 /** Takes back what an attempt left: the activation of an image, which any reboot would boot, and our marks on the Node. */
 export function undo(c: Context): Action | undefined {
-  const { attempt } = c.memory;
+  const { attempt } = c.tracker;
   if (c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs) {
     return { do: 'command', command: 'deactivate', reason: 'the host would boot the update at any reboot' };
   }

@@ -4,7 +4,7 @@ import { sameVersion, shorten } from '../host/host-status.ts';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, SETTINGS_TRIES } from '../limits.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import {
   concernsSettings,
   planSettings,
@@ -17,7 +17,7 @@ import { offeredVersion, targetVersion } from './status.ts';
 /** An observation with the shadow known and the host answering. */
 export interface Facts {
   readonly seen: Observation;
-  readonly memory: MemoryView;
+  readonly tracker: TrackerView;
   readonly shadow: AgentShadow;
   readonly running: string;
   readonly update: UpdateView;
@@ -38,17 +38,17 @@ export type SettingsView =
 
 /** Judges how far the host's settings are. */
 export function viewSettings(facts: Facts): SettingsView {
-  const { shadow, live, memory, seen } = facts;
+  const { shadow, live, tracker, seen } = facts;
   if (!concernsSettings(shadow)) return { state: 'unmanaged' };
   const plan = live === undefined ? undefined : planSettings(shadow, live);
   if (plan !== undefined && isSettled(facts, plan)) return { state: 'settled', plan };
-  const { tries, since } = memory.settings;
+  const { tries, since } = tracker.settings;
   const late = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
   return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || late };
 }
 
 function isSettled(facts: Facts, plan: SettingsPlan): boolean {
-  const { settings } = facts.memory;
+  const { settings } = facts.tracker;
   const isStored = isEmpty(plan.changes) && sameRecords(facts.shadow.status?.hostSettings, plan.records);
   const isApplied = settings.applied || isEmpty(plan.recorded);
   return isStored && isApplied && settings.refreshed && isOfferKnown(facts);
@@ -108,7 +108,7 @@ function recordsOf({ message: _message, ...records }: HostSettingsStatus = {}): 
   return records;
 }
 
-function complaint({ shadow, memory: { settings } }: Facts): string {
+function complaint({ shadow, tracker: { settings } }: Facts): string {
   const { versionLock, ignoreWaves } = shadow.spec.hostSettings ?? {};
   const wanted = describeSettings({
     ...(versionLock == null ? {} : { versionLock }),

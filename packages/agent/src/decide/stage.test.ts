@@ -99,7 +99,7 @@ const cases: Cases = {
   'stage: an activation left by an earlier attempt is undone first': [{ ...staging, update: READY }, 'deactivate'],
   'stage: a running command is waited for': [{ ...staging, update: LOCKED }, 'wait'],
   'stage: a lock that is never given back fails it': [
-    { ...staging, update: LOCKED, memory: { hostLockedSince: NOW - 21 * MINUTE } },
+    { ...staging, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'report ErrorReset, Stage Failed HostBusy',
   ],
   'stage: an error is met a few times before it counts': [
@@ -118,7 +118,7 @@ const cases: Cases = {
     'report ErrorReset, Stage Failed HostUnsupported',
   ],
   'stage: an unreadable status fails it when it lasts (trap 11)': [
-    { ...staging, update: UNREADABLE, memory: { hostBrokenSince: NOW - MINUTE } },
+    { ...staging, update: UNREADABLE, tracker: { hostBrokenSince: NOW - MINUTE } },
     'report ErrorReset, Stage Failed HostStatusUnreadable',
   ],
   'stage: its time limit counts from the step that was written down': [
@@ -138,15 +138,15 @@ const cases: Cases = {
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
   'stage: a prepare that may take long may hold the lock for long': [
-    { ...staging, timeoutSeconds: 7200, update: LOCKED, memory: { hostLockedSince: NOW - 21 * MINUTE } },
+    { ...staging, timeoutSeconds: 7200, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'wait',
   ],
   'stage: a host that is away is waited for': [
-    { ...staging, host: refused, memory: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
+    { ...staging, host: refused, tracker: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',
   ],
   'stage: a host that is away for too long fails it': [
-    { ...staging, host: silent, memory: { hostSilentSince: NOW - 6 * MINUTE } },
+    { ...staging, host: silent, tracker: { hostSilentSince: NOW - 6 * MINUTE } },
     'report ErrorReset, Stage Failed HostUnreachable',
   ],
   'stage: a failed attempt undoes its activation': [

@@ -2,7 +2,7 @@ import type { Action } from '../action.ts';
 import { isOffered, isStaged, sameVersion } from '../host/host-status.ts';
 import { enforceSettings } from './host-settings.ts';
 import { begin, type Context, ended, hasFailed, settle, stepUnderWay, undo } from './report.ts';
-import { obstacle } from './step-guards.ts';
+import { stepGuard } from './step-guards.ts';
 
 /** Spec StagedAndPerformedUpdate: refresh until `version` is offered, prepare it, and trust only the record of that prepare. */
 export function stage(c: Context, version: string): Action {
@@ -14,17 +14,17 @@ export function stage(c: Context, version: string): Action {
   }
   const step = stepUnderWay(c, version);
   if (step?.operation !== 'Stage') return begin(c, 'Stage', version, 'Idle');
-  return obstacle(c, step) ?? nextCommand(c, version);
+  return stepGuard(c, step) ?? nextCommand(c, version);
 }
 
 function nextCommand(c: Context, version: string): Action {
-  const { status, memory } = c;
+  const { status, tracker } = c;
   if (status?.state === 'Ready') {
     return { do: 'command', command: 'deactivate', reason: 'the activated image cannot be verified: staging again' };
   }
   const settings = enforceSettings(c);
   if (settings !== undefined) return settings;
-  if (status !== undefined && memory.attempt.refreshed && isOffered(status, version)) {
+  if (status !== undefined && tracker.attempt.refreshed && isOffered(status, version)) {
     return { do: 'command', command: 'prepare', version, reason: `${version} is offered` };
   }
   return { do: 'command', command: 'refresh', version, reason: `the host must offer ${version}` };

@@ -6,12 +6,12 @@ import type { Action } from '../action.ts';
 import { shorten } from '../host/host-status.ts';
 import { LIMITS, lockLimit, STEP_LIMITS, stepLimit, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
-import type { MemoryView } from '../state/tracker.ts';
+import type { TrackerView } from '../state/tracker.ts';
 import { type Context, failStep, pollDelay, report, wait } from './report.ts';
 import { restarted } from './status.ts';
 
 /** What ends or holds up a step that has begun: its time limit, an error met too often, a busy or broken host. */
-export function obstacle(c: Context, step: LastOperation): Action | undefined {
+export function stepGuard(c: Context, step: LastOperation): Action | undefined {
   return (
     clockSetBack(c, step) ??
     timedOut(c, step) ??
@@ -37,15 +37,15 @@ export function countedAnew({ wallMs }: Observation, step: LastOperation): LastO
 }
 
 function timedOut(c: Context, step: LastOperation): Action | undefined {
-  const message = overdue(c.seen, c.memory, step);
+  const message = overdue(c.seen, c.tracker, step);
   return message === undefined ? undefined : failStep(c, step.version, STEP_LIMITS[step.operation].code, message);
 }
 
 /** Says that a step has run past its time limit, and what it has met. */
-export function overdue(seen: Observation, memory: MemoryView, step: LastOperation): string | undefined {
-  const late = step.operation === 'Drain' ? lateDrain(seen, memory, step) : undefined;
+export function overdue(seen: Observation, tracker: TrackerView, step: LastOperation): string | undefined {
+  const late = step.operation === 'Drain' ? lateDrain(seen, tracker, step) : undefined;
   const found = late ?? lateStep(seen, step);
-  return found === undefined ? undefined : `${found}; ${detail(memory)}`;
+  return found === undefined ? undefined : `${found}; ${detail(tracker)}`;
 }
 
 function lateStep(seen: Observation, step: LastOperation, ms = limitOf(seen, step)): string | undefined {
@@ -58,7 +58,7 @@ function limitOf({ shadow }: Observation, { operation }: LastOperation): number 
 }
 
 /** Passes end a drain by themselves at its limit. This is for those that do not, and for a drain without passes. */
-function lateDrain(seen: Observation, { attempt }: MemoryView, step: LastOperation): string | undefined {
+function lateDrain(seen: Observation, { attempt }: TrackerView, step: LastOperation): string | undefined {
   const { drain, drainEndsAt, trouble } = attempt;
   const { nowMs } = seen;
   if (drainEndsAt !== undefined && nowMs > drainEndsAt + LIMITS.drainOverLimit) return 'Drain went on past its limit';
@@ -69,33 +69,33 @@ function lateDrain(seen: Observation, { attempt }: MemoryView, step: LastOperati
   return untold ? lateStep(seen, step, LIMITS.drainTrouble) : undefined;
 }
 
-function detail({ attempt: { drain, error, trouble } }: MemoryView): string {
+function detail({ attempt: { drain, error, trouble } }: TrackerView): string {
   if (error !== undefined) return error.message;
   if (trouble !== undefined) return describeTrouble(trouble);
   return drain === undefined || drain.done ? 'no error was met' : describeDrain(drain);
 }
 
 function spent(c: Context, step: LastOperation): Action | undefined {
-  const { error, counts } = c.memory.attempt;
+  const { error, counts } = c.tracker.attempt;
   if (error === undefined || (counts[error.code] ?? 0) < (TRIES[error.code] ?? 1)) return undefined;
   return failStep(c, step.version, error.code, error.message);
 }
 
 function brokenHost(c: Context, step: LastOperation): Action | undefined {
-  const { update, memory } = c;
+  const { update, tracker } = c;
   if (update.kind !== 'failed') return undefined;
   if (isLastingly(c)) return failStep(c, step.version, update.code, update.message);
-  return wait(c.seen, update.message, Math.max(memory.host.notBefore, c.seen.nowMs + LIMITS.pollLongest));
+  return wait(c.seen, update.message, Math.max(tracker.host.notBefore, c.seen.nowMs + LIMITS.pollLongest));
 }
 
 /** True when the host's update status has been unusable for so long that this is no passing trouble. */
-export function isLastingly({ memory, seen }: Context): boolean {
-  return seen.nowMs - (memory.hostBrokenSince ?? seen.nowMs) >= LIMITS.broken;
+export function isLastingly({ tracker, seen }: Context): boolean {
+  return seen.nowMs - (tracker.hostBrokenSince ?? seen.nowMs) >= LIMITS.broken;
 }
 
 function busyHost(c: Context, step: LastOperation): Action | undefined {
   if (c.update.kind !== 'locked') return undefined;
-  const lockedMs = c.seen.nowMs - (c.memory.hostLockedSince ?? c.seen.nowMs);
+  const lockedMs = c.seen.nowMs - (c.tracker.hostLockedSince ?? c.seen.nowMs);
   if (lockedMs > lockLimit(c.shadow.spec)) {
     return failStep(
       c,
@@ -108,7 +108,7 @@ function busyHost(c: Context, step: LastOperation): Action | undefined {
 }
 
 function pausing(c: Context): Action | undefined {
-  const { error, notBefore } = c.memory.attempt;
+  const { error, notBefore } = c.tracker.attempt;
   return notBefore > c.seen.nowMs ? wait(c.seen, explain(error), notBefore) : undefined;
 }
 

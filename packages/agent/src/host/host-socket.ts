@@ -12,7 +12,7 @@ import {
   type Host,
   HostError,
   type HostErrorKind,
-  TooLate,
+  StaleDecisionError,
   type UpdateCommand,
   type UpdaterSettings,
   type UpdateStatus,
@@ -110,7 +110,7 @@ export class HostSocket implements Host {
     try {
       answer = await this.#exchange(call);
     } catch (error) {
-      if (error instanceof TooLate) throw error;
+      if (error instanceof StaleDecisionError) throw error;
       const kind = isRefused(error) ? 'refused' : 'silent';
       throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
     }

@@ -68,11 +68,11 @@ export class HostError extends Error {
 }
 
 /** A call was not made: what it was decided on was seen too long ago. */
-export class TooLate extends Error {
-  override readonly name = 'TooLate';
+export class StaleDecisionError extends Error {
+  override readonly name = 'StaleDecisionError';
 }
 
-/** Called right before the bytes of a call go out. Throws TooLate when it must not be made any more. */
+/** Called right before the bytes of a call go out. Throws StaleDecisionError when it must not be made any more. */
 export type Guard = () => void;
 
 export interface Host {
@@ -80,15 +80,15 @@ export interface Host {
   version(signal: AbortSignal): Promise<string>;
   /** Throws HostError: `locked`, `uninitialized`, `unsupported`, `unreadable` are states of the host. */
   updateStatus(signal: AbortSignal): Promise<UpdateStatus>;
-  /** Starts an update command; its end shows in the status. Throws HostError, and TooLate from `guard`. */
+  /** Starts an update command; its end shows in the status. Throws HostError, and StaleDecisionError from `guard`. */
   start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. Throws TooLate from `guard`. */
+  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. Throws StaleDecisionError from `guard`. */
   reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
   /** Settings as they are stored; what is not stored is what a new host has. Throws HostError. */
   settings(signal: AbortSignal): Promise<UpdaterSettings>;
   /**
    * Stores settings, each of them also when it is stored already, and has them applied; the next update commands see them about a second later.
-   * Throws HostError, after which they may be stored all the same, and TooLate from `guard`.
+   * Throws HostError, after which they may be stored all the same, and StaleDecisionError from `guard`.
    */
   changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void>;
   /** Milliseconds for which the machine has been up. */

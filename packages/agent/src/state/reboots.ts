@@ -21,7 +21,7 @@ export class Reboots {
   #offRecord: { readonly bootID: string; readonly pending: PendingReboot } | undefined;
 
   /** Takes note of what was seen. */
-  note(seen: Observation): void {
+  observe(seen: Observation): void {
     if (isInactive(seen.host)) this.#noneIn = seen.bootID;
     const offRecord = this.#notOnRecord(seen);
     const name = nameOnRecord(seen, this.unasked);

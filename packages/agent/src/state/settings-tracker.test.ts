@@ -1,7 +1,7 @@
 import type { HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
 import { AVAILABLE, BOOT, NEW, NOW, OLD, WALL } from '../testing/objects.ts';
 import type { Observation, SettingsReading } from './observe.ts';
-import { SettingsMemory } from './settings-tracker.ts';
+import { SettingsTracker } from './settings-tracker.ts';
 
 const recorded: HostSettingsStatus = { versionLock: { value: NEW, before: 'latest' } };
 
@@ -30,8 +30,8 @@ function seen({ state = 'Idle', settings, nowMs = NOW, ...more }: Seen): Observa
   };
 }
 
-function memory(): SettingsMemory {
-  return new SettingsMemory(() => 0.5);
+function tracker(): SettingsTracker {
+  return new SettingsTracker(() => 0.5);
 }
 
 it.each<readonly [string, Seen, boolean]>([
@@ -42,21 +42,21 @@ it.each<readonly [string, Seen, boolean]>([
   ['the spec was answered without them', { hostSettings: { ...recorded, message: 'why' } }, false],
   ['a version is being staged', { hostSettings: recorded, state: 'StagedAndPerformedUpdate' }, false],
 ])('knows at its start whether what is on record was applied: %s', (_name, given, expected) => {
-  const made = memory();
-  made.note(seen(given));
+  const made = tracker();
+  made.observe(seen(given));
   expect(made.applied).toBe(expected);
 });
 
 it('judges what an earlier process has left only once', () => {
-  const made = memory();
-  made.note(seen({ hostSettings: recorded, observedGeneration: 6 }));
+  const made = tracker();
+  made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
   made.changed(NOW);
-  made.note(seen({ hostSettings: recorded, observedGeneration: 6 }));
+  made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
   expect(made.applied).toBe(true);
 });
 
 it('believes only a refresh that began 1.5 s after the change', () => {
-  const made = memory();
+  const made = tracker();
   made.changed(NOW);
   made.refreshSucceeded(NOW + 1499);
   expect(made.refreshed).toBe(false);
@@ -66,7 +66,7 @@ it('believes only a refresh that began 1.5 s after the change', () => {
 
 it('believes no refresh of before another spec, a change, or a change of which nobody knows whether it was made', () => {
   for (const since of ['begin', 'changed', 'failed'] as const) {
-    const made = memory();
+    const made = tracker();
     made.refreshSucceeded(NOW);
     if (since === 'begin') made.begin(NOW);
     if (since === 'changed') made.changed(NOW);
@@ -76,7 +76,7 @@ it('believes no refresh of before another spec, a change, or a change of which n
 });
 
 it('stores again what failed, and what a refresh contradicts, but not for any refresh that fails', () => {
-  const made = memory();
+  const made = tracker();
   made.refreshFailed(NOW, 'no network', false);
   expect(made.applied).toBe(true);
   made.refreshFailed(NOW, 'it offers another version', true);
@@ -88,7 +88,7 @@ it('stores again what failed, and what a refresh contradicts, but not for any re
 });
 
 it('counts failures and pauses longer after each, up to 5 min, until a refresh works', () => {
-  const made = memory();
+  const made = tracker();
   const pauses = Array.from({ length: 12 }, () => {
     made.changeFailed(NOW, 'refused');
     return made.notBefore - NOW;
@@ -102,10 +102,10 @@ it('counts failures and pauses longer after each, up to 5 min, until a refresh w
 });
 
 it('counts settings that cannot be read once a pause, however often they are looked at', () => {
-  const made = memory();
+  const made = tracker();
   const failed = { kind: 'failed', message: 'GET /settings: 500' } as const;
-  for (let look = 0; look < 10; look += 1) made.note(seen({ settings: failed }));
+  for (let look = 0; look < 10; look += 1) made.observe(seen({ settings: failed }));
   expect(made).toMatchObject({ tries: 1, error: 'GET /settings: 500' });
-  made.note(seen({ settings: failed, nowMs: made.notBefore }));
+  made.observe(seen({ settings: failed, nowMs: made.notBefore }));
   expect(made.tries).toBe(2);
 });

@@ -4,7 +4,7 @@ import type { Observation } from './observe.ts';
 import { Retry } from './retry.ts';
 
 /** What a decision sees of what this process has done about the host's settings. Times are monotonic milliseconds. */
-export interface SettingsMemoryView {
+export interface SettingsTrackerView {
   /** False while something may be stored on the host that its update programs were not told of. */
   readonly applied: boolean;
   /** A refresh has succeeded, for this generation of the spec, that has seen the settings of the latest change. */
@@ -20,7 +20,7 @@ export interface SettingsMemoryView {
 }
 
 /** What this process remembers of the host's settings. A new process believes no offer until it has looked for updates itself. */
-export class SettingsMemory implements SettingsMemoryView {
+export class SettingsTracker implements SettingsTrackerView {
   applied = true;
   refreshed = false;
   seenFrom = -Infinity;
@@ -39,7 +39,7 @@ export class SettingsMemory implements SettingsMemoryView {
   }
 
   /** Takes note of what was seen. */
-  note({ shadow, host, bootID, nowMs }: Observation): void {
+  observe({ shadow, host, bootID, nowMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.applied = wasApplied(shadow, bootID);
     this.#known ||= shadow !== undefined;
     const view = host.kind === 'answered' ? host.settings : undefined;

@@ -1,12 +1,16 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { AVAILABLE, LOCKED, NEW, NOW, OLD, READY, refused, step, UNREADABLE, WALL } from '../testing/objects.ts';
 import type { HostView, Observation } from './observe.ts';
-import { Memory } from './tracker.ts';
+import { Tracker } from './tracker.ts';
 
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 
 /** What a process knows of the reboot call after it has reported `next` over `before`. */
-function reported(next: LastOperation, before: LastOperation, memory = new Memory({ nowMs: NOW, checkIntervalMs: 1 })) {
+function reported(
+  next: LastOperation,
+  before: LastOperation,
+  tracker = new Tracker({ nowMs: NOW, checkIntervalMs: 1 }),
+) {
   const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'boot-2' };
   const status = { current_state: 'StagedAndPerformedUpdate', ...facts } as const;
   const spec = { state: 'RebootedIntoUpdate', version: NEW } as const;
@@ -20,44 +24,44 @@ function reported(next: LastOperation, before: LastOperation, memory = new Memor
     uptimeMs: 0,
     host: { kind: 'silent', refused: true, message: '' },
   };
-  memory.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);
-  return { memory, seen };
+  tracker.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);
+  return { tracker, seen };
 }
 
 it('knows that in a Reboot step of its own nobody was asked yet, also when its limit counts anew', () => {
-  const { memory } = reported(step('Reboot'), step('Activate'));
-  expect(memory.reboots.unasked).toBe(step('Reboot').startTime);
-  reported(later, step('Reboot'), memory);
-  expect(memory.reboots.unasked).toBe(later.startTime);
+  const { tracker } = reported(step('Reboot'), step('Activate'));
+  expect(tracker.reboots.unasked).toBe(step('Reboot').startTime);
+  reported(later, step('Reboot'), tracker);
+  expect(tracker.reboots.unasked).toBe(later.startTime);
 });
 
 it('knows no such thing of a Reboot step that an earlier process began', () => {
-  expect(reported(later, step('Reboot')).memory.reboots.unasked).toBeUndefined();
+  expect(reported(later, step('Reboot')).tracker.reboots.unasked).toBeUndefined();
 });
 
 it('knows no such thing once the host has taken the call', () => {
-  const { memory, seen } = reported(step('Reboot'), step('Activate'));
-  memory.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
-  expect(memory.reboots.unasked).toBeUndefined();
-  expect(memory.reboots.asked).toEqual({ atMs: NOW, bootID: 'boot-2' });
+  const { tracker, seen } = reported(step('Reboot'), step('Activate'));
+  tracker.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
+  expect(tracker.reboots.unasked).toBeUndefined();
+  expect(tracker.reboots.asked).toEqual({ atMs: NOW, bootID: 'boot-2' });
 });
 
 it('knows no such thing after a call of which nobody knows how it ended', () => {
-  const { memory, seen } = reported(step('Reboot'), step('Activate'));
-  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
-  expect(memory.reboots.unasked).toBeUndefined();
+  const { tracker, seen } = reported(step('Reboot'), step('Activate'));
+  tracker.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  expect(tracker.reboots.unasked).toBeUndefined();
 });
 
 it('knows of a reboot that others may have asked for from when it first sees it, and of another one anew', () => {
-  const { memory, seen } = reported(later, step('Reboot'));
-  memory.note(seen);
-  memory.note({ ...seen, nowMs: NOW + 5 });
-  expect(memory.reboots.pending?.sinceMs).toBe(NOW);
+  const { tracker, seen } = reported(later, step('Reboot'));
+  tracker.observe(seen);
+  tracker.observe({ ...seen, nowMs: NOW + 5 });
+  expect(tracker.reboots.pending?.sinceMs).toBe(NOW);
   const { shadow } = reported(step('Reboot'), later).seen;
-  memory.note({ ...seen, nowMs: NOW + 9, shadow });
-  expect(memory.reboots.pending?.sinceMs).toBe(NOW + 9);
-  memory.note({ ...seen, bootID: 'boot-3' });
-  expect(memory.reboots.pending).toBeUndefined();
+  tracker.observe({ ...seen, nowMs: NOW + 9, shadow });
+  expect(tracker.reboots.pending?.sinceMs).toBe(NOW + 9);
+  tracker.observe({ ...seen, bootID: 'boot-3' });
+  expect(tracker.reboots.pending).toBeUndefined();
 });
 
 /** What is seen of a host that is activated while the shadow says nothing at all. */
@@ -67,19 +71,19 @@ function activatedOffRecord(seen: Observation): Observation {
 }
 
 it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
-  const { memory, seen } = reported(later, step('Reboot'));
-  memory.note(activatedOffRecord(seen));
-  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  const { tracker, seen } = reported(later, step('Reboot'));
+  tracker.observe(activatedOffRecord(seen));
+  expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });
 
 it('knows better of a host that this process has activated, until it asks for the reboot', () => {
-  const { memory, seen } = reported(step('Activate'), step('Drain'));
-  memory.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
-  memory.note(activatedOffRecord(seen));
-  expect(memory.reboots.pending).toBeUndefined();
-  memory.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
-  memory.note(activatedOffRecord(seen));
-  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  const { tracker, seen } = reported(step('Activate'), step('Drain'));
+  tracker.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
+  tracker.observe(activatedOffRecord(seen));
+  expect(tracker.reboots.pending).toBeUndefined();
+  tracker.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
+  tracker.observe(activatedOffRecord(seen));
+  expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });
 
 /** What is seen while the shadow says nothing at all. */
@@ -93,22 +97,22 @@ const available: HostView = { kind: 'answered', version: OLD, update: { kind: 's
 it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
   'takes a host that is %s while nothing is on record for one that may have been asked, until it says otherwise',
   (_name, host) => {
-    const { memory, seen } = reported(later, step('Reboot'));
-    memory.note(offRecord(seen, host));
-    memory.note(offRecord(seen, host, NOW + 60_000));
-    expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
-    memory.note(offRecord(seen, available, NOW + 60_001));
-    memory.note(offRecord(seen, host, NOW + 60_002));
-    expect(memory.reboots.pending).toBeUndefined();
+    const { tracker, seen } = reported(later, step('Reboot'));
+    tracker.observe(offRecord(seen, host));
+    tracker.observe(offRecord(seen, host, NOW + 60_000));
+    expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+    tracker.observe(offRecord(seen, available, NOW + 60_001));
+    tracker.observe(offRecord(seen, host, NOW + 60_002));
+    expect(tracker.reboots.pending).toBeUndefined();
   },
 );
 
 it('keeps that in mind when the shadow has a status again, and not in the next boot', () => {
-  const { memory, seen } = reported(step('Restore'), step('Restore'));
-  memory.note(offRecord(seen, refused));
+  const { tracker, seen } = reported(step('Restore'), step('Restore'));
+  tracker.observe(offRecord(seen, refused));
   const { shadow } = reported(step('Restore'), step('Restore')).seen;
-  memory.note({ ...seen, shadow, nowMs: NOW + 1 });
-  expect(memory.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
-  memory.note({ ...seen, shadow, bootID: 'boot-3' });
-  expect(memory.reboots.pending).toBeUndefined();
+  tracker.observe({ ...seen, shadow, nowMs: NOW + 1 });
+  expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
+  tracker.observe({ ...seen, shadow, bootID: 'boot-3' });
+  expect(tracker.reboots.pending).toBeUndefined();
 });

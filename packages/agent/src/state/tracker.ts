@@ -9,7 +9,7 @@ import { PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
 import { type Pacing, Retry } from './retry.ts';
-import { SettingsMemory, type SettingsMemoryView } from './settings-tracker.ts';
+import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
 
 /** What this process has done for one generation of the spec. Losing it only means doing it again. */
 export interface Attempt {
@@ -35,7 +35,7 @@ export interface Attempt {
 }
 
 /** What a decision sees of the memory. Times are monotonic milliseconds. */
-export interface MemoryView {
+export interface TrackerView {
   readonly attempt: Attempt;
   readonly host: Pacing;
   readonly api: Pacing;
@@ -48,14 +48,14 @@ export interface MemoryView {
   readonly checkDueMs: number;
   readonly checkError: OperationError | undefined;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
-  readonly settings: SettingsMemoryView;
+  readonly settings: SettingsTrackerView;
   /** How many replicas in a row have refused because they run on this node. */
   readonly sameNodeRefusals: number;
   /** The spec that the apiserver said is not the current one. */
   readonly refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
 }
 
-export interface MemoryOptions {
+export interface TrackerOptions {
   readonly nowMs: number;
   /** Milliseconds between two checks for updates. */
   readonly checkIntervalMs: number;
@@ -73,7 +73,7 @@ export function freshAttempt(key: string): Attempt {
 }
 
 /** What this process remembers, to pace itself and to know what it need not do again. Nothing in it is needed after a restart. */
-export class Memory implements MemoryView {
+export class Tracker implements TrackerView {
   attempt = freshAttempt('');
   hostSilentSince: number | undefined;
   hostRefusedSince: number | undefined;
@@ -85,7 +85,7 @@ export class Memory implements MemoryView {
   refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
   readonly reboots = new Reboots();
-  readonly settings: SettingsMemory;
+  readonly settings: SettingsTracker;
   readonly host: Retry;
   readonly api: Retry;
   readonly #check: Retry;
@@ -94,12 +94,12 @@ export class Memory implements MemoryView {
   readonly #refusedReboots: Retry;
   readonly #drains: Retry;
   readonly #specs: Retry;
-  readonly #options: Required<MemoryOptions>;
+  readonly #options: Required<TrackerOptions>;
 
-  constructor(options: MemoryOptions) {
+  constructor(options: TrackerOptions) {
     const random = options.random ?? Math.random;
     this.#options = { ...options, random };
-    this.settings = new SettingsMemory(random);
+    this.settings = new SettingsTracker(random);
     this.host = new Retry(PAUSES.host, random);
     this.api = new Retry(PAUSES.api, random);
     this.#check = new Retry({ ...PAUSES.check, capMs: options.checkIntervalMs }, random);
@@ -113,15 +113,15 @@ export class Memory implements MemoryView {
   }
 
   /** Takes note of what was seen before a decision is made on it. */
-  note(seen: Observation): void {
+  observe(seen: Observation): void {
     const { host, nowMs, shadow } = seen;
     if (shadow !== undefined && this.attempt.key !== attemptKey(shadow)) {
       this.attempt = freshAttempt(attemptKey(shadow));
       for (const retry of [this.#commands, this.#refusedReboots, this.#drains]) retry.succeed();
       this.settings.begin(nowMs);
     }
-    this.settings.note(seen);
-    this.reboots.note(seen);
+    this.settings.observe(seen);
+    this.reboots.observe(seen);
     const since = (known: number | undefined, holds: boolean): number | undefined =>
       holds ? (known ?? nowMs) : undefined;
     if (this.hostSilentSince !== undefined && host.kind === 'answered') this.host.succeed();

@@ -1,7 +1,7 @@
 /** Answers that are wrong in some way, and a host and an apiserver that give them, for tests. */
 import fc from 'fast-check';
 import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
-import type { OperatorApi } from '../apiserver/client.ts';
+import type { ApiserverClient } from '../apiserver/client.ts';
 import {
   parseJson,
   readDrain,
@@ -176,22 +176,23 @@ export class BabblingHost implements Host {
 }
 
 /** An apiserver that answers nonsense while it is told to. */
-export class BabblingApi implements OperatorApi {
+export class BabblingApi implements ApiserverClient {
   nonsense: Babble = [];
-  readonly #api: OperatorApi;
+  readonly #api: ApiserverClient;
   #next = 0;
 
-  constructor(api: OperatorApi) {
+  constructor(api: ApiserverClient) {
     this.#api = api;
   }
 
   silentMs = (): number => 0;
-  ensure: OperatorApi['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), readShadow);
-  report: OperatorApi['report'] = async (body, signal) => this.#or(() => this.#api.report(body, signal), readShadow);
-  exclude: OperatorApi['exclude'] = async (body, signal) =>
+  ensure: ApiserverClient['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), readShadow);
+  report: ApiserverClient['report'] = async (body, signal) =>
+    this.#or(() => this.#api.report(body, signal), readShadow);
+  exclude: ApiserverClient['exclude'] = async (body, signal) =>
     this.#or(() => this.#api.exclude(body, signal), readExclusion);
-  drain: OperatorApi['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), readDrain);
-  restore: OperatorApi['restore'] = async (signal) => this.#or(() => this.#api.restore(signal), readRestore);
+  drain: ApiserverClient['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), readDrain);
+  restore: ApiserverClient['restore'] = async (signal) => this.#or(() => this.#api.restore(signal), readRestore);
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     while (this.nonsense.length > 0) {

@@ -8,7 +8,7 @@ import type {
 } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { OperatorApi } from '../apiserver/client.ts';
+import type { ApiserverClient } from '../apiserver/client.ts';
 import { ApiError } from '../apiserver/error.ts';
 
 export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
@@ -16,7 +16,7 @@ export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 're
 const DRAINED: DrainResult = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
 
 /** The apiserver's side of the contract in memory, for tests of the agent. */
-export class FakeOperatorApi implements OperatorApi {
+export class FakeApiserver implements ApiserverClient {
   shadow: AgentShadow | undefined;
   /** Answers of the next drain passes; then the node is empty. */
   drains: DrainResult[] = [];
@@ -63,13 +63,13 @@ export class FakeOperatorApi implements OperatorApi {
   }
 
   async ensure(): Promise<AgentShadow> {
-    this.#note('ensure', 'ensure');
+    this.#observe('ensure', 'ensure');
     this.shadow ??= { uid: 'uid-1', generation: 1, spec: { state: 'Idle' } };
     return this.shadow;
   }
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
-    this.#note('stream', 'stream');
+    this.#observe('stream', 'stream');
     const queue: (StreamMessage | Error)[] = [
       this.shadow === undefined ? { type: 'deleted' } : { type: 'shadow', shadow: this.shadow },
     ];
@@ -99,7 +99,7 @@ export class FakeOperatorApi implements OperatorApi {
       last === undefined
         ? ''
         : `, ${last.operation} ${last.state}${last.errorCode === undefined ? '' : ` ${last.errorCode}`}`;
-    this.#note('report', `report ${status.current_state}${step}`);
+    this.#observe('report', `report ${status.current_state}${step}`);
     if (this.shadow?.uid !== shadowUID) throw new ApiError('SpecChanged', 'another shadow');
     this.reports.push(status);
     this.shadow = { ...this.shadow, status };
@@ -108,19 +108,19 @@ export class FakeOperatorApi implements OperatorApi {
   }
 
   async exclude(reference: SpecReference): Promise<ExclusionResult> {
-    this.#note('exclude', 'exclude');
+    this.#observe('exclude', 'exclude');
     this.#check(reference);
     return this.exclusion;
   }
 
   async drain(reference: SpecReference): Promise<DrainResult> {
-    this.#note('drain', 'drain');
+    this.#observe('drain', 'drain');
     this.#check(reference);
     return this.drains.shift() ?? DRAINED;
   }
 
   async restore(): Promise<void> {
-    this.#note('restore', 'restore');
+    this.#observe('restore', 'restore');
   }
 
   *#deliver(queue: (StreamMessage | Error)[]): Generator<StreamMessage> {
@@ -131,7 +131,7 @@ export class FakeOperatorApi implements OperatorApi {
     }
   }
 
-  #note(call: ApiCall, text: string): void {
+  #observe(call: ApiCall, text: string): void {
     if (this.unreachable) throw new ApiError('Unreachable', `${call}: connect ECONNREFUSED`);
     this.#answeredAt = this.#clock.monotonic();
     const error = this.#errors.get(call)?.shift();

@@ -14,8 +14,8 @@ import type { Action } from '../action.ts';
 import { decide } from '../decide/decide.ts';
 import type { CommandRecord, UpdateCommand, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
 import type { HostView, Observation, SettingsReading, UpdateView } from '../state/observe.ts';
-import type { SettingsMemoryView } from '../state/settings-tracker.ts';
-import { type Attempt, freshAttempt, type MemoryView } from '../state/tracker.ts';
+import type { SettingsTrackerView } from '../state/settings-tracker.ts';
+import { type Attempt, freshAttempt, type TrackerView } from '../state/tracker.ts';
 
 export const MINUTE = 60_000;
 export const WALL = 1_800_000_000_000;
@@ -42,12 +42,12 @@ export interface Case {
   readonly noShadow?: boolean;
   readonly specAgeMs?: number;
   readonly apiSilentMs?: number;
-  readonly memory?: Partial<MemoryView>;
+  readonly tracker?: Partial<TrackerView>;
   readonly attempt?: Partial<Attempt>;
   readonly settings?: UpdaterSettings | 'failed';
   readonly wanted?: HostSettings;
   readonly timeoutSeconds?: number;
-  readonly settingsMemory?: Partial<SettingsMemoryView>;
+  readonly settingsMemory?: Partial<SettingsTrackerView>;
 }
 
 export function record(type: UpdateCommand, stderr = '', succeeded = true): CommandRecord {
@@ -142,7 +142,7 @@ function observation(c: Case): Observation {
   };
 }
 
-function memory(c: Case): MemoryView {
+function tracker(c: Case): TrackerView {
   return {
     host: { notBefore: 0 },
     api: { notBefore: 0 },
@@ -166,14 +166,14 @@ function memory(c: Case): MemoryView {
       notBefore: 0,
       ...c.settingsMemory,
     },
-    ...c.memory,
+    ...c.tracker,
     attempt: { ...freshAttempt(KEY), ...c.attempt },
   };
 }
 
 /** What the agent does in a case. */
 export function decided(c: Case): Action {
-  return decide(observation(c), memory(c));
+  return decide(observation(c), tracker(c));
 }
 
 /** `wait`, `prepare`, `report Idle, Stage Failed PrepareFailed`: what is decided, in a few words. */

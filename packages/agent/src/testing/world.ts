@@ -4,9 +4,9 @@ import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Agent } from '../agent.ts';
-import type { OperatorApi } from '../apiserver/client.ts';
+import type { ApiserverClient } from '../apiserver/client.ts';
 import type { Host } from '../host/host.ts';
-import { FakeOperatorApi } from './fake-apiserver.ts';
+import { FakeApiserver } from './fake-apiserver.ts';
 import { FakeHost } from './fake-host.ts';
 
 export const MINUTE = 60_000;
@@ -21,7 +21,7 @@ export const IDLE: ShadowSpec = { state: 'Idle', version: null };
 export class World {
   readonly clock = new FakeClock();
   readonly host: FakeHost;
-  readonly api: FakeOperatorApi;
+  readonly api: FakeApiserver;
   agent: Agent;
   ended: Error | 'stopped' | undefined;
   readonly log: string[] = [];
@@ -30,11 +30,11 @@ export class World {
 
   constructor(shadow?: AgentShadow, offered: string | undefined = NEW) {
     this.host = new FakeHost(OLD, offered);
-    this.api = new FakeOperatorApi(this.clock, shadow);
+    this.api = new FakeApiserver(this.clock, shadow);
     this.agent = this.startAgent();
   }
 
-  startAgent(ports: { readonly host: Host; readonly api: OperatorApi } = this): Agent {
+  startAgent(ports: { readonly host: Host; readonly api: ApiserverClient } = this): Agent {
     const { host, api } = ports;
     const { clock } = this;
     const log = createLogger({ clock, level: 'debug', write: (line) => void this.log.push(line) });

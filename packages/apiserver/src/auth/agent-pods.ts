@@ -6,7 +6,7 @@ import { slimMetadata } from '@brupop/shared/kube/metadata';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** A pod, cut to where it runs. */
 export interface AgentPod extends KubernetesObject {
@@ -50,7 +50,7 @@ export class AgentPods {
     const pod = this.known(name, uid) ?? (await this.#get(name));
     if (pod?.metadata.uid === uid) return pod;
     const found = pod === undefined ? 'none' : `one with UID ${pod.metadata.uid}`;
-    throw new Failure('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
+    throw new ApiError('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
   }
 
   async #get(name: string): Promise<AgentPod | undefined> {
@@ -59,7 +59,7 @@ export class AgentPods {
       return slimAgentPod(await this.#client.request({ method: 'GET', path }));
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
-      throw new Failure('Unavailable', `cannot look up pod ${this.#namespace}/${name}: ${messageOf(error)}`, {
+      throw new ApiError('Unavailable', `cannot look up pod ${this.#namespace}/${name}: ${messageOf(error)}`, {
         cause: error,
       });
     }

@@ -1,6 +1,6 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { caught } from '../../../../test/framework/caught.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { AgentPod } from './agent-pods.ts';
 import { Authenticator, type AuthenticatorOptions, bearerToken, identityOf } from './authenticator.ts';
@@ -55,7 +55,7 @@ function setUp(lifeMs = 600_000): {
       known,
       find: async (name, uid) => {
         const pod = known(name, uid);
-        if (pod === undefined) throw new Failure('Unauthenticated', 'gone');
+        if (pod === undefined) throw new ApiError('Unauthenticated', 'gone');
         return pod;
       },
     },
@@ -143,7 +143,7 @@ describe('an address with many refused tokens', () => {
   it('is told no more than that, while every good token that comes from it is served', async () => {
     const { call } = setUp();
     const refusals = Array.from({ length: 101 }, () =>
-      call('no-token').catch((error: unknown) => (error as Failure).code),
+      call('no-token').catch((error: unknown) => (error as ApiError).code),
     );
     expect((await Promise.all(refusals)).slice(-2)).toEqual(['Unauthenticated', 'TooManyRequests']);
     expect(await call()).toMatchObject({ node: 'node-1' });
@@ -162,7 +162,7 @@ describe('a token of a pod that the watch knows on another node', () => {
 describe('a token that cannot be judged', () => {
   it('is neither accepted nor remembered as refused', async () => {
     const { call, world } = setUp();
-    world.answer = new Failure('Unavailable', 'no answer');
+    world.answer = new ApiError('Unavailable', 'no answer');
     await expect(call()).rejects.toEqual(failing('Unavailable'));
     world.answer = accepted;
     expect(await call()).toMatchObject({ node: 'node-1' });

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { Failure } from '../errors.ts';
-import { BoundedMap } from '../http/lru.ts';
+import { ApiError } from '../errors.ts';
+import { LruMap } from '../http/lru.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
-import { Slots } from '../http/semaphore.ts';
+import { Semaphore } from '../http/semaphore.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
 import { type AgentClaims, checkClaims } from './claims.ts';
 import type { SigningKeys } from './keys.ts';
@@ -48,7 +48,7 @@ const REVIEWS_AT_A_TIME = 16;
 const REVIEWS_WAITING = 10_000;
 
 interface Refused {
-  readonly failure: Failure;
+  readonly failure: ApiError;
   readonly until: number;
 }
 
@@ -63,10 +63,10 @@ interface Accepted {
  */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
-  readonly #accepted = new BoundedMap<Accepted>(ACCEPTED_SIZE);
-  readonly #refused = new BoundedMap<Refused>(REFUSED_SIZE);
+  readonly #accepted = new LruMap<Accepted>(ACCEPTED_SIZE);
+  readonly #refused = new LruMap<Refused>(REFUSED_SIZE);
   readonly #running = new Map<string, Promise<Identity>>();
-  readonly #slots = new Slots(REVIEWS_AT_A_TIME, REVIEWS_WAITING);
+  readonly #semaphore = new Semaphore(REVIEWS_AT_A_TIME, REVIEWS_WAITING);
 
   constructor(options: AuthenticatorOptions) {
     this.#options = options;
@@ -83,7 +83,7 @@ export class Authenticator {
     } catch (error) {
       if (!isRefusal(error) || this.#options.failures.take(credentials.address)) throw error;
       const message = `too many refused tokens from this address; wait some seconds: ${error.message}`;
-      throw new Failure('TooManyRequests', message, { cause: error });
+      throw new ApiError('TooManyRequests', message, { cause: error });
     }
   }
 
@@ -126,12 +126,12 @@ export class Authenticator {
 
   async #startReview(token: string, key: string, claims: AgentClaims): Promise<Identity> {
     try {
-      const identity = await this.#slots.run(() => this.#review(token, claims));
+      const identity = await this.#semaphore.run(() => this.#review(token, claims));
       const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
       this.#accepted.set(key, { identity, until });
       return identity;
     } catch (error) {
-      if (error instanceof Failure && error.code === 'Unauthenticated')
+      if (error instanceof ApiError && error.code === 'Unauthenticated')
         this.#refused.set(key, { failure: error, until: this.#options.clock.now() + REFUSED_MS });
       throw error;
     } finally {
@@ -143,7 +143,7 @@ export class Authenticator {
     const { review, namespace, pods } = this.#options;
     const bound = judgeReview(await review(token), namespace);
     if ((bound.podUID ?? claims.podUID) !== claims.podUID)
-      throw new Failure('Forbidden', `pod: expected UID ${claims.podUID}, found ${bound.podUID}`);
+      throw new ApiError('Forbidden', `pod: expected UID ${claims.podUID}, found ${bound.podUID}`);
     return identityOf(claims, bound, await pods.find(claims.podName, claims.podUID));
   }
 }
@@ -152,9 +152,9 @@ export class Authenticator {
 export function identityOf(claims: AgentClaims, bound: Bound, pod: AgentPod): Identity {
   const { podName, podUID, expiresAt } = claims;
   const { nodeName: node } = pod;
-  if (node === undefined) throw new Failure('Forbidden', `pod ${podName}: expected one on a node, found none`);
+  if (node === undefined) throw new ApiError('Forbidden', `pod ${podName}: expected one on a node, found none`);
   if ((bound.nodeName ?? node) !== node)
-    throw new Failure('Forbidden', `pod ${podName}: expected on node ${bound.nodeName}, found on ${node}`);
+    throw new ApiError('Forbidden', `pod ${podName}: expected on node ${bound.nodeName}, found on ${node}`);
   const nodeUID = bound.nodeUID === undefined ? {} : { nodeUID: bound.nodeUID };
   return { node, ...nodeUID, podName, podUID, expiresAt };
 }
@@ -164,7 +164,7 @@ export function bearerToken(authorization: string | undefined): string {
   const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i.exec(authorization ?? '')?.[1];
   if (token !== undefined) return token;
   const found = authorization === undefined ? 'none' : 'another text';
-  throw new Failure('Unauthenticated', `Authorization: expected "Bearer" and a signed token, found ${found}`);
+  throw new ApiError('Unauthenticated', `Authorization: expected "Bearer" and a signed token, found ${found}`);
 }
 
 function requireNode(identity: Identity, node: string): Identity {
@@ -172,10 +172,10 @@ function requireNode(identity: Identity, node: string): Identity {
   return identity;
 }
 
-function otherNode(found: string, node: string): Failure {
-  return new Failure('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
+function otherNode(found: string, node: string): ApiError {
+  return new ApiError('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
 }
 
-function isRefusal(error: unknown): error is Failure {
-  return error instanceof Failure && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
+function isRefusal(error: unknown): error is ApiError {
+  return error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
 }

@@ -1,5 +1,5 @@
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** An agent's bound token, as far as its signed claims tell. */
 export interface AgentClaims {
@@ -76,10 +76,10 @@ function show(value: unknown): string {
   return value === undefined ? 'none' : JSON.stringify(value).slice(0, 120);
 }
 
-function refused(what: string, expected: string, found: unknown): Failure {
-  return new Failure('Unauthenticated', `${what} of the token: expected ${expected}, found ${show(found)}`);
+function refused(what: string, expected: string, found: unknown): ApiError {
+  return new ApiError('Unauthenticated', `${what} of the token: expected ${expected}, found ${show(found)}`);
 }
 
-function forbidden(expected: string, found: string): Failure {
-  return new Failure('Forbidden', `only agents are served: expected ${expected}, found ${found}`);
+function forbidden(expected: string, found: string): ApiError {
+  return new ApiError('Forbidden', `only agents are served: expected ${expected}, found ${found}`);
 }

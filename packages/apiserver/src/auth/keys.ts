@@ -3,7 +3,7 @@ import { messageOf } from '@brupop/shared/api/error-codes';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** What signed tokens are checked with. */
 export interface KeySet {
@@ -88,7 +88,7 @@ export class SigningKeys {
     const recent = this.#fetchedAt !== undefined && this.#clock.monotonic() - this.#fetchedAt < REFETCH_INTERVAL_MS;
     if (!recent) this.#fetching ??= this.#reload();
     await this.#fetching;
-    if (this.#failed) throw new Failure('Unavailable', 'the keys of the cluster cannot be read; repeat later');
+    if (this.#failed) throw new ApiError('Unavailable', 'the keys of the cluster cannot be read; repeat later');
   }
 
   async #reload(): Promise<void> {
@@ -104,7 +104,7 @@ export class SigningKeys {
 
   #require(): Known {
     if (this.#known === undefined)
-      throw new Failure('Unavailable', 'the keys of the cluster are not loaded yet; repeat later');
+      throw new ApiError('Unavailable', 'the keys of the cluster are not loaded yet; repeat later');
     return this.#known;
   }
 }
@@ -123,12 +123,12 @@ function issuerOf(payload: unknown): unknown {
   return typeof payload === 'object' && payload !== null ? (payload as { iss?: unknown }).iss : undefined;
 }
 
-function asRefusal(error: unknown): Failure {
-  return error instanceof Failure ? error : refused(messageOf(error));
+function asRefusal(error: unknown): ApiError {
+  return error instanceof ApiError ? error : refused(messageOf(error));
 }
 
-function refused(why: string): Failure {
-  return new Failure('Unauthenticated', `the token is not one of this cluster: ${why}`);
+function refused(why: string): ApiError {
+  return new ApiError('Unauthenticated', `the token is not one of this cluster: ${why}`);
 }
 
 /** Reads issuer and keys from the Kubernetes API, which every service account may by default (system:service-account-issuer-discovery). */

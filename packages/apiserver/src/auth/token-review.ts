@@ -1,7 +1,7 @@
 import { messageOf } from '@brupop/shared/api/error-codes';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** authentication.k8s.io/v1 TokenReview status, cut to what is read. */
 export interface TokenReviewStatus {
@@ -38,7 +38,7 @@ export async function reviewToken(client: KubeClient, token: string): Promise<To
     });
     return review.status ?? {};
   } catch (error) {
-    throw new Failure('Unavailable', `the Kubernetes API does not review tokens now: ${messageOf(error)}`, {
+    throw new ApiError('Unavailable', `the Kubernetes API does not review tokens now: ${messageOf(error)}`, {
       cause: error,
     });
   }
@@ -49,11 +49,11 @@ export function judgeReview(status: TokenReviewStatus, namespace: string): Bound
   const { authenticated = false, audiences = [], error, user = {} } = status;
   if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {
     const why = error ?? `audiences [${audiences.join(', ')}]`;
-    throw new Failure('Unauthenticated', `the Kubernetes API does not accept the token: ${why}`);
+    throw new ApiError('Unauthenticated', `the Kubernetes API does not accept the token: ${why}`);
   }
   const expected = `system:serviceaccount:${namespace}:${AGENT}`;
   if (user.username !== expected)
-    throw new Failure('Forbidden', `only agents are served: expected the user ${expected}, found ${user.username}`);
+    throw new ApiError('Forbidden', `only agents are served: expected the user ${expected}, found ${user.username}`);
   const extra = (key: string): string | undefined => user.extra?.[`${PREFIX}${key}`]?.[0];
   return defined({
     podName: extra('pod-name'),

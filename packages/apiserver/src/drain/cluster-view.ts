@@ -5,7 +5,7 @@ import { Reflector } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
 import type { Attachment, Attachments } from './attachments.ts';
 import { Volumes } from './volumes.ts';
@@ -131,7 +131,7 @@ export class DrainView {
 
   async #inTime(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>, signal: AbortSignal): Promise<void> {
     const limit = new AbortController();
-    const late = new Failure(
+    const late = new ApiError(
       'Unavailable',
       `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`,
     );

@@ -2,7 +2,7 @@ import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes } from '@brupop/shared/drain/pods';
 import { backoff, type Backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { Slots } from '../http/semaphore.ts';
+import { Semaphore } from '../http/semaphore.ts';
 import { type Attempt, blocks, due, goesBefore, isLeaving, isStuck, turn } from './eviction-order.ts';
 import type { EvictionOutcome } from './eviction.ts';
 
@@ -48,7 +48,7 @@ export class DrainPass {
   readonly #options: DrainPassOptions;
   readonly #attempts = new Map<string, Attempt>();
   readonly #retries = new Map<string, Backoff>();
-  readonly #slots = new Slots(PARALLEL);
+  readonly #semaphore = new Semaphore(PARALLEL);
   #evicted = 0;
   #woken = false;
   #interrupt: (() => void) | undefined;
@@ -74,7 +74,7 @@ export class DrainPass {
         (pod) => pending === undefined || goesBefore(pod, pending.pod),
       );
       const now = due(inTurn, this.#attempts, clock.monotonic());
-      await Promise.all(now.map((pod) => this.#slots.run(() => this.#try(pod))));
+      await Promise.all(now.map((pod) => this.#semaphore.run(() => this.#try(pod))));
       if (now.length === 0) await this.#pause(this.#nextDue(inTurn), signal);
       signal.throwIfAborted();
     }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-import { type Occurrence, shadowReference } from '@brupop/shared/kube/events';
+import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { SlimShadow } from '../shadows/policy.ts';
 
@@ -116,7 +116,7 @@ export function newBlocks(before: DrainStatus, after: DrainStatus): readonly Dra
 export const EVENT_REASONS = ['DrainBlocked', 'DrainForced'] as const;
 
 /** A pod that holds a drain up, once for each reason and update. */
-export function blockedOccurrence(shadow: SlimShadow, node: string, block: DrainBlockStatus): Occurrence {
+export function blockedOccurrence(shadow: SlimShadow, node: string, block: DrainBlockStatus): EventSource {
   const { pod, reason, message } = block;
   return {
     reason: 'DrainBlocked',
@@ -128,7 +128,7 @@ export function blockedOccurrence(shadow: SlimShadow, node: string, block: Drain
 }
 
 /** Pods are deleted past their budgets, since the drain's time is over and the configuration says so. */
-export function forcedOccurrence(shadow: SlimShadow, node: string): Occurrence {
+export function forcedOccurrence(shadow: SlimShadow, node: string): EventSource {
   const message = `The time for draining ${node} is over: what is left is deleted past its disruption budgets, as BrupopConfig "cluster" says in spec.drain.onTimeout`;
   const key = String(shadow.metadata.generation ?? 0);
   return { reason: 'DrainForced', warning: true, about: shadowReference(shadow), message, key };

@@ -1,7 +1,7 @@
 import { DRAIN_PASS_LIMIT_MS, type DrainFailure, type DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
-import { type DrainPod, podKey, podsToGo, slimPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, podKey, podsToEvict, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
@@ -10,7 +10,7 @@ import type { Reflector } from '@brupop/shared/kube/reflector';
 import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 import { Pace } from '../http/rate-limit.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Nodes } from '../nodes/nodes.ts';
@@ -32,8 +32,8 @@ import {
   newBlocks,
   withHandover,
 } from './drain-status.ts';
-import { endPod, type EvictionOutcome } from './eviction.ts';
-import { limitRemainingMs, stageOf, timedOut, VETOED } from './limits.ts';
+import { evictPod, type EvictionOutcome } from './eviction.ts';
+import { limitRemainingMs, stageOf, timedOut, CORDON_REMOVED } from './limits.ts';
 import { makeRoom } from './make-room.ts';
 import { NodeDrain, type NodeDrainHands, type NodeDrainOutcome } from './node-drain.ts';
 import type { Settings } from './settings.ts';
@@ -88,7 +88,7 @@ export class Drainer {
   async pass(call: DrainCall): Promise<DrainResult> {
     const { node } = call.identity;
     const { metrics } = this.#options;
-    if (this.#running.has(node)) throw new Failure('Conflict', `a drain pass for ${node} is still running; repeat`);
+    if (this.#running.has(node)) throw new ApiError('Conflict', `a drain pass for ${node} is still running; repeat`);
     this.#running.add(node);
     try {
       const result = await this.#pass(call);
@@ -125,7 +125,7 @@ export class Drainer {
       return { done: false, ...outcome, failure };
     };
     if (stageOf(drain, settings, [], clock.now()) === 'Over') return failed('TimedOut', timedOut(settings));
-    if ((await nodes.cordon(identity, signal)) === 'Vetoed') return failed('Vetoed', VETOED);
+    if ((await nodes.cordon(identity, signal)) === 'Vetoed') return failed('Vetoed', CORDON_REMOVED);
     const evict = (pod: DrainPod): Promise<EvictionOutcome> =>
       this.#end(pod, settings.maxGracePeriodSeconds, false, signal);
     const result = await makeRoom({ client, namespace, node: identity.node, evict, signal });
@@ -179,7 +179,7 @@ export class Drainer {
   async #begin({ identity, shadow, signal }: DrainCall, pods: readonly DrainPod[]): Promise<DrainRecord> {
     const { metadata, drain: before } = shadow;
     const { generation = 0 } = metadata;
-    const remaining = podsToGo(pods, { orphaned: new Set(), caller: identity.podUID }).length;
+    const remaining = podsToEvict(pods, { orphaned: new Set(), caller: identity.podUID }).length;
     const drain = continued(before, { generation, remaining, now: this.#options.clock.now() });
     const write = (next: DrainStatus): Promise<void> =>
       this.#options.shadows.writeDrain({ node: identity.node, uid: metadata.uid, generation }, next, signal);
@@ -222,7 +222,7 @@ export class Drainer {
   ): Promise<EvictionOutcome> {
     const { client, metrics, log } = this.#options;
     await this.#pace.wait(signal);
-    const outcome = await endPod(client, pod, { maxGraceSeconds, force });
+    const outcome = await evictPod(client, pod, { maxGraceSeconds, force });
     metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
     const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
     const asked = force ? 'asked to delete a pod' : 'asked to evict a pod';

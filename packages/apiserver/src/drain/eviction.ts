@@ -21,7 +21,7 @@ interface StatusBody {
 }
 
 /** How a pod is ended. */
-export interface Ending {
+export interface EvictOptions {
   /** The most that it gets to end, in seconds; undefined: what it asks for. */
   readonly maxGraceSeconds: number | undefined;
   /** True: it is deleted, past its disruption budgets. */
@@ -32,7 +32,7 @@ export interface Ending {
  * Asks the API server once to evict or delete exactly this pod, within 10 s. Nothing else cuts the request off: the API server first takes the disruption off
  * the budget and then deletes the pod, and one that is cut off in between blocks the budget for two minutes.
  */
-export async function endPod(client: KubeClient, pod: DrainPod, ending: Ending): Promise<EvictionOutcome> {
+export async function evictPod(client: KubeClient, pod: DrainPod, ending: EvictOptions): Promise<EvictionOutcome> {
   const { name, namespace = '', uid } = pod.metadata;
   const { maxGraceSeconds = Infinity, force } = ending;
   const grace = pod.graceSeconds > maxGraceSeconds ? { gracePeriodSeconds: maxGraceSeconds } : {};

@@ -45,8 +45,8 @@ export function isAbandoned(pod: DrainPod, now: number): boolean {
 }
 
 /** Somebody has taken our cordon away twice. */
-export const VETOED: DrainFailure = {
-  code: 'DrainVetoed',
+export const CORDON_REMOVED: DrainFailure = {
+  code: 'CordonRemoved',
   message: 'somebody made the node schedulable twice while it was drained, so it is left alone',
 };
 

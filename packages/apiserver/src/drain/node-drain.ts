@@ -1,16 +1,16 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-import { daemonSetsInQuestion, type DrainPod, podsToGo } from '@brupop/shared/drain/pods';
+import { daemonSetsInQuestion, type DrainPod, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { closedSince, type Cordon, type Node } from '../nodes/policy.ts';
+import { cordonedSince, type Cordon, type Node } from '../nodes/policy.ts';
 import type { DrainView } from './cluster-view.ts';
 import { DrainPass } from './drain-pass.ts';
 import type { PassOutcome } from './drain-status.ts';
 import type { EvictionOutcome } from './eviction.ts';
-import { isAbandoned, type Stage, stageOf, timedOut, VETOED } from './limits.ts';
-import { Handovers, NO_HANDOVERS } from './volume-handovers.ts';
+import { isAbandoned, type Stage, stageOf, timedOut, CORDON_REMOVED } from './limits.ts';
+import { VolumeHandovers, NO_HANDOVERS } from './volume-handovers.ts';
 
 /** What a pass does to the cluster. */
 export interface NodeDrainHands {
@@ -73,7 +73,7 @@ export class NodeDrain {
       return { ...waits, ...ended('TimedOut', timedOut(settings)), blockedBy: drain.blockedBy ?? [] };
     // Nobody is evicted, and the node is not cordoned, for a drain that cannot succeed.
     if (held.length > 0) return { ...waits, blockedBy: held };
-    if ((await hands.cordon()) === 'Vetoed') return { ...waits, ...ended('Vetoed', VETOED), blockedBy: [] };
+    if ((await hands.cordon()) === 'Vetoed') return { ...waits, ...ended('Vetoed', CORDON_REMOVED), blockedBy: [] };
     return this.#empty(stage, force);
   }
 
@@ -81,7 +81,7 @@ export class NodeDrain {
     const { view, hands, settings, drain, clock, deadline, signal, isCurrent } = this.#options;
     const save = hands.saveHandover;
     const isCordoned = cordonWatch(view);
-    const keeper = new Handovers({ view, settings, clock, known: drain.handover, save, signal });
+    const keeper = new VolumeHandovers({ view, settings, clock, known: drain.handover, save, signal });
     this.#pass = new DrainPass({
       pods: () => this.#waitedFor(view.pods(), view.node(), force),
       evict: (pod) => hands.end(pod, force),
@@ -109,8 +109,8 @@ export class NodeDrain {
   #toGo(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
     const orphaned = new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
     const { caller, drain } = this.#options;
-    const since = closedSince(node, drain);
-    return podsToGo(pods, { orphaned, caller, ...(since !== undefined && { since }) });
+    const since = cordonedSince(node, drain);
+    return podsToEvict(pods, { orphaned, caller, ...(since !== undefined && { since }) });
   }
 
   #waitedFor(pods: readonly DrainPod[], node: Node | undefined, force: boolean): readonly DrainPod[] {

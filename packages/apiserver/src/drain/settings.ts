@@ -7,7 +7,7 @@ import {
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** The settings of the BrupopConfig as the watch knows it. */
 export class Settings {
@@ -32,7 +32,7 @@ export class Settings {
     this.#complain(problem);
     if (problem === undefined) this.#good = settings;
     if (this.#good !== undefined) return this.#good;
-    throw new Failure('Unavailable', `BrupopConfig "${CONFIG_NAME}" cannot be followed: ${problem ?? ''}`);
+    throw new ApiError('Unavailable', `BrupopConfig "${CONFIG_NAME}" cannot be followed: ${problem ?? ''}`);
   }
 
   #complain(problem: string | undefined): void {

@@ -7,7 +7,7 @@ import type { HandoverKeeper } from './drain-pass.ts';
 import { EVICTION_LIMIT_MS } from './eviction.ts';
 import { beginHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
 
-export interface HandoversOptions {
+export interface VolumeHandoversOptions {
   readonly view: DrainView;
   readonly settings: DrainSettings;
   readonly clock: Clock;
@@ -19,13 +19,13 @@ export interface HandoversOptions {
 }
 
 /** Pods with volumes go one at a time: each is gone, detached and, where it comes back, ready elsewhere before the next. */
-export class Handovers implements HandoverKeeper {
-  readonly #options: HandoversOptions;
+export class VolumeHandovers implements HandoverKeeper {
+  readonly #options: VolumeHandoversOptions;
   #current: Handover | undefined;
   /** It was begun by this pass. */
   #ours = false;
 
-  constructor(options: HandoversOptions) {
+  constructor(options: VolumeHandoversOptions) {
     this.#options = options;
     this.#current = options.known;
   }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { messageOf } from '@brupop/shared/api/error-codes';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** Media type and charset (RFC 8259, 11 and 8.1). */
 const JSON_TYPE = /^application\/json *(; *charset="?utf-8"?)? *$/i;
@@ -30,7 +30,7 @@ async function bytesOf(request: IncomingMessage, limit: number): Promise<Buffer>
       chunks.push(chunk);
     }
   } catch (error) {
-    if (error instanceof Failure) throw error;
+    if (error instanceof ApiError) throw error;
     throw unreadable(`body: expected all of it: ${messageOf(error)}`, error);
   }
   return Buffer.concat(chunks);
@@ -44,10 +44,10 @@ function parsed(bytes: Buffer): unknown {
   }
 }
 
-function tooLarge(limit: number, found: string): Failure {
-  return new Failure('TooLarge', `body: expected at most ${limit} bytes, found ${found}`);
+function tooLarge(limit: number, found: string): ApiError {
+  return new ApiError('TooLarge', `body: expected at most ${limit} bytes, found ${found}`);
 }
 
-function unreadable(message: string, cause?: unknown): Failure {
-  return new Failure('BadRequest', message, { cause });
+function unreadable(message: string, cause?: unknown): ApiError {
+  return new ApiError('BadRequest', message, { cause });
 }

@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** An authenticated call. */
 export interface Call {
@@ -30,7 +30,7 @@ export function localsOf(response: Response): Locals {
 export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(limitMs, () =>
-    late.reject(new Failure('Unavailable', `no word on the token within ${limitMs} ms; repeat`)),
+    late.reject(new ApiError('Unavailable', `no word on the token within ${limitMs} ms; repeat`)),
   );
   try {
     return await Promise.race([work, late.promise]);
@@ -46,7 +46,7 @@ export async function withinLimit(
 ): Promise<void> {
   const { response, clock, stop, limitMs } = options;
   const call = new AbortController();
-  const abort = (why: string) => (): void => call.abort(new Failure('Unavailable', why));
+  const abort = (why: string) => (): void => call.abort(new ApiError('Unavailable', why));
   const cancel = clock.after(limitMs, abort(`not done within ${limitMs} ms; repeat`));
   const onClose = abort('the agent went away');
   const onStop = abort('this replica is shutting down; repeat');

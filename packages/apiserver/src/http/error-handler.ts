@@ -2,7 +2,7 @@ import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'exp
 import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/api/error-codes';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { asFailure, Failure } from '../errors.ts';
+import { asApiError, ApiError } from '../errors.ts';
 import { localsOf } from './call.ts';
 
 /** The only place that knows which HTTP status a code has. */
@@ -26,7 +26,7 @@ const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLar
 
 /** For paths and methods that there are not. */
 export const notFound: RequestHandler = ({ method, path }) => {
-  throw new Failure('NotFound', `no such call: ${method} ${path.slice(0, 200)}`);
+  throw new ApiError('NotFound', `no such call: ${method} ${path.slice(0, 200)}`);
 };
 
 /** Maps everything thrown to an {@link ApiErrorBody}; neither it nor the log ever has a token, and the client no stack. */
@@ -39,7 +39,7 @@ export function errorHandler(log: Logger): ErrorRequestHandler {
   };
 }
 
-function report(log: Logger, failure: Failure, request: Request, response: Response): void {
+function report(log: Logger, failure: ApiError, request: Request, response: Response): void {
   const { route = 'other', identity } = localsOf(response);
   const { code } = failure;
   const address = request.socket.remoteAddress;
@@ -49,7 +49,7 @@ function report(log: Logger, failure: Failure, request: Request, response: Respo
   else log.info('a call was refused', fields);
 }
 
-function answer({ code, message }: Failure, { complete }: Request, response: Response): void {
+function answer({ code, message }: ApiError, { complete }: Request, response: Response): void {
   // Nobody waits for the end of a body that will not be read.
   if (CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
   if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');
@@ -58,13 +58,13 @@ function answer({ code, message }: Failure, { complete }: Request, response: Res
   response.status(STATUS[code]).json(body);
 }
 
-function toFailure(error: unknown): Failure {
-  const known = asFailure(error);
-  if (known instanceof Failure) return known;
+function toFailure(error: unknown): ApiError {
+  const known = asApiError(error);
+  if (known instanceof ApiError) return known;
   const status = statusOf(error);
   if (status !== undefined && status >= 400 && status < 500)
-    return new Failure('BadRequest', messageOf(error), { cause: error });
-  return new Failure('Internal', 'internal error; the log of the apiserver says more', { cause: error });
+    return new ApiError('BadRequest', messageOf(error), { cause: error });
+  return new ApiError('Internal', 'internal error; the log of the apiserver says more', { cause: error });
 }
 
 /** Express marks what the client did wrong with a status. */

@@ -1,5 +1,5 @@
 /** A map that keeps the `size` most recently used entries. */
-export class BoundedMap<V> {
+export class LruMap<V> {
   readonly #size: number;
   readonly #entries = new Map<string, V>();
 

@@ -1,5 +1,5 @@
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { BoundedMap } from './lru.ts';
+import { LruMap } from './lru.ts';
 
 export interface RateLimitOptions {
   readonly clock: Clock;
@@ -19,11 +19,11 @@ interface Bucket {
 /** A token bucket per key. */
 export class RateLimit {
   readonly #options: RateLimitOptions;
-  readonly #buckets: BoundedMap<Bucket>;
+  readonly #buckets: LruMap<Bucket>;
 
   constructor(options: RateLimitOptions) {
     this.#options = options;
-    this.#buckets = new BoundedMap(options.keys);
+    this.#buckets = new LruMap(options.keys);
   }
 
   /** True when the key has a call left; takes none. */

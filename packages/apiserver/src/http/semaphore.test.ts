@@ -1,4 +1,4 @@
-import { Slots } from './semaphore.ts';
+import { Semaphore } from './semaphore.ts';
 
 /** A task that ends when told to. */
 function task(): { run: () => Promise<string>; end: () => void; started: () => boolean } {
@@ -15,9 +15,9 @@ const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolv
 
 describe('slots', () => {
   it('run as many tasks as there are slots, the next when one is free', async () => {
-    const slots = new Slots(2);
+    const semaphore = new Semaphore(2);
     const tasks = [task(), task(), task()];
-    const results = tasks.map(({ run }) => slots.run(run));
+    const results = tasks.map(({ run }) => semaphore.run(run));
     await settle();
     expect(tasks.map(({ started }) => started())).toEqual([true, true, false]);
     tasks[0]?.end();
@@ -28,16 +28,16 @@ describe('slots', () => {
   });
 
   it('are free again after a task that failed', async () => {
-    const slots = new Slots(1);
-    await expect(slots.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
-    expect(await slots.run(async () => 'next')).toBe('next');
+    const semaphore = new Semaphore(1);
+    await expect(semaphore.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    expect(await semaphore.run(async () => 'next')).toBe('next');
   });
 
   it('refuse a task when too many wait', async () => {
-    const slots = new Slots(1, 1);
+    const semaphore = new Semaphore(1, 1);
     const [first, second] = [task(), task()];
-    const results = [first, second].map(({ run }) => slots.run(run));
-    await expect(slots.run(async () => 'third')).rejects.toMatchObject({ code: 'Unavailable' });
+    const results = [first, second].map(({ run }) => semaphore.run(run));
+    await expect(semaphore.run(async () => 'third')).rejects.toMatchObject({ code: 'Unavailable' });
     first.end();
     second.end();
     expect(await Promise.all(results)).toEqual(['done', 'done']);

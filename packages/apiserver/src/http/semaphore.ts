@@ -1,7 +1,7 @@
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** Runs at most `size` tasks at a time; at most `waiting` more wait for their turn, in order. */
-export class Slots {
+export class Semaphore {
   readonly #size: number;
   readonly #waiting: number;
   readonly #queue: (() => void)[] = [];
@@ -25,7 +25,7 @@ export class Slots {
 
   #turn(): Promise<void> {
     if (this.#queue.length >= this.#waiting)
-      throw new Failure('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
+      throw new ApiError('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
     return new Promise((resolve) => {
       this.#queue.push(resolve);
     });

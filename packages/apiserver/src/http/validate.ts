@@ -1,4 +1,4 @@
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** Returns `value` as what it was found to be. Throws Failure `BadRequest` that names the field, what was expected and what was found. */
 export type Check<T> = (value: unknown, field: string) => T;
@@ -6,8 +6,8 @@ export type Check<T> = (value: unknown, field: string) => T;
 const shown = 80;
 
 /** Refuses a value. */
-export function invalid(field: string, expected: string, found: unknown): Failure {
-  return new Failure('BadRequest', `${field}: expected ${expected}, found ${show(found)}`);
+export function invalid(field: string, expected: string, found: unknown): ApiError {
+  return new ApiError('BadRequest', `${field}: expected ${expected}, found ${show(found)}`);
 }
 
 /** Says what a value is without a look inside, which may be nested thousands of levels deep. */

@@ -8,7 +8,7 @@ import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 import { cordon, type Cordon, exclude, type Node, type NodeChange, remember, restore, slimNode } from './policy.ts';
 
 export type { Node } from './policy.ts';
@@ -35,7 +35,7 @@ export class Nodes {
     const found = await this.#get(node, signal);
     const { uid } = found.metadata;
     if (nodeUID === undefined || nodeUID === uid) return found;
-    throw new Failure('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
+    throw new ApiError('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
   }
 
   /** As `read`. Throws Failure `Forbidden` also when the Node lacks the label of managed nodes. */
@@ -44,7 +44,7 @@ export class Nodes {
     const value = found.metadata.labels?.[MANAGED_LABEL];
     if (value === MANAGED_LABEL_VALUE) return found;
     const expected = `label ${MANAGED_LABEL}=${MANAGED_LABEL_VALUE}`;
-    throw new Failure(
+    throw new ApiError(
       'Forbidden',
       `Node ${identity.node} is not managed: expected ${expected}, found ${value ?? 'none'}`,
     );
@@ -83,7 +83,7 @@ export class Nodes {
       const path = corePath('nodes', { name: node });
       return slimNode(await this.#options.client.request({ method: 'GET', path, signal }));
     } catch (error) {
-      if (hasStatus(error, 404)) throw new Failure('NotFound', `Node ${node} does not exist`);
+      if (hasStatus(error, 404)) throw new ApiError('NotFound', `Node ${node} does not exist`);
       throw error;
     }
   }

@@ -1,7 +1,7 @@
-import { closedSince, cordon, exclude, type Node, restore } from './policy.ts';
+import { cordonedSince, cordon, exclude, type Node, restore } from './policy.ts';
 
 const cordoned = 'brupop.bottlerocket.aws/cordoned';
-const again = 'brupop.bottlerocket.aws/cordoned-again';
+const again = 'brupop.bottlerocket.aws/recordoned-at';
 const excluded = 'brupop.bottlerocket.aws/excluded-from-load-balancers';
 const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
 const now = Date.UTC(2026, 0, 2, 3, 4, 5);
@@ -22,7 +22,7 @@ const node = (options: { unschedulable?: boolean; labels?: string[]; annotations
 const holds = {
   'cluster-autoscaler.kubernetes.io/scale-down-disabled': 'true',
   'karpenter.sh/do-not-disrupt': 'true',
-  'brupop.bottlerocket.aws/held-with':
+  'brupop.bottlerocket.aws/autoscaler-holds':
     'cluster-autoscaler.kubernetes.io/scale-down-disabled,karpenter.sh/do-not-disrupt',
 };
 
@@ -76,12 +76,12 @@ describe('a node is closed to what does not tolerate a cordon', () => {
       undefined,
     ],
   ])('%s', (_since, options, expected) => {
-    expect(closedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
+    expect(cordonedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
   });
 
   it('since our cordon, when nobody can read when the drain began', () => {
     const annotations = { [cordoned]: time };
-    expect(closedSince(node({ unschedulable: true, annotations }), { startTime: 'soon' })).toBe(Date.parse(time));
+    expect(cordonedSince(node({ unschedulable: true, annotations }), { startTime: 'soon' })).toBe(Date.parse(time));
   });
 });
 

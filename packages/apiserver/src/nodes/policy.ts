@@ -9,8 +9,8 @@ import type { DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import { type Activation, rememberActivation } from '@brupop/shared/node/activations';
 import {
-  hasOurCordon,
-  hasOurExclusion,
+  cordonedByUs,
+  excludedByUs,
   holdAnnotations,
   type NodePatch,
   releasePatch,
@@ -59,7 +59,7 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
   if (node.unschedulable) return { ...held(holds), result: 'Cordoned' };
   const { annotations = {} } = node.metadata;
   if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'Vetoed' };
-  const signature = hasOurCordon(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
+  const signature = cordonedByUs(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
   const patch = {
     metadata: { annotations: { ...holds, [signature]: rfc3339(now) } },
     spec: { unschedulable: true },
@@ -71,7 +71,10 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
  * Since when only pods that tolerate a cordon have come to the node, epoch milliseconds: since a drain began, or since it set the cordon, or set it
  * again, if that was later. Undefined while nobody can tell: the node is not cordoned, or not by us.
  */
-export function closedSince(node: Node | undefined, { startTime }: Pick<DrainStatus, 'startTime'>): number | undefined {
+export function cordonedSince(
+  node: Node | undefined,
+  { startTime }: Pick<DrainStatus, 'startTime'>,
+): number | undefined {
   if (node?.unschedulable !== true) return undefined;
   const { annotations = {} } = node.metadata;
   const cordonedAt = parseTime(annotations[CORDONED_ANNOTATION]);
@@ -91,7 +94,7 @@ function held(annotations: Readonly<Record<string, string>>): { readonly patch?:
 export function exclude(node: Node, waitMs: number, now: number): NodeChange<number> {
   const { labels = {}, annotations = {} } = node.metadata;
   const labelled = labels[EXCLUSION_LABEL] !== undefined;
-  const signed = hasOurExclusion(node);
+  const signed = excludedByUs(node);
   if (labelled && !signed) return { result: 0 };
   const since = labelled ? parseTime(annotations[EXCLUDED_ANNOTATION]) : undefined;
   if (since !== undefined) return { result: Math.max(0, waitMs - Math.max(0, now - since)) };

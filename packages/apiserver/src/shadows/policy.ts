@@ -3,7 +3,7 @@ import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '
 import { slimMetadata } from '@brupop/shared/kube/metadata';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 
 /** A shadow as it is kept. Agents get spec and status; what the controller writes into it concerns neither them nor us. */
 export interface SlimShadow extends KubernetesObject {
@@ -44,7 +44,7 @@ export function concerns(
 export function requireOwn(shadow: SlimShadow, identity: Pick<Identity, 'nodeUID'>): void {
   if (concerns(shadow, identity)) return;
   const found = `${shadow.metadata.name} is that of the Node with UID ${shadow.nodeUID}`;
-  throw new Failure('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
+  throw new ApiError('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
 }
 
 /** True when the shadow belongs to the Node with this UID, so that it goes when that Node goes. */
@@ -60,14 +60,14 @@ export function requireReboot(shadow: SlimShadow, reference: SpecReference): voi
   const { uid, generation = 0, name, deletionTimestamp } = shadow.metadata;
   if (reference.shadowUID !== uid || reference.generation !== generation) {
     const found = `${reference.shadowUID}, generation ${reference.generation}`;
-    throw new Failure(
+    throw new ApiError(
       'SpecChanged',
       `${name}: the shadow is ${uid}, generation ${generation}, the call is for ${found}`,
     );
   }
-  if (deletionTimestamp !== undefined) throw new Failure('SpecForbids', `${name} is being deleted`);
+  if (deletionTimestamp !== undefined) throw new ApiError('SpecForbids', `${name} is being deleted`);
   if (shadow.spec.state !== 'RebootedIntoUpdate') {
     const found = shadow.spec.state;
-    throw new Failure('SpecForbids', `${name}: spec.state: expected RebootedIntoUpdate, found ${found}`);
+    throw new ApiError('SpecForbids', `${name}: spec.state: expected RebootedIntoUpdate, found ${found}`);
   }
 }

@@ -9,7 +9,7 @@ import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
-import { Failure } from '../errors.ts';
+import { ApiError } from '../errors.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
 import { isOwnedBy, requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
@@ -55,7 +55,7 @@ export class Shadows {
   /** As `find`. Throws also Failure `NotFound`. */
   async read(node: string, signal: AbortSignal): Promise<SlimShadow> {
     const shadow = await this.find(node, signal);
-    if (shadow === undefined) throw new Failure('NotFound', `${shadowName(node)} does not exist`);
+    if (shadow === undefined) throw new ApiError('NotFound', `${shadowName(node)} does not exist`);
     return shadow;
   }
 
@@ -73,7 +73,7 @@ export class Shadows {
       } else if (isOwnedBy(found, node.metadata.uid)) return { shadow: slimShadow(found), created: false };
       else await this.#remove(found, node, signal);
     }
-    throw new Failure('Conflict', `${shadowName(identity.node)} changes all the time; repeat`);
+    throw new ApiError('Conflict', `${shadowName(identity.node)} changes all the time; repeat`);
   }
 
   /**
@@ -111,7 +111,7 @@ export class Shadows {
       known = undefined;
       check(shadow);
       if (metadata.uid !== uid)
-        throw new Failure('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${uid}`);
+        throw new ApiError('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${uid}`);
       try {
         return slimShadow(await this.#applyStatus(write, metadata.resourceVersion, signal));
       } catch (error) {
@@ -170,7 +170,7 @@ export class Shadows {
 
   async #remove({ metadata }: BottlerocketShadow, node: Node, signal: AbortSignal): Promise<void> {
     if (metadata.deletionTimestamp !== undefined)
-      throw new Failure('Conflict', `${metadata.name} of an earlier Node is still being deleted; repeat`);
+      throw new ApiError('Conflict', `${metadata.name} of an earlier Node is still being deleted; repeat`);
     const { uid, resourceVersion } = metadata;
     const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
     try {
@@ -200,7 +200,7 @@ function passes(shadow: SlimShadow, check: (shadow: SlimShadow) => void): boolea
 function requireGeneration({ metadata }: SlimShadow, generation: number | undefined): void {
   if (generation === undefined || generation === metadata.generation) return;
   const found = `generation ${metadata.generation ?? 0}`;
-  throw new Failure('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
+  throw new ApiError('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
 }
 
 /** An explicit null also clears a failure time that an older operator wrote, whose field we do not own. */
@@ -210,7 +210,7 @@ function ownFields(status: AgentStatus): AgentStatus {
 
 function statusFailure(node: string, error: unknown): unknown {
   const name = shadowName(node);
-  if (hasStatus(error, 404)) return new Failure('NotFound', `${name} does not exist`);
-  if (hasStatus(error, 422) || hasStatus(error, 400)) return new Failure('BadRequest', `${name}: ${error.message}`);
+  if (hasStatus(error, 404)) return new ApiError('NotFound', `${name} does not exist`);
+  if (hasStatus(error, 422) || hasStatus(error, 400)) return new ApiError('BadRequest', `${name}: ${error.message}`);
   return error;
 }

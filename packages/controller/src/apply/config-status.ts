@@ -6,12 +6,12 @@ import { crPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { statusOf } from '../plan/config-conditions.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Writes } from './writer.ts';
+import type { Writer } from './writer.ts';
 
 export interface ConfigStatusOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly writes: Writes;
+  readonly writes: Writer;
 }
 
 /** Writes are at least so far apart; the last state is always written. */
@@ -50,9 +50,9 @@ export class ConfigStatus {
     const { uid } = config.metadata;
     const before = this.#isFresh(uid) ? this.#written?.status : config.status;
     const status = statusOf({ config, plan, before, isInEffect, now: clock.now() });
-    if (isDeepStrictEqual(status, before) || !writes.mayTry(KEY)) return undefined;
-    const wait = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
-    if (wait > 0) return wait;
+    if (isDeepStrictEqual(status, before) || !writes.canWrite(KEY)) return undefined;
+    const blocked = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
+    if (blocked > 0) return blocked;
     this.#writtenAt = clock.monotonic();
     await writes.attempt('config_status', KEY, signal, () => this.#apply(uid, status, signal));
     return undefined;

@@ -1,4 +1,4 @@
-import { type Occurrence, shadowReference } from '@brupop/shared/kube/events';
+import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 
@@ -7,7 +7,7 @@ export const EVENT_REASONS = [
   'UpdateStarted',
   'UpdateSucceeded',
   'UpdateFailed',
-  'UpdatePostponed',
+  'UpdateDeferred',
   'UpdateInterrupted',
   'UpdateSuperseded',
   'DeadlineExceeded',
@@ -28,7 +28,7 @@ export interface NodeOccurrence {
 }
 
 /** What an Event about it says. */
-export function occurrenceAt({ reason, node, shadow, message, key }: NodeOccurrence): Occurrence {
+export function occurrenceAt({ reason, node, shadow, message, key }: NodeOccurrence): EventSource {
   const { name, uid } = node.metadata;
   return {
     reason,

@@ -3,7 +3,7 @@ import {
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   RETRY_ANNOTATION,
-  UNANSWERED_ANNOTATION,
+  UNREPORTED_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { eventOf } from '@brupop/shared/kube/events';
@@ -62,9 +62,9 @@ describe('the patch of a spec', () => {
 
 describe('the count of attempts that were called off', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
-    const annotations = count === undefined ? {} : { [UNANSWERED_ANNOTATION]: count };
+    const annotations = count === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: count };
     const patch = patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome })) as { metadata: object };
-    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNANSWERED_ANNOTATION];
+    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNREPORTED_ATTEMPTS_ANNOTATION];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
     'begins with the first': [counted(undefined, 'Cancelled'), '1'],
@@ -124,16 +124,16 @@ describe('an Event', () => {
 });
 
 describe('lastTransitionTime of Progressing', () => {
-  const before = conditionOf({ shadow: aShadow(), verdict: upToDate(NEW, false) }, NOW - MINUTE);
+  const before = conditionOf({ shadow: aShadow(), progressing: upToDate(NEW, false) }, NOW - MINUTE);
 
   it('stays while the status does', () => {
     const shadow = aShadow({ progressing: before });
-    expect(conditionOf({ shadow, verdict: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(ago(MINUTE));
+    expect(conditionOf({ shadow, progressing: upToDate('1.22.0', false) }, NOW).lastTransitionTime).toBe(ago(MINUTE));
   });
 
   it('is now when the status changes', () => {
     const shadow = aShadow({ progressing: before });
-    expect(conditionOf({ shadow, verdict: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
+    expect(conditionOf({ shadow, progressing: updating(NEW) }, NOW).lastTransitionTime).toBe(ago(0));
   });
 });
 
@@ -154,14 +154,14 @@ test('a signature of what somebody has taken back goes alone, and with it nothin
 });
 
 describe('an agent that does not confirm its spec', () => {
-  const waits = 'nothing is begun for 7 min';
+  const isBlocked = 'nothing is begun for 7 min';
 
   it('is quoted where it says what it waits for', () => {
-    const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: waits });
-    expect(silent(step).message).toContain(waits);
+    const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: isBlocked });
+    expect(silent(step).message).toContain(isBlocked);
   });
 
-  it.each([undefined, failure('HostBusy', { message: waits })])('is not quoted where that is over: %j', (last) => {
+  it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted where that is over: %j', (last) => {
     expect(silent(last).message).toBe('The agent does not confirm the spec; look whether its pod runs on the node');
   });
 });

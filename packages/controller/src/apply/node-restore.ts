@@ -4,20 +4,20 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
-import { carriesOurs, releasePatch } from '@brupop/shared/node/ownership';
+import { ownedByUs, releasePatch } from '@brupop/shared/node/ownership';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
-import type { CleanUp } from '../plan/cleanup.ts';
-import { looseMarks } from '../plan/deadlines.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { Cleanup } from '../plan/cleanup.ts';
+import { orphanedAnnotations } from '../plan/deadlines.ts';
 import { occurrenceAt } from './events.ts';
-import { forEachOf, type Writes } from './writer.ts';
+import { forEachOf, type Writer } from './writer.ts';
 
 export interface RestorerOptions {
   readonly client: KubeClient;
   readonly log: Logger;
-  readonly writes: Writes;
+  readonly writes: Writer;
   readonly events: Events;
   readonly namespace: string;
 }
@@ -30,27 +30,27 @@ export class Restorer {
     this.#options = options;
   }
 
-  async run(cleanUps: readonly CleanUp[], signal: AbortSignal): Promise<void> {
+  async run(cleanups: readonly Cleanup[], signal: AbortSignal): Promise<void> {
     const { writes } = this.#options;
-    await forEachOf(cleanUps, async (cleanUp) => {
-      const key = `clean-up/${cleanUp.member.name}`;
-      if (writes.mayTry(key)) await this.#cleanUp(cleanUp, key, signal);
+    await forEachOf(cleanups, async (cleanup) => {
+      const key = `clean-up/${cleanup.managedNode.name}`;
+      if (writes.canWrite(key)) await this.#cleanup(cleanup, key, signal);
     });
   }
 
-  async #cleanUp(cleanUp: CleanUp, key: string, signal: AbortSignal): Promise<void> {
-    const { kind, member } = cleanUp;
-    if (kind === 'DeleteShadow') await this.#deleteOrphan(member, key, signal);
-    else if (kind === 'DropMarks') await this.#dropMarks(member, key, signal);
-    else if (kind === 'Restore' || (await this.#agentHasEnded(member.name, key, signal))) {
-      await this.#giveBack(cleanUp, key, signal);
+  async #cleanup(cleanup: Cleanup, key: string, signal: AbortSignal): Promise<void> {
+    const { kind, managedNode } = cleanup;
+    if (kind === 'DeleteShadow') await this.#deleteOrphan(managedNode, key, signal);
+    else if (kind === 'PruneAnnotations') await this.#dropMarks(managedNode, key, signal);
+    else if (kind === 'Restore' || (await this.#agentHasEnded(managedNode.name, key, signal))) {
+      await this.#release(cleanup, key, signal);
     }
     // Until the watch has shown the result the plan asks for the same again.
-    if (this.#options.writes.mayTry(key)) this.#options.writes.rest(key);
+    if (this.#options.writes.canWrite(key)) this.#options.writes.settle(key);
   }
 
   /** The caches of Nodes and shadows are not of the same instant: a live look decides whether the shadow's Node is really gone. */
-  async #deleteOrphan({ name, shadow }: Member, key: string, signal: AbortSignal): Promise<void> {
+  async #deleteOrphan({ name, shadow }: ManagedNode, key: string, signal: AbortSignal): Promise<void> {
     if (shadow === undefined) return;
     await this.#options.writes.attempt('shadow_delete', key, signal, async () => {
       const node = await this.#readNode(name, signal);
@@ -59,8 +59,8 @@ export class Restorer {
     });
   }
 
-  async #restore({ node, shadow }: Member, key: string, signal: AbortSignal): Promise<boolean> {
-    if (node === undefined || !carriesOurs(node)) return true;
+  async #restore({ node, shadow }: ManagedNode, key: string, signal: AbortSignal): Promise<boolean> {
+    if (node === undefined || !ownedByUs(node)) return true;
     return this.#options.writes.attempt('node_restore', key, signal, async () => {
       const { name } = node.metadata;
       await this.#options.client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
@@ -71,14 +71,14 @@ export class Restorer {
     });
   }
 
-  async #giveBack({ kind, member }: CleanUp, key: string, signal: AbortSignal): Promise<void> {
-    const restored = await this.#restore(member, key, signal);
-    const { shadow } = member;
-    if (kind !== 'Release' || !restored || shadow === undefined) return;
+  async #release({ kind, managedNode }: Cleanup, key: string, signal: AbortSignal): Promise<void> {
+    const restored = await this.#restore(managedNode, key, signal);
+    const { shadow } = managedNode;
+    if (kind !== 'Unmanage' || !restored || shadow === undefined) return;
     await this.#options.writes.attempt('shadow_delete', key, signal, () => this.#deleteShadow(shadow, signal));
   }
 
-  async #dropMarks({ node }: Member, key: string, signal: AbortSignal): Promise<void> {
+  async #dropMarks({ node }: ManagedNode, key: string, signal: AbortSignal): Promise<void> {
     if (node === undefined) return;
     await this.#options.writes.attempt('node_restore', key, signal, async () => {
       const { name } = node.metadata;
@@ -94,7 +94,7 @@ export class Restorer {
     if (agents === 0) return true;
     if (agents === undefined) return false;
     log.info('waits for the agent to end before the node is given back', { node });
-    writes.holdBack(key);
+    writes.backOff(key);
     return false;
   }
 
@@ -109,7 +109,7 @@ export class Restorer {
     } catch (error) {
       if (signal.aborted) throw error;
       log.warn('cannot see whether an agent still runs', { node, error: messageOf(error) });
-      writes.holdBack(key);
+      writes.backOff(key);
       return undefined;
     }
   }
@@ -133,14 +133,18 @@ export class Restorer {
 /** Takes back what is ours, only from the Node as it was seen. */
 export function restorePatch(node: NodeView): object {
   const { uid, resourceVersion } = node.metadata;
-  const { metadata, ...rest } = releasePatch(node) ?? {};
-  return { metadata: { uid, resourceVersion, ...metadata }, ...rest };
+  const { metadata, ...settle } = releasePatch(node) ?? {};
+  return { metadata: { uid, resourceVersion, ...metadata }, ...settle };
 }
 
 /** Takes off the signatures of what is not there any more, only from the Node as it was seen. */
 export function dropPatch(node: NodeView): object {
   const { uid, resourceVersion } = node.metadata;
   return {
-    metadata: { uid, resourceVersion, annotations: Object.fromEntries(looseMarks(node).map((name) => [name, null])) },
+    metadata: {
+      uid,
+      resourceVersion,
+      annotations: Object.fromEntries(orphanedAnnotations(node).map((name) => [name, null])),
+    },
   };
 }

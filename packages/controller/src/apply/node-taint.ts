@@ -4,12 +4,12 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { TaintChange } from '../plan/plan.ts';
-import { forFirstOf, type Writes } from './writer.ts';
+import { forFirstOf, type Writer } from './writer.ts';
 
 export interface TaintWriterOptions {
   readonly client: KubeClient;
   readonly log: Logger;
-  readonly writes: Writes;
+  readonly writes: Writer;
 }
 
 interface Taint {
@@ -35,12 +35,12 @@ export class TaintWriter {
   /** Answers whether there is more to write. */
   async write(changes: readonly TaintChange[], signal: AbortSignal): Promise<boolean> {
     const { writes } = this.#options;
-    const due = changes.filter(({ node }) => writes.mayTry(keyOf(node)));
+    const due = changes.filter(({ node }) => writes.canWrite(keyOf(node)));
     return forFirstOf(due, MAX_PER_TURN, async ({ node, wanted }) => {
       const key = keyOf(node);
       await writes.attempt('node_taint', key, signal, () => this.#send(node.metadata, wanted, signal));
       // Until the watch has shown the result the plan asks for the same again.
-      if (writes.mayTry(key)) writes.rest(key);
+      if (writes.canWrite(key)) writes.settle(key);
     });
   }
 

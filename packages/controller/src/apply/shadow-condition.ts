@@ -4,20 +4,20 @@ import type { Events } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Condition } from '@brupop/shared/kube/types';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
-import { type Assumptions, saysTheSame } from '../cluster/assume-cache.ts';
+import { type AssumeCache, saysTheSame } from '../cluster/assume-cache.ts';
 import { PROGRESSING } from '../cluster/shadow.ts';
 import type { Metrics } from '../metrics.ts';
-import type { NodeVerdict } from '../plan/plan.ts';
+import type { NodeCondition } from '../plan/plan.ts';
 import { occurrenceAt } from './events.ts';
-import { forFirstOf, type Writes } from './writer.ts';
+import { forFirstOf, type Writer } from './writer.ts';
 
 export interface PublisherOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly writes: Writes;
+  readonly writes: Writer;
   readonly events: Events;
   readonly metrics: Metrics;
-  readonly assumptions: Assumptions;
+  readonly assumeCache: AssumeCache;
 }
 
 /** In one turn at most so many, so that specs never wait long for the explanations of a large fleet. */
@@ -32,10 +32,11 @@ export class Publisher {
   }
 
   /** Answers whether there is more to write. */
-  async publish(verdicts: readonly NodeVerdict[], signal: AbortSignal): Promise<boolean> {
+  async publish(conditions: readonly NodeCondition[], signal: AbortSignal): Promise<boolean> {
     const { writes } = this.#options;
-    const due = verdicts.filter(
-      ({ shadow, verdict }) => !saysTheSame(shadow.progressing, verdict) && writes.mayTry(keyOf(shadow.metadata.uid)),
+    const due = conditions.filter(
+      ({ shadow, progressing }) =>
+        !saysTheSame(shadow.progressing, progressing) && writes.canWrite(keyOf(shadow.metadata.uid)),
     );
     return forFirstOf(due, MAX_PER_TURN, async (news) => {
       const key = keyOf(news.shadow.metadata.uid);
@@ -43,8 +44,8 @@ export class Publisher {
     });
   }
 
-  async #apply(news: NodeVerdict, signal: AbortSignal): Promise<void> {
-    const { client, clock, assumptions } = this.#options;
+  async #apply(news: NodeCondition, signal: AbortSignal): Promise<void> {
+    const { client, clock, assumeCache } = this.#options;
     const { uid, name, namespace = '' } = news.shadow.metadata;
     const condition = conditionOf(news, clock.now());
     const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, subresource: 'status' });
@@ -53,15 +54,15 @@ export class Publisher {
       apiVersion: `${GROUP}/${SHADOW_VERSION}`,
       kind: SHADOW_KIND,
       metadata: { name, namespace, uid },
-      status: { conditions: [condition], waitingFor: news.verdict.waitingFor },
+      status: { conditions: [condition], waitingFor: news.progressing.waitingFor },
     };
     await client.apply(path, body, { fieldManager: CONTROLLER, force: true, signal });
-    assumptions.condition(uid, condition, clock.now());
+    assumeCache.condition(uid, condition, clock.now());
     this.#announce(news);
   }
 
   /** What goes on past its deadline. An update that is called off is announced with the write that does so. */
-  #announce({ shadow, node, verdict: { reason, message }, calledOff }: NodeVerdict): void {
+  #announce({ shadow, node, progressing: { reason, message }, calledOff }: NodeCondition): void {
     if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason || calledOff) return;
     this.#options.metrics.deadlineExceeded(shadow.spec.state);
     const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
@@ -74,9 +75,16 @@ function keyOf(uid: string): string {
 }
 
 /** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
-export function conditionOf({ shadow, verdict }: Pick<NodeVerdict, 'shadow' | 'verdict'>, now: number): Condition {
-  const { waitingFor: _, ...said } = verdict;
-  return { type: PROGRESSING, ...said, lastTransitionTime: transitionTime(shadow.progressing, verdict.status, now) };
+export function conditionOf(
+  { shadow, progressing }: Pick<NodeCondition, 'shadow' | 'progressing'>,
+  now: number,
+): Condition {
+  const { waitingFor: _, ...said } = progressing;
+  return {
+    type: PROGRESSING,
+    ...said,
+    lastTransitionTime: transitionTime(shadow.progressing, progressing.status, now),
+  };
 }
 
 /** When the status of a condition last changed, given what it is to become at `now`. */

@@ -1,11 +1,11 @@
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   FAILED_ATTEMPTS_ANNOTATION,
-  PUT_OFF_SECONDS_ANNOTATION,
+  DEFERRED_AFTER_ANNOTATION,
   RETRY_ANNOTATION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
-  UNANSWERED_ANNOTATION,
+  UNREPORTED_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
@@ -15,25 +15,25 @@ import type { Events } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { Assumptions } from '../cluster/assume-cache.ts';
+import type { AssumeCache } from '../cluster/assume-cache.ts';
 import { readShadow, type ShadowView } from '../cluster/shadow.ts';
 import type { Metrics } from '../metrics.ts';
 import { oneMoreAttempt, startedAt, unanswered } from '../plan/attempts.ts';
 import type { SpecWrite } from '../plan/plan.ts';
 import { type Outcome, sameSettings } from '../plan/transition.ts';
 import { type EventReason, type NodeOccurrence, occurrenceAt } from './events.ts';
-import { forEachOf, NotKept, type Writes } from './writer.ts';
+import { forEachOf, FieldPrunedError, type Writer } from './writer.ts';
 
 export interface SpecWriterOptions {
   readonly client: KubeClient;
   readonly log: Logger;
-  readonly writes: Writes;
+  readonly writes: Writer;
   readonly events: Events;
   readonly metrics: Metrics;
-  readonly assumptions: Assumptions;
+  readonly assumeCache: AssumeCache;
 }
 
-/** Key of a shadow's spec in {@link Writes}. */
+/** Key of a shadow's spec in {@link Writer}. */
 export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
@@ -56,20 +56,20 @@ export class SpecWriter {
       const { uid } = write.shadow.metadata;
       const key = specKey(uid);
       const { writes } = this.#options;
-      if (writes.mayTry(key) && (await writes.attempt('spec', key, signal, () => this.#send(write, signal))))
+      if (writes.canWrite(key) && (await writes.attempt('spec', key, signal, () => this.#send(write, signal))))
         unwritten.delete(uid);
     });
     return unwritten;
   }
 
   async #send(write: SpecWrite, signal: AbortSignal): Promise<void> {
-    const { client, log, events, assumptions, metrics } = this.#options;
+    const { client, log, events, assumeCache, metrics } = this.#options;
     const { name, namespace = '' } = write.shadow.metadata;
     const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
     const answer = readShadow(await client.mergePatch(path, patchOf(write), { signal }));
-    assumptions.shadow(answer);
+    assumeCache.shadow(answer);
     const { outcome, spec, node } = write;
-    if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new NotKept(NOT_KEPT);
+    if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(NOT_KEPT);
     log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
     const occurrence = occurrenceOf(write);
     if (occurrence !== undefined) events.record(occurrenceAt(occurrence));
@@ -115,13 +115,13 @@ function annotationsOf(write: SpecWrite): Readonly<Record<string, string | null>
     case 'Failed':
       return countsAgainst(shadow) ? oneMore(shadow) : undefined;
     case 'Cancelled':
-      return { ...oneMore(shadow), [UNANSWERED_ANNOTATION]: String(unanswered(shadow) + 1) };
-    case 'Postponed':
+      return { ...oneMore(shadow), [UNREPORTED_ATTEMPTS_ANNOTATION]: String(unanswered(shadow) + 1) };
+    case 'Deferred':
       return putOff(write);
     case 'Succeeded':
       return {
         ...tookSeconds(shadow, spec),
-        ...without(shadow, UNANSWERED_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, PUT_OFF_SECONDS_ANNOTATION),
+        ...without(shadow, UNREPORTED_ATTEMPTS_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, DEFERRED_AFTER_ANNOTATION),
       };
     default:
       return undefined;
@@ -152,7 +152,7 @@ function tookSeconds(shadow: ShadowView, spec: ShadowSpec): Readonly<Record<stri
 function putOff({ shadow, spec, because }: SpecWrite): Readonly<Record<string, string>> | undefined {
   const seconds = secondsSoFar(shadow, spec);
   const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
-  return closed && seconds !== undefined ? { [PUT_OFF_SECONDS_ANNOTATION]: String(seconds) } : undefined;
+  return closed && seconds !== undefined ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : undefined;
 }
 
 /** Since the update began; undefined when the times do not tell. */
@@ -181,8 +181,8 @@ const TELLING: Partial<Record<Outcome, { reason: EventReason; message: (write: S
     reason: 'DeadlineExceeded',
     message: ({ because }) => because?.message ?? 'A step of the update had no result within its limit',
   },
-  Postponed: {
-    reason: 'UpdatePostponed',
+  Deferred: {
+    reason: 'UpdateDeferred',
     message: ({ because }) => {
       const why = because?.message ?? 'The node cannot be drained now; its condition Progressing says why';
       return `The update is staged, and begins again later. ${why}`;

@@ -3,15 +3,15 @@ import { KubeError } from '@brupop/shared/kube/error';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Metrics } from '../metrics.ts';
-import { forEachOf, NotLeading, Writes } from './writer.ts';
+import { forEachOf, NotLeading, Writer } from './writer.ts';
 
-function setUp(): { writes: Writes; clock: FakeClock; leading: { now: boolean }; registry: Registry } {
+function setUp(): { writes: Writer; clock: FakeClock; leading: { now: boolean }; registry: Registry } {
   const clock = new FakeClock();
   const leading = { now: true };
   const registry = new Registry();
   const log = createLogger({ write: () => undefined });
   const metrics = new Metrics(registry);
-  return { writes: new Writes({ clock, log, metrics, isLeading: () => leading.now }), clock, leading, registry };
+  return { writes: new Writer({ clock, log, metrics, isLeading: () => leading.now }), clock, leading, registry };
 }
 
 const { signal } = new AbortController();
@@ -33,15 +33,15 @@ test('without the lead nothing is sent', async () => {
 test('an object that cannot be written waits, longer each time, and holds up no other', async () => {
   const { writes, clock } = setUp();
   expect(await writes.attempt('spec', 'a', signal, fail(500))).toBe(false);
-  expect([writes.mayTry('a'), writes.mayTry('b')]).toEqual([false, true]);
+  expect([writes.canWrite('a'), writes.canWrite('b')]).toEqual([false, true]);
   await clock.advance(1_000);
-  expect(writes.mayTry('a')).toBe(true);
+  expect(writes.canWrite('a')).toBe(true);
   for (let i = 0; i < 9; i += 1) await writes.attempt('spec', 'a', signal, fail(500));
   await clock.advance(29_000);
-  expect(writes.mayTry('a')).toBe(false);
+  expect(writes.canWrite('a')).toBe(false);
   expect(writes.nextTryMs()).toBeLessThanOrEqual(31_000);
   await clock.advance(31_000);
-  expect(writes.mayTry('a')).toBe(true);
+  expect(writes.canWrite('a')).toBe(true);
 });
 
 test('each write that ends is a sign of life, also one that fails', async () => {
@@ -60,12 +60,12 @@ const answers: Record<string, [number, string | undefined]> = {
   'an overloaded API server refuses nothing': [429, undefined],
   'an API server out of reach refuses nothing': [0, undefined],
 };
-test.each(Object.entries(answers))('%s', async (_, [status, refusal]) => {
+test.each(Object.entries(answers))('%s', async (_, [status, writeRejection]) => {
   const { writes, clock } = setUp();
   expect(await writes.attempt('spec', 'a', signal, fail(status))).toBe(false);
-  expect(writes.refusal('a')).toBe(refusal);
+  expect(writes.writeRejection('a')).toBe(writeRejection);
   await clock.advance(1_000);
-  expect(writes.refusal('a')).toBeUndefined();
+  expect(writes.writeRejection('a')).toBeUndefined();
 });
 
 test('a conflict is looked at again soon, however often it comes', async () => {

@@ -5,7 +5,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics, WriteKind } from '../metrics.ts';
 
-export interface WritesOptions {
+export interface WriterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -18,7 +18,7 @@ interface Hold {
   /** On the monotonic clock, milliseconds. */
   readonly until: number;
   /** What the API server said when it refused the write for what it is. */
-  readonly refusal: string | undefined;
+  readonly writeRejection: string | undefined;
 }
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
@@ -31,8 +31,8 @@ const NOT_KEPT_MS = 600_000;
 const PARALLEL = 10;
 
 /** The API server has taken a write, but not all of it: to repeat it is of no use. */
-export class NotKept extends Error {
-  override readonly name = 'NotKept';
+export class FieldPrunedError extends Error {
+  override readonly name = 'FieldPrunedError';
 }
 
 /** Why nothing is written any more. */
@@ -44,36 +44,36 @@ export class NotLeading extends Error {
  * The way of every write of the leader: fenced by the Lease, counted, and, when it fails, not repeated for a while for that object alone,
  * so that one object that cannot be written does not hold up the others.
  */
-export class Writes {
-  readonly #options: WritesOptions;
+export class Writer {
+  readonly #options: WriterOptions;
   readonly #holds = new Map<string, Hold>();
   #endedAt = -Infinity;
 
-  constructor(options: WritesOptions) {
+  constructor(options: WriterOptions) {
     this.#options = options;
   }
 
   /** True when no failure of `key` is so recent that it must wait. */
-  mayTry(key: string): boolean {
-    const hold = this.#holds.get(key);
-    return hold === undefined || hold.until <= this.#options.clock.monotonic();
+  canWrite(key: string): boolean {
+    const blockedBy = this.#holds.get(key);
+    return blockedBy === undefined || blockedBy.until <= this.#options.clock.monotonic();
   }
 
   /** Why the API server refuses to take `key` as it was written, while it waits for that. */
-  refusal(key: string): string | undefined {
-    return this.mayTry(key) ? undefined : this.#holds.get(key)?.refusal;
+  writeRejection(key: string): string | undefined {
+    return this.canWrite(key) ? undefined : this.#holds.get(key)?.writeRejection;
   }
 
   /** Makes `key` wait, longer each time until it succeeds. */
-  holdBack(key: string, refusal?: string): void {
+  backOff(key: string, writeRejection?: string): void {
     const { delays } = this.#holds.get(key) ?? { delays: backoff(RETRY) };
-    this.#hold(key, delays, delays.next(), refusal);
+    this.#blockedBy(key, delays, delays.next(), writeRejection);
   }
 
   /** Leaves `key` alone for a moment, until the watch has shown what has become of it. */
-  rest(key: string): void {
+  settle(key: string): void {
     const { delays } = this.#holds.get(key) ?? { delays: backoff(RETRY) };
-    this.#hold(key, delays, WATCH_PAUSE_MS);
+    this.#blockedBy(key, delays, WATCH_PAUSE_MS);
   }
 
   /** Milliseconds until the next that waits may be tried, or undefined. */
@@ -119,25 +119,25 @@ export class Writes {
 
   #failed(kind: WriteKind, key: string, error: unknown): void {
     const { log, metrics } = this.#options;
-    if (error instanceof NotKept) {
+    if (error instanceof FieldPrunedError) {
       metrics.wrote(kind, 'error');
       log.error('a write is not kept', { kind, key, error: messageOf(error) });
-      this.#hold(key, backoff(RETRY), NOT_KEPT_MS, messageOf(error));
+      this.#blockedBy(key, backoff(RETRY), NOT_KEPT_MS, messageOf(error));
       return;
     }
     if (hasStatus(error, 409) || hasStatus(error, 404)) {
       metrics.wrote(kind, 'conflict');
       log.debug('an object has changed since it was read', { kind, key });
-      this.rest(key);
+      this.settle(key);
       return;
     }
     metrics.wrote(kind, 'error');
     log.warn('a write failed', { kind, key, error: messageOf(error) });
-    this.holdBack(key, isRefusal(error) ? messageOf(error) : undefined);
+    this.backOff(key, isRefusal(error) ? messageOf(error) : undefined);
   }
 
-  #hold(key: string, delays: Backoff, ms: number, refusal?: string): void {
-    this.#holds.set(key, { delays, until: this.#options.clock.monotonic() + ms, refusal });
+  #blockedBy(key: string, delays: Backoff, ms: number, writeRejection?: string): void {
+    this.#holds.set(key, { delays, until: this.#options.clock.monotonic() + ms, writeRejection });
   }
 }
 

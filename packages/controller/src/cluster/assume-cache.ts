@@ -13,7 +13,7 @@ interface AssumedCondition {
  * What has been written but the watch may not have shown yet. Without it a plan made from a cache that is behind would start more nodes
  * than may update at once. Resource versions are not compared: a spec is known to be shown by its generation, a condition by its text.
  */
-export class Assumptions {
+export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
   readonly #conditions = new Map<string, AssumedCondition>();
 

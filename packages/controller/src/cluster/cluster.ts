@@ -15,11 +15,11 @@ import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject } from '@brupop/shared/kube/types';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { Assumptions } from './assume-cache.ts';
-import { bearsOurs, isManaged, type NodeView, readNode } from './node.ts';
+import { AssumeCache } from './assume-cache.ts';
+import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { PodLookups } from './pods.ts';
 import { isReadable, readShadow, type ShadowView } from './shadow.ts';
-import type { Member, Silence, Snapshot } from './snapshot.ts';
+import type { ManagedNode, WatchLag, Snapshot } from './snapshot.ts';
 
 export interface ClusterOptions {
   readonly client: KubeClient;
@@ -42,7 +42,7 @@ const SHADOW_PREFIX = shadowName('');
 
 /** The watch caches, and the snapshot made from them. */
 export class Cluster {
-  readonly assumptions = new Assumptions();
+  readonly assumeCache = new AssumeCache();
   readonly lookups: PodLookups;
   readonly #options: ClusterOptions;
   readonly #nodes: Reflector<NodeView>;
@@ -68,7 +68,7 @@ export class Cluster {
     this.#nodes.subscribe((event) => this.#notePair(event, event.object.metadata.name));
     this.#shadows.subscribe((event) => this.#notePair(event, nodeOf(event.object)));
     this.#shadows.subscribe(({ type, object }) => {
-      if (type === 'Deleted') this.assumptions.drop(object.metadata.uid);
+      if (type === 'Deleted') this.assumeCache.drop(object.metadata.uid);
       if (object.spec.state === 'RebootedIntoUpdate') this.lookups.forget(nodeOf(object));
     });
     this.#nodes.subscribe(({ type, object }) => {
@@ -86,7 +86,7 @@ export class Cluster {
   }
 
   /** How long the API server has not been heard, by resource. */
-  silences(): readonly Silence[] {
+  watchLags(): readonly WatchLag[] {
     return [
       { resource: 'nodes', ms: this.#nodes.silentForMs() },
       { resource: SHADOW_PLURAL, ms: this.#shadows.silentForMs() },
@@ -129,14 +129,14 @@ export class Cluster {
    * shown it yet. Called when the lead is taken. Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<void> {
-    this.assumptions.clear();
+    this.assumeCache.clear();
     let token: string | undefined;
     do {
       const query = { limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) };
       const request = { method: 'GET', path: this.#shadowsPath, query, timeoutMs: LIST_LIMIT_MS, signal } as const;
       const page: Page = await this.#options.client.request<Page>(request);
       // The reflector leaves the others out, and says so.
-      for (const raw of page.items) if (isReadable(raw)) this.assumptions.shadow(readShadow(raw));
+      for (const raw of page.items) if (isReadable(raw)) this.assumeCache.shadow(readShadow(raw));
       token = page.metadata.continue;
     } while (token !== undefined && token !== '');
   }
@@ -146,10 +146,10 @@ export class Cluster {
     if (!this.synced) throw new Error('the watch caches are not filled yet: nothing can be decided');
     const { nodeName, monitoringMs } = this.#options;
     const config = this.#configs.get(CONFIG_NAME);
-    const members = this.#members().map((member) => withRefusal(member, refusalOf));
+    const managedNodes = this.#managedNodes().map((managedNode) => withRefusal(managedNode, refusalOf));
     const { known: pods } = this.lookups;
     const budgets = this.#budgets.list();
-    return { members, config, pods, budgets, silences: this.silences(), ownNode: nodeName, monitoringMs };
+    return { managedNodes, config, pods, budgets, watchLags: this.watchLags(), ownNode: nodeName, monitoringMs };
   }
 
   get #reflectors(): readonly Pick<Reflector<KubernetesObject>, 'run' | 'synced' | 'waitSynced'>[] {
@@ -160,26 +160,26 @@ export class Cluster {
     return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace: this.#options.namespace });
   }
 
-  #members(): Member[] {
-    const members = this.#nodes.list().flatMap((node) => {
+  #managedNodes(): ManagedNode[] {
+    const managedNodes = this.#nodes.list().flatMap((node) => {
       const shadow = this.#shadowOf(node.metadata.name);
-      return shadow !== undefined || isManaged(node) || bearsOurs(node) ? [this.#member(node, shadow)] : [];
+      return shadow !== undefined || isManaged(node) || bearsOwnership(node) ? [this.#managedNode(node, shadow)] : [];
     });
     const orphans = this.#shadows
       .list()
       .filter((shadow) => this.#nodes.get(nodeOf(shadow)) === undefined)
-      .map((shadow) => this.#member(undefined, this.assumptions.view(shadow, this.#options.clock.now())));
-    return [...members, ...orphans];
+      .map((shadow) => this.#managedNode(undefined, this.assumeCache.view(shadow, this.#options.clock.now())));
+    return [...managedNodes, ...orphans];
   }
 
-  #member(node: NodeView | undefined, shadow: ShadowView | undefined): Member {
+  #managedNode(node: NodeView | undefined, shadow: ShadowView | undefined): ManagedNode {
     const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
     return { name, node, shadow, missingSince: this.#missingSince.get(name) ?? this.#startedAt };
   }
 
   #shadowOf(node: string): ShadowView | undefined {
     const cached = this.#shadows.get(shadowName(node), this.#options.namespace);
-    return cached === undefined ? undefined : this.assumptions.view(cached, this.#options.clock.now());
+    return cached === undefined ? undefined : this.assumeCache.view(cached, this.#options.clock.now());
   }
 
   #notePair({ type }: { readonly type: ReflectorEvent<KubernetesObject>['type'] }, name: string): void {
@@ -190,7 +190,7 @@ export class Cluster {
 
   #concernsUs({ object, old }: ReflectorEvent<NodeView>): boolean {
     return [object, ...(old === undefined ? [] : [old])].some(
-      (node) => isManaged(node) || bearsOurs(node) || this.#shadowOf(node.metadata.name) !== undefined,
+      (node) => isManaged(node) || bearsOwnership(node) || this.#shadowOf(node.metadata.name) !== undefined,
     );
   }
 }
@@ -199,9 +199,9 @@ function nodeOf({ metadata }: KubernetesObject): string {
   return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
 }
 
-function withRefusal(member: Member, refusalOf: (uid: string) => string | undefined): Member {
-  const refusal = member.shadow === undefined ? undefined : refusalOf(member.shadow.metadata.uid);
-  return refusal === undefined ? member : { ...member, refusal };
+function withRefusal(managedNode: ManagedNode, refusalOf: (uid: string) => string | undefined): ManagedNode {
+  const writeRejection = managedNode.shadow === undefined ? undefined : refusalOf(managedNode.shadow.metadata.uid);
+  return writeRejection === undefined ? managedNode : { ...managedNode, writeRejection };
 }
 
 function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {

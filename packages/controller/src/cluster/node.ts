@@ -1,6 +1,6 @@
 import {
   ACTIVATED_ANNOTATION,
-  HOLDS,
+  AUTOSCALER_HOLDS,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
   PRIORITY_ANNOTATION,
@@ -9,7 +9,7 @@ import {
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
-import { carriesOurs, SIGNATURES } from '@brupop/shared/node/ownership';
+import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 
 /** A Node cut to what decisions need. */
 export interface NodeView extends KubernetesObject {
@@ -33,7 +33,13 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const ANNOTATIONS = [...SIGNATURES, ...HOLDS, ACTIVATED_ANNOTATION, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
+const ANNOTATIONS = [
+  ...OWNERSHIP_ANNOTATIONS,
+  ...AUTOSCALER_HOLDS,
+  ACTIVATED_ANNOTATION,
+  PRIORITY_ANNOTATION,
+  SKIP_ANNOTATION,
+];
 
 /** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {
@@ -50,9 +56,9 @@ export function readNode(raw: unknown): NodeView {
   };
 }
 
-function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
-  const { labels = {} } = rest;
-  const annotations = pick(rest.annotations, ANNOTATIONS);
+function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...settle }: ObjectMeta): ObjectMeta {
+  const { labels = {} } = settle;
+  const annotations = pick(settle.annotations, ANNOTATIONS);
   const metadata = { name, uid, resourceVersion, labels, annotations };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
@@ -66,8 +72,8 @@ export function pick(
 }
 
 /** True when something that this operator has put on the node is still there. */
-export function bearsOurs(node: NodeView): boolean {
-  return carriesOurs(node) || node.hasWaitingTaint;
+export function bearsOwnership(node: NodeView): boolean {
+  return ownedByUs(node) || node.hasWaitingTaint;
 }
 
 /** The zone of a node; those that name none are in one of their own. */

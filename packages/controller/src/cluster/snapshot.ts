@@ -5,7 +5,7 @@ import type { NodeView } from './node.ts';
 import type { ShadowView } from './shadow.ts';
 
 /** A Node and its shadow; at least one of them exists. */
-export interface Member {
+export interface ManagedNode {
   /** Name of the Node. */
   readonly name: string;
   readonly node: NodeView | undefined;
@@ -13,11 +13,11 @@ export interface Member {
   /** When the missing one of the two was last there, epoch milliseconds; the start of this process when it has never seen it. */
   readonly missingSince: number;
   /** Why the API server has just refused a spec for the shadow. */
-  readonly refusal?: string;
+  readonly writeRejection?: string;
 }
 
 /** How long nothing was heard of a resource on its list or watch. */
-export interface Silence {
+export interface WatchLag {
   readonly resource: string;
   readonly ms: number;
 }
@@ -37,13 +37,13 @@ export interface PodsOfNode {
 /** All that a plan is made from, as it was at one moment. */
 export interface Snapshot {
   /** Every node that is managed, has a shadow or carries something of ours; by name. */
-  readonly members: readonly Member[];
+  readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
   /** What was looked up of the nodes whose turn it was; by node name. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   readonly budgets: readonly Budget[];
   /** Of everything else here. */
-  readonly silences: readonly Silence[];
+  readonly watchLags: readonly WatchLag[];
   /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */
   readonly ownNode: string;
   /** How long a node must have been healthy after its update, milliseconds. */
@@ -56,11 +56,11 @@ export const STALE_MS = 120_000;
 const LOOK_AGAIN_MS = 10_000;
 
 /** The resources whose watch cache may be far behind the cluster. */
-export function staleResources(silences: readonly Silence[]): string[] {
-  return silences.filter(({ ms }) => ms >= STALE_MS).map(({ resource }) => resource);
+export function staleResources(watchLags: readonly WatchLag[]): string[] {
+  return watchLags.filter(({ ms }) => ms >= STALE_MS).map(({ resource }) => resource);
 }
 
 /** When a cache may have become stale, or be fresh again, epoch milliseconds. */
-export function viewTimes(silences: readonly Silence[], now: number): number[] {
-  return silences.map(({ ms }) => now + (ms >= STALE_MS ? LOOK_AGAIN_MS : STALE_MS - ms));
+export function viewTimes(watchLags: readonly WatchLag[], now: number): number[] {
+  return watchLags.map(({ ms }) => now + (ms >= STALE_MS ? LOOK_AGAIN_MS : STALE_MS - ms));
 }

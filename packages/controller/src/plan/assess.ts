@@ -1,19 +1,19 @@
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type Rules, wantedVersion } from '../policy/policy.ts';
 import { failures } from './attempts.ts';
-import { type CleanUp, cleanUpOf } from './cleanup.ts';
-import { notConfigured, overdue, silent, updating, upToDate, type Verdict, waiting } from './condition.ts';
+import { type Cleanup, cleanupOf } from './cleanup.ts';
+import { notConfigured, overdue, silent, updating, upToDate, type ProgressingCondition, waiting } from './condition.ts';
 import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
 import { refused } from './gates/node.ts';
-import type { Wait } from './reasons.ts';
+import type { Blocked } from './reasons.ts';
 import {
   advance,
-  type AdvanceInput,
+  type TransitionInput,
   idleSpec,
   monitoredUntil,
   needsPods,
@@ -22,54 +22,54 @@ import {
 } from './transition.ts';
 
 /** How a managed node counts in the status of the configuration. */
-export type Standing = 'upToDate' | 'updating' | 'waiting' | 'failed';
+export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
 /** What is to be done with one member, and how it stands. */
 export interface Assessment {
-  readonly member: Member;
+  readonly managedNode: ManagedNode;
   /** Its Node has the label of managed nodes. */
   readonly managed: boolean;
   /** Something of the configuration is still to take effect on it. */
   readonly pending?: boolean;
   /** The change that its spec needs now. */
   readonly change?: SpecChange;
-  readonly verdict?: Verdict;
-  readonly standing?: Standing;
+  readonly progressing?: ProgressingCondition;
+  readonly phase?: NodePhase;
   /** The pods on its node are to be looked up. */
   readonly lookUp?: boolean;
   /** It may begin an update if the gates let it. */
   readonly candidate?: Candidate;
-  readonly cleanUp?: CleanUp;
+  readonly cleanup?: Cleanup;
   /** Times at which this may be otherwise without anything else changing, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
 
-type Findings = Omit<Assessment, 'member' | 'managed' | 'cleanUp'>;
+type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
 
 export interface AssessInput {
   readonly rules: Rules;
   readonly drainOf: (node: NodeView) => Drainable;
   /** Why a node that has staged its version must not be drained now, or undefined. */
-  readonly whyNotDrained: (candidate: Candidate) => Wait | undefined;
+  readonly whyNotDrained: (candidate: Candidate) => Blocked | undefined;
   readonly now: number;
 }
 
 /** Looks at one member. */
-export function assess(member: Member, input: AssessInput): Assessment {
-  const { node, shadow } = member;
+export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
+  const { node, shadow } = managedNode;
   const managed = node !== undefined && isManaged(node);
-  const cleanUp = cleanUpOf(member, input.now);
+  const cleanup = cleanupOf(managedNode, input.now);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const ours = isPair ? { node, shadow, refusal: member.refusal } : undefined;
+  const ours = isPair ? { node, shadow, writeRejection: managedNode.writeRejection } : undefined;
   const findings: Findings =
-    ours === undefined ? { standing: 'waiting', times: [] } : assessOwn(ours, { ...input, managed });
-  return { ...findings, member, managed, ...(cleanUp !== undefined && { cleanUp }) };
+    ours === undefined ? { phase: 'waiting', times: [] } : assessOwn(ours, { ...input, managed });
+  return { ...findings, managedNode, managed, ...(cleanup !== undefined && { cleanup }) };
 }
 
 interface Own {
   readonly node: NodeView;
   readonly shadow: ShadowView;
-  readonly refusal: string | undefined;
+  readonly writeRejection: string | undefined;
 }
 
 interface Circumstances extends AssessInput {
@@ -83,12 +83,14 @@ function assessOwn(own: Own, circumstances: Circumstances): Findings {
   return isSettled(shadow) ? assessSettled(own, circumstances) : assessUnsettled(own, circumstances);
 }
 
-function advanceInput({ node, shadow, refusal }: Own, circumstances: Circumstances): AdvanceInput {
+function advanceInput({ node, shadow, writeRejection }: Own, circumstances: Circumstances): TransitionInput {
   const { rules, drainOf, whyNotDrained, now } = circumstances;
   const { status, spec } = shadow;
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
-  const hold = staged ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', refusal }) : undefined;
-  return { shadow, node, rules, drain: drainOf(node), hold, now };
+  const blockedBy = staged
+    ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', writeRejection })
+    : undefined;
+  return { shadow, node, rules, drain: drainOf(node), blockedBy, now };
 }
 
 function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
@@ -99,17 +101,17 @@ function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
 }
 
 function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
-  const { node, shadow, refusal } = own;
+  const { node, shadow, writeRejection } = own;
   const { rules, now } = circumstances;
   const input = advanceInput(own, circumstances);
   const change = advance(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
   const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
-  const verdict = stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn;
+  const progressing = stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn;
   return {
-    ...next(change, verdict, refusal),
-    standing: stuck ? 'failed' : 'updating',
+    ...next(change, progressing, writeRejection),
+    phase: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
     ...(lookUp && { lookUp }),
     times: [deadlineOf(shadow, rules, now), monitoredUntil(input)],
@@ -119,50 +121,54 @@ function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
 /** The change, with why an update is called off; and what the node says, also while the API server does not take the change. */
 function next(
   change: SpecChange | undefined,
-  verdict: Verdict,
-  refusal: string | undefined,
-): Pick<Findings, 'change' | 'verdict'> {
-  if (change === undefined) return { verdict };
+  progressing: ProgressingCondition,
+  writeRejection: string | undefined,
+): Pick<Findings, 'change' | 'progressing'> {
+  if (change === undefined) return { progressing };
   return {
-    change: change.outcome === 'Cancelled' ? { ...change, because: verdict } : change,
-    verdict: refusal === undefined ? verdict : waiting(refused(refusal)),
+    change: change.outcome === 'Cancelled' ? { ...change, because: progressing } : change,
+    progressing: writeRejection === undefined ? progressing : waiting(refused(writeRejection)),
   };
 }
 
-function isStuck({ shadow, rules, now }: AdvanceInput, change: SpecChange | undefined): boolean {
+function isStuck({ shadow, rules, now }: TransitionInput, change: SpecChange | undefined): boolean {
   return isOverdue(shadow, rules, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
 function assessSettled(own: Own, circumstances: Circumstances): Findings {
-  const { node, shadow, refusal } = own;
+  const { node, shadow, writeRejection } = own;
   const { status } = shadow;
-  if (status === undefined) return { standing: 'waiting', times: [] };
+  if (status === undefined) return { phase: 'waiting', times: [] };
   const change = advance(advanceInput(own, circumstances));
   const version = wantedVersion(status.target_version, circumstances.rules.versions);
   const trouble = status.hostSettings?.message;
   if (trouble !== undefined && sameVersion(status.current_version, status.target_version)) {
-    return { verdict: notConfigured(trouble), ...changed(change, refusal), standing: 'waiting', times: [] };
+    return { progressing: notConfigured(trouble), ...changed(change, writeRejection), phase: 'waiting', times: [] };
   }
   if (sameVersion(status.current_version, version)) {
-    const verdict = upToDate(status.current_version, circumstances.rules.versions.pin !== undefined);
-    return { verdict, ...changed(change, refusal), standing: 'upToDate', times: [] };
+    const progressing = upToDate(status.current_version, circumstances.rules.versions.pin !== undefined);
+    return { progressing, ...changed(change, writeRejection), phase: 'upToDate', times: [] };
   }
-  const standing = failures(shadow) > 0 ? 'failed' : 'waiting';
-  if (change !== undefined) return { ...changed(change, refusal), standing, times: [] };
-  return { candidate: { node, shadow, status, version, refusal }, standing, times: [] };
+  const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
+  if (change !== undefined) return { ...changed(change, writeRejection), phase, times: [] };
+  return { candidate: { node, shadow, status, version, writeRejection }, phase, times: [] };
 }
 
 /** A host that is to be set otherwise; while the API server does not take that, the node says so. */
 function changed(
   change: SpecChange | undefined,
-  refusal: string | undefined,
-): Pick<Findings, 'change' | 'pending' | 'verdict'> {
+  writeRejection: string | undefined,
+): Pick<Findings, 'change' | 'pending' | 'progressing'> {
   if (change === undefined) return {};
-  return { change, pending: true, ...(refusal !== undefined && { verdict: waiting(refused(refusal)) }) };
+  return {
+    change,
+    pending: true,
+    ...(writeRejection !== undefined && { progressing: waiting(refused(writeRejection)) }),
+  };
 }
 
 /** What a node was before its spec changed it still is. */
-function standingBefore({ progressing }: ShadowView): Standing {
+function standingBefore({ progressing }: ShadowView): NodePhase {
   if (progressing?.reason === 'UpToDate') return 'upToDate';
   return progressing?.reason === 'Updating' ? 'updating' : 'waiting';
 }
@@ -173,11 +179,11 @@ function assessUnsettled(own: Own, circumstances: Circumstances): Findings {
   const { now } = circumstances;
   const change = advance(advanceInput(own, circumstances));
   const at = silentAt(shadow, now);
-  const standing = standingBefore(shadow);
+  const phase = standingBefore(shadow);
   return {
     ...(change !== undefined && { change }),
-    ...(now >= at && { verdict: silent(shadow.status?.lastOperation) }),
-    standing: now >= at ? 'waiting' : standing,
+    ...(now >= at && { progressing: silent(shadow.status?.lastOperation) }),
+    phase: now >= at ? 'waiting' : phase,
     pending: now < at,
     times: [at],
   };

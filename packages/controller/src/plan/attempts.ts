@@ -1,19 +1,19 @@
 import {
   FAILED_ATTEMPTS_ANNOTATION,
-  PUT_OFF_SECONDS_ANNOTATION,
-  UNANSWERED_ANNOTATION,
+  DEFERRED_AFTER_ANNOTATION,
+  UNREPORTED_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../policy/policy.ts';
 
 /** How many attempts were called off without a report of the agent since the latest success. */
 export function unanswered({ metadata: { annotations = {} } }: ShadowView): number {
-  const text = annotations[UNANSWERED_ANNOTATION];
+  const text = annotations[UNREPORTED_ATTEMPTS_ANNOTATION];
   if (text === undefined) return 0;
   const count = Number(text);
   return Number.isSafeInteger(count) && count > 0 ? count : 1;
@@ -45,8 +45,11 @@ export interface Estimate {
 }
 
 /** From what was measured in the fleet. */
-export function estimateOf(members: readonly Member[], { estimateMs, marginMs }: MaintenanceSettings): Estimate {
-  const measured = members
+export function estimateOf(
+  managedNodes: readonly ManagedNode[],
+  { estimateMs, marginMs }: MaintenanceSettings,
+): Estimate {
+  const measured = managedNodes
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
   const measuredMs = measured[Math.floor((measured.length - 1) * 0.9)];
@@ -58,7 +61,7 @@ export function estimateOf(members: readonly Member[], { estimateMs, marginMs }:
  * than it took to get to where it was put off.
  */
 export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
-  const putOffMs = durationMs(shadow, PUT_OFF_SECONDS_ANNOTATION) ?? 0;
+  const putOffMs = durationMs(shadow, DEFERRED_AFTER_ANNOTATION) ?? 0;
   return Math.max(usualMs, putOffMs, lastUpdateMs(shadow) ?? 0);
 }
 

@@ -1,19 +1,19 @@
 import { CORDONED_ANNOTATION, MANAGED_LABEL, ZONE_LABEL } from '@brupop/shared/api/names';
-import type { Member } from '../cluster/snapshot.ts';
-import { ago, aMember, aSnapshot, type NodeParts, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ago, aManagedNode, aSnapshot, type NodeParts, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
 import { plan, type Plan } from './plan.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e', 'f'];
 /** Six nodes that wait, but for what is said of some. */
-const fleet = (parts: Readonly<Record<string, [NodeParts, ShadowParts?]>>): Member[] =>
-  names.map((name) => aMember(name, ...(parts[name] ?? [])));
-const planOf = (members: readonly Member[], concurrency: object): Plan =>
-  plan(aSnapshot(members, { concurrency }), NOW);
+const fleet = (parts: Readonly<Record<string, [NodeParts, ShadowParts?]>>): ManagedNode[] =>
+  names.map((name) => aManagedNode(name, ...(parts[name] ?? [])));
+const planOf = (managedNodes: readonly ManagedNode[], concurrency: object): Plan =>
+  plan(aSnapshot(managedNodes, { concurrency }), NOW);
 const changed = ({ specs }: Plan, which: string): string[] =>
   specs.filter(({ outcome }) => outcome === which).map(({ node }) => node.metadata.name);
 const started = (made: Plan): string[] => changed(made, 'Started');
-const reasonOf = ({ verdicts }: Plan, name: string): string | undefined =>
-  verdicts.find(({ node }) => node.metadata.name === name)?.verdict.reason;
+const reasonOf = ({ conditions }: Plan, name: string): string | undefined =>
+  conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
 const inZone = (zone: string): [NodeParts] => [{ labels: { [ZONE_LABEL]: zone } }];
 const updating: ShadowParts = { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } };
 const staged: ShadowParts = { spec: underWay('StagedAndPerformedUpdate') };
@@ -33,7 +33,7 @@ describe('maxUnavailable', () => {
   ])('counts %s', (_, parts) => {
     const made = planOf(fleet({ f: [parts] }), most);
     expect(started(made)).toEqual(['a']);
-    expect(reasonOf(made, 'b')).toBe('NodesUnavailable');
+    expect(reasonOf(made, 'b')).toBe('MaxUnavailableReached');
   });
 
   it('counts a node that updates and is not Ready for that once', () => {
@@ -61,7 +61,7 @@ describe('maxUnavailable', () => {
 
   it('puts a staged node off when others have gone meanwhile', () => {
     const made = planOf(fleet({ d: [notReady], e: [{}, staged], f: [notReady] }), most);
-    expect(changed(made, 'Postponed')).toEqual(['e']);
+    expect(changed(made, 'Deferred')).toEqual(['e']);
   });
 
   it('leaves nodes alone that are past their staging', () => {

@@ -1,8 +1,8 @@
 import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Wait } from './reasons.ts';
+import type { Blocked } from './reasons.ts';
 
 interface Count {
   /** Nodes that are updating. */
@@ -12,7 +12,7 @@ interface Count {
 }
 
 /** The nodes that are away, held against the limits of how many may be. */
-export class Room {
+export class Capacity {
   readonly #concurrency: Concurrency;
   /** How many nodes percentages are of. */
   readonly #managed: number;
@@ -25,17 +25,17 @@ export class Room {
   }
 
   /** Counts a node that is away: because it updates, or for another reason. */
-  take(node: NodeView, updating: boolean): void {
+  reserve(node: NodeView, updating: boolean): void {
     this.#count(node, 1, updating);
   }
 
   /** Counts a node no more that updates but stays. */
-  giveBack(node: NodeView): void {
+  release(node: NodeView): void {
     this.#count(node, -1, true);
   }
 
   /** Why this node must not be away as well, or undefined. The messages name no numbers: else each step of one node would rewrite the conditions of all that wait. */
-  whyFull(node: NodeView): Wait | undefined {
+  check(node: NodeView): Blocked | undefined {
     const zone = this.#zone(node);
     if (this.#free <= 0) return FULL;
     if (this.#fleet.away >= this.#mayBeAway) return UNAVAILABLE;
@@ -79,16 +79,16 @@ export class Room {
   }
 }
 
-const FULL: Wait = { reason: 'WaitingForCapacity', message: 'As many nodes are updating as may be at once' };
-const UNAVAILABLE: Wait = {
-  reason: 'NodesUnavailable',
+const FULL: Blocked = { reason: 'WaitingForCapacity', message: 'As many nodes are updating as may be at once' };
+const UNAVAILABLE: Blocked = {
+  reason: 'MaxUnavailableReached',
   message: 'As many nodes are updating or unavailable for other reasons as may be at once (concurrency.maxUnavailable)',
 };
-const ZONE_FULL: Wait = {
+const ZONE_FULL: Blocked = {
   reason: 'WaitingForZone',
   message: 'As many nodes of its zone are updating or unavailable as may be at once (concurrency.maxPerZone)',
 };
-const OTHER_ZONES: Wait = {
+const OTHER_ZONES: Blocked = {
   reason: 'WaitingForZone',
   message: 'Nodes are updating in as many other zones as may be at once (concurrency.maxZones)',
 };
@@ -109,22 +109,22 @@ interface Staging {
  * @param updating - the members that take a place
  * @param room - counts all that are away; it is used up
  */
-export function yielding(updating: readonly Member[], room: Room): ReadonlySet<string> {
+export function nodesOverLimit(updating: readonly ManagedNode[], capacity: Capacity): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const { node } of updating.flatMap(staging).toSorted(byHaste)) {
-    if (!room.isOverfull(node)) continue;
-    room.giveBack(node);
+  for (const { node } of updating.flatMap(staging).toSorted(byProgress)) {
+    if (!capacity.isOverfull(node)) continue;
+    capacity.release(node);
     names.add(node.metadata.name);
   }
   return names;
 }
 
-function staging({ node, shadow }: Member): Staging[] {
+function staging({ node, shadow }: ManagedNode): Staging[] {
   if (node === undefined || shadow?.spec.state !== 'StagedAndPerformedUpdate' || isUnavailable(node)) return [];
   return [{ node, isStaged: hasReached(shadow) }];
 }
 
-function byHaste(a: Staging, b: Staging): number {
+function byProgress(a: Staging, b: Staging): number {
   if (a.isStaged !== b.isStaged) return a.isStaged ? 1 : -1;
   return a.node.metadata.name < b.node.metadata.name ? 1 : -1;
 }

@@ -1,7 +1,7 @@
 import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
-import type { Member } from '../cluster/snapshot.ts';
-import { ago, aMember, aShadow, failure, MINUTE, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
-import { cleanUpOf } from './cleanup.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ago, aManagedNode, aShadow, failure, MINUTE, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import { cleanupOf } from './cleanup.ts';
 
 const cordoned = (ms: number): { annotations: Record<string, string>; unschedulable: true } => ({
   annotations: { [CORDONED_ANNOTATION]: ago(ms) },
@@ -19,55 +19,59 @@ const rebootAsked = (ms: number, bootID = 'boot-1'): ShadowParts => ({
     lastOperation: { ...failure(undefined), operation: 'Reboot', state: 'Processing', bootID },
   },
 });
-const alone = (node: Parameters<typeof aMember>[1], missingForMs: number): Member => ({
-  ...aMember('a', node),
+const alone = (node: Parameters<typeof aManagedNode>[1], missingForMs: number): ManagedNode => ({
+  ...aManagedNode('a', node),
   shadow: undefined,
   missingSince: NOW - missingForMs,
 });
 
-const cases: Record<string, [Member, string | undefined, number?]> = {
-  'a managed node without anything of ours needs nothing': [aMember('a'), undefined],
-  'an agent at rest gets 30 seconds to take back a cordon': [aMember('a', cordoned(10_000)), 'Restore', NOW + 20_000],
+const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
+  'a managed node without anything of ours needs nothing': [aManagedNode('a'), undefined],
+  'an agent at rest gets 30 seconds to take back a cordon': [
+    aManagedNode('a', cordoned(10_000)),
+    'Restore',
+    NOW + 20_000,
+  ],
   'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
-    aMember('a', cordoned(10 * MINUTE), {
+    aManagedNode('a', cordoned(10 * MINUTE), {
       status: null,
       creationTimestamp: ago(6 * MINUTE),
       spec: { state_transition_timestamp: null },
     }),
-    'Reclaim',
+    'RestoreAfterAgentExit',
     NOW + 9 * MINUTE,
   ],
-  'after that it is done here': [aMember('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],
+  'after that it is done here': [aManagedNode('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],
   'the time counts from when the spec went to Idle': [
-    aMember('a', cordoned(60 * MINUTE), { spec: { state_transition_timestamp: ago(10_000) } }),
+    aManagedNode('a', cordoned(60 * MINUTE), { spec: { state_transition_timestamp: ago(10_000) } }),
     'Restore',
     NOW + 20_000,
   ],
   'a mark of a clock far ahead does not hold it up for ever': [
-    aMember('a', excluded(-600 * MINUTE)),
+    aManagedNode('a', excluded(-600 * MINUTE)),
     'Restore',
     NOW - 24 * 60 * MINUTE + 30_000,
   ],
   'a node under way is left alone': [
-    aMember('a', cordoned(5 * MINUTE), { spec: underWay('RebootedIntoUpdate', 10 * MINUTE) }),
+    aManagedNode('a', cordoned(5 * MINUTE), { spec: underWay('RebootedIntoUpdate', 10 * MINUTE) }),
     undefined,
   ],
   'an agent that does not confirm Idle gets 5 minutes, and must have ended before the node is given back': [
-    aMember('a', cordoned(5 * MINUTE), {
+    aManagedNode('a', cordoned(5 * MINUTE), {
       spec: { state_transition_timestamp: ago(MINUTE) },
       status: { current_state: 'ErrorReset' },
     }),
-    'Reclaim',
+    'RestoreAfterAgentExit',
     NOW + 4 * MINUTE,
   ],
   'a host that may still go down is not given back': [
-    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE)),
-    'Reclaim',
+    aManagedNode('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE)),
+    'RestoreAfterAgentExit',
     NOW + 9 * MINUTE,
   ],
   'a host that went down is given back without that wait': [
-    aMember('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE, 'boot-0')),
-    'Reclaim',
+    aManagedNode('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE, 'boot-0')),
+    'RestoreAfterAgentExit',
     NOW - MINUTE,
   ],
   'without a shadow nobody can tell whether the host may still go down': [
@@ -76,52 +80,52 @@ const cases: Record<string, [Member, string | undefined, number?]> = {
     NOW + 14 * MINUTE,
   ],
   'a signature of a cordon that somebody has taken back goes': [
-    aMember('a', { ...cordoned(MINUTE), unschedulable: false }),
-    'DropMarks',
+    aManagedNode('a', { ...cordoned(MINUTE), unschedulable: false }),
+    'PruneAnnotations',
     NOW,
   ],
   'it stays while the node is under way: a drain takes note of that': [
-    aMember('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
+    aManagedNode('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
     undefined,
   ],
   'so does a signature of a load balancer label that somebody has taken back': [
-    aMember('a', { ...excluded(MINUTE), labels: {} }),
-    'DropMarks',
+    aManagedNode('a', { ...excluded(MINUTE), labels: {} }),
+    'PruneAnnotations',
     NOW,
   ],
   'a shadow without a Node is left to garbage collection first': [
-    { ...aMember('a'), node: undefined },
+    { ...aManagedNode('a'), node: undefined },
     'DeleteShadow',
     NOW + MINUTE,
   ],
   'a shadow of an earlier Node of the same name goes': [
-    { ...aMember('a'), shadow: aShadow({ node: 'a', owner: 'uid-before' }) },
+    { ...aManagedNode('a'), shadow: aShadow({ node: 'a', owner: 'uid-before' }) },
     'DeleteShadow',
     NOW,
   ],
-  'an unmanaged node is released': [aMember('a', { managed: false }), 'Release', NOW],
+  'an unmanaged node is released': [aManagedNode('a', { managed: false }), 'Unmanage', NOW],
   'an unmanaged node whose host may still go down is released when that time is over': [
-    aMember('a', { managed: false, ...cordoned(10 * MINUTE) }, rebootAsked(6 * MINUTE)),
-    'Release',
+    aManagedNode('a', { managed: false, ...cordoned(10 * MINUTE) }, rebootAsked(6 * MINUTE)),
+    'Unmanage',
     NOW + 9 * MINUTE,
   ],
   'an unmanaged node whose host went down is released': [
-    aMember('a', { managed: false, ...cordoned(10 * MINUTE), bootID: 'boot-2' }, rebootAsked(6 * MINUTE)),
-    'Release',
+    aManagedNode('a', { managed: false, ...cordoned(10 * MINUTE), bootID: 'boot-2' }, rebootAsked(6 * MINUTE)),
+    'Unmanage',
     NOW,
   ],
   'an unmanaged node under way gets its spec to Idle first': [
-    aMember('a', { managed: false }, { spec: underWay('RebootedIntoUpdate') }),
+    aManagedNode('a', { managed: false }, { spec: underWay('RebootedIntoUpdate') }),
     undefined,
   ],
   'an unmanaged node that still has our cordon is released without a shadow too': [
     alone({ managed: false, ...cordoned(60 * MINUTE) }, 15 * MINUTE),
-    'Release',
+    'Unmanage',
     NOW,
   ],
 };
-test.each(Object.entries(cases))('%s', (_, [member, kind, dueAt]) => {
-  const cleanUp = cleanUpOf(member, NOW);
-  expect(cleanUp?.kind).toBe(kind);
-  expect(cleanUp?.dueAt).toBe(dueAt);
+test.each(Object.entries(cases))('%s', (_, [managedNode, kind, dueAt]) => {
+  const cleanup = cleanupOf(managedNode, NOW);
+  expect(cleanup?.kind).toBe(kind);
+  expect(cleanup?.dueAt).toBe(dueAt);
 });

@@ -4,11 +4,11 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Rules } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
-import { MAX_MESSAGE, type Reason, type Wait } from './reasons.ts';
+import { MAX_MESSAGE, type Reason, type Blocked } from './reasons.ts';
 import { monitoringProblem, type Outcome } from './transition.ts';
 
 /** What the Progressing condition of a shadow says. */
-export interface Verdict {
+export interface ProgressingCondition {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
   readonly message: string;
@@ -19,42 +19,46 @@ export interface Verdict {
 const MINUTE_MS = 60_000;
 
 /** Nothing to do. */
-export function upToDate(version: string, isPinned: boolean): Verdict {
+export function upToDate(version: string, isPinned: boolean): ProgressingCondition {
   const which = isPinned ? 'the version that is pinned' : 'the version that the host is offered';
-  return verdict('False', 'UpToDate', `Runs ${version}, ${which}`);
+  return progressing('False', 'UpToDate', `Runs ${version}, ${which}`);
 }
 
 /**
  * The message stays the same for the whole update, so that an update costs few writes.
  * @param podsProblem - why the pods on a node that has staged the version cannot be seen
  */
-export function updating(version: string, podsProblem?: string): Verdict {
+export function updating(version: string, podsProblem?: string): ProgressingCondition {
   if (podsProblem !== undefined) {
-    return verdict('True', 'Updating', `${version} is staged; it is not known what would be drained: ${podsProblem}`);
+    return progressing(
+      'True',
+      'Updating',
+      `${version} is staged; it is not known what would be drained: ${podsProblem}`,
+    );
   }
-  return verdict('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
+  return progressing('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
 }
 
 /** The agent cannot set its host as the spec says, or back. What the host offers then is of other settings. */
-export function notConfigured(message: string): Verdict {
-  return verdict(
+export function notConfigured(message: string): ProgressingCondition {
+  return progressing(
     'False',
-    'HostNotConfigured',
+    'HostSettingsNotApplied',
     `The host is not set as spec.versions of BrupopConfig "cluster" says: ${message}`,
   );
 }
 
 /** Held back by a gate. */
-export function waiting({ reason, message, retryAt }: Wait): Verdict {
+export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondition {
   const until = retryAt === undefined || !TIMED.has(reason) ? '' : ` until ${rfc3339(retryAt)}`;
-  return { ...verdict('False', reason, message), waitingFor: `${reason}${until}` };
+  return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
 /** Reasons that pass at a time that is known. */
 const TIMED: ReadonlySet<Reason> = new Set<Reason>([
   'OutsideMaintenanceWindow',
   'Blackout',
-  'VersionTooYoung',
+  'MinimumAgeNotReached',
   'Backoff',
 ]);
 
@@ -62,32 +66,36 @@ const TIMED: ReadonlySet<Reason> = new Set<Reason>([
 export function overdue(
   { shadow, node, rules }: { readonly shadow: ShadowView; readonly node: NodeView; readonly rules: Rules },
   outcome: Outcome | undefined,
-): Verdict {
+): ProgressingCondition {
   const { state, version } = shadow.spec;
   const minutes = Math.round(limitMs(shadow.spec, rules) / MINUTE_MS);
   if (state === 'MonitoringUpdate') {
     const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
-    return verdict('False', 'DeadlineExceeded', `The node is not healthy after its update to ${version}: ${problem}`);
+    return progressing(
+      'False',
+      'DeadlineExceeded',
+      `The node is not healthy after its update to ${version}: ${problem}`,
+    );
   }
   if (outcome === 'Cancelled') {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
     const message = `${step} ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
-    return verdict('False', 'DeadlineExceeded', message);
+    return progressing('False', 'DeadlineExceeded', message);
   }
   const message =
     `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
     'Others may update meanwhile, and this node goes on when it comes back';
-  return verdict('False', 'DeadlineExceeded', message);
+  return progressing('False', 'DeadlineExceeded', message);
 }
 
 /** The spec says Idle and the agent does not confirm it. What it said last may be the reason. */
-export function silent(last: LastOperation | undefined): Verdict {
+export function silent(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
   const said = message === '' ? '' : `. The latest that it said: ${message.slice(0, MAX_MESSAGE)}`;
   const problem = 'The agent does not confirm the spec; look whether its pod runs on the node';
-  return verdict('False', 'AgentNotResponding', `${problem}${said}`);
+  return progressing('False', 'AgentNotResponding', `${problem}${said}`);
 }
 
-function verdict(status: Verdict['status'], reason: Reason, message: string): Verdict {
+function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {
   return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
 }

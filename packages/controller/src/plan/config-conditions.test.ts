@@ -1,11 +1,11 @@
 import { type BrupopConfig, type BrupopConfigStatus, DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
-import type { Member } from '../cluster/snapshot.ts';
-import { ago, aMember, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
 import { statusOf } from './config-conditions.ts';
 import { plan } from './plan.ts';
 
 interface Case {
-  readonly members?: readonly Member[];
+  readonly managedNodes?: readonly ManagedNode[];
   readonly before?: BrupopConfigStatus;
   readonly generation?: number;
   readonly isInEffect?: boolean;
@@ -13,12 +13,12 @@ interface Case {
 }
 
 function report(spec: object, parts: Case = {}): BrupopConfigStatus {
-  const { members = [aMember('a')], before, generation = 1, isInEffect = true, silentMs = 0 } = parts;
-  const snapshot = aSnapshot(members, spec);
+  const { managedNodes = [aManagedNode('a')], before, generation = 1, isInEffect = true, silentMs = 0 } = parts;
+  const snapshot = aSnapshot(managedNodes, spec);
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
-  const silences = [{ resource: 'nodes', ms: silentMs }];
-  return statusOf({ config, plan: plan({ ...snapshot, config, silences }, NOW), before, isInEffect, now: NOW });
+  const watchLags = [{ resource: 'nodes', ms: silentMs }];
+  return statusOf({ config, plan: plan({ ...snapshot, config, watchLags }, NOW), before, isInEffect, now: NOW });
 }
 
 function told(status: BrupopConfigStatus, type: string): string {
@@ -27,9 +27,13 @@ function told(status: BrupopConfigStatus, type: string): string {
 }
 
 const exactly = (text: string): RegExp => new RegExp(`^${text.replaceAll(/[.()+]/gu, '\\$&')}$`, 'u');
-const upToDate = aMember('z', {}, { status: { current_version: NEW } });
-const updating = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } });
-const failed = aMember(
+const upToDate = aManagedNode('z', {}, { status: { current_version: NEW } });
+const updating = aManagedNode(
+  'a',
+  {},
+  { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } },
+);
+const failed = aManagedNode(
   'a',
   {},
   {
@@ -40,7 +44,7 @@ const failed = aMember(
     },
   },
 );
-const lost = aMember('a', {}, { status: { crash_count: 1, lastOperation: failure('RolledBack') } });
+const lost = aManagedNode('a', {}, { status: { crash_count: 1, lastOperation: failure('RolledBack') } });
 // NOW is Friday 2027-01-15 08:00 UTC.
 const window = (schedule: string): object => ({ maintenance: { windows: [{ schedule, duration: '4h' }] } });
 const blackouts = [{ from: ago(MINUTE), to: ago(-60 * MINUTE), reason: 'sale' }];
@@ -58,11 +62,11 @@ const conditions: Record<string, [string, string | RegExp]> = {
   ],
   'a watch that is silent freezes the fleet': [
     told(report({}, { silentMs: 120_000 }), 'Frozen'),
-    /^True StaleView: .* nodes /,
+    /^True WatchStale: .* nodes /,
   ],
   'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
   'a bad one shows in the line of kubectl get': [
-    told(report(bad, { members: [upToDate] }), 'Progressing'),
+    told(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
     /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 are updating, and no other begins/,
   ],
   'a pause says why': [told(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
@@ -84,19 +88,19 @@ const conditions: Record<string, [string, string | RegExp]> = {
     'False Blackout: No node begins an update or its drain during this blackout: sale; the next opens at 2027-01-15T09:00:00Z',
   ],
   'nodes that update are counted': [
-    told(report({}, { members: [updating, upToDate] }), 'Progressing'),
+    told(report({}, { managedNodes: [updating, upToDate] }), 'Progressing'),
     'True Updating: 1 of 2 nodes are up to date, 1 are updating; expected to be complete by 2027-01-15T08:30:00Z',
   ],
   'a fleet that is through says so': [
-    told(report({}, { members: [upToDate] }), 'Progressing'),
+    told(report({}, { managedNodes: [upToDate] }), 'Progressing'),
     'False UpToDate: All nodes are up to date',
   ],
   'a fleet that waits says for what': [
-    told(report({ paused: true }, { members: [aMember('a'), upToDate] }), 'Progressing'),
+    told(report({ paused: true }, { managedNodes: [aManagedNode('a'), upToDate] }), 'Progressing'),
     'False Paused: 1 of 2 nodes are up to date; 1 wait for Paused',
   ],
   'an empty fleet says so': [
-    told(report({}, { members: [] }), 'Progressing'),
+    told(report({}, { managedNodes: [] }), 'Progressing'),
     'False NoNodes: There is no node with the label of managed nodes',
   ],
   'a selector that selects nothing is named': [
@@ -104,16 +108,16 @@ const conditions: Record<string, [string, string | RegExp]> = {
     'False NoNodes: There is no node with the label of managed nodes and that spec.nodeSelector selects',
   ],
   'nothing needs a person': [told(report({}), 'Degraded'), 'False AsExpected: Nothing needs a person'],
-  'a failure is told': [told(report({}, { members: [failed] }), 'Degraded'), /^True NodesFailed: .* at 1 nodes/],
+  'a failure is told': [told(report({}, { managedNodes: [failed] }), 'Degraded'), /^True NodesFailed: .* at 1 nodes/],
   'what no retry heals needs a person': [
-    told(report({}, { members: [lost] }), 'Degraded'),
-    /^True NodesNeedAttention: Nodes need a person: 1 NotRetried;/,
+    told(report({}, { managedNodes: [lost] }), 'Degraded'),
+    /^True NodesNeedAttention: Nodes need a person: 1 ManualRetryRequired;/,
   ],
   'a pinned version that hosts do not offer needs a person': [
     told(
       report(
         { versions: { pin: '1.22.0' } },
-        { members: [aMember('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })] },
+        { managedNodes: [aManagedNode('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })] },
       ),
       'Degraded',
     ),
@@ -221,7 +225,7 @@ describe('the versions', () => {
 });
 
 test('the same plan gives the same status, so that nothing is written twice', () => {
-  const members = [updating, aMember('b'), failed, upToDate];
-  const first = report({}, { members });
-  expect(report({}, { members, before: first })).toEqual(first);
+  const managedNodes = [updating, aManagedNode('b'), failed, upToDate];
+  const first = report({}, { managedNodes });
+  expect(report({}, { managedNodes, before: first })).toEqual(first);
 });

@@ -2,7 +2,7 @@ import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } fro
 import type { Condition } from '@brupop/shared/kube/types';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { transitionTime } from '../apply/shadow-condition.ts';
-import type { Outlook, VersionCount } from './forecast.ts';
+import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import type { Reason } from './reasons.ts';
 
@@ -12,7 +12,7 @@ export const CONFIG_REASONS = [
   'InvalidConfiguration',
   'Paused',
   'NotPaused',
-  'StaleView',
+  'WatchStale',
   'NotFrozen',
   'NoWindows',
   'InWindow',
@@ -55,7 +55,7 @@ function paused({ fleet: { paused, pauseReason } }: Plan): NewCondition {
 function frozen({ fleet: { problem }, stale }: Plan): NewCondition {
   if (stale.length > 0) {
     const message = `No node begins an update: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
-    return { type: 'Frozen', status: 'True', reason: 'StaleView', message };
+    return { type: 'Frozen', status: 'True', reason: 'WatchStale', message };
   }
   if (problem !== undefined) {
     const message = `No node begins an update: ${problem}`;
@@ -72,7 +72,7 @@ const WINDOW_MESSAGES = {
   Blackout: 'No node begins an update or its drain during this blackout',
 } as const;
 
-function windowOpen({ outlook: { window, nextOpenAt } }: Plan): NewCondition {
+function windowOpen({ forecast: { window, nextOpenAt } }: Plan): NewCondition {
   const { open, reason, until, blackout } = window;
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
   const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
@@ -81,7 +81,7 @@ function windowOpen({ outlook: { window, nextOpenAt } }: Plan): NewCondition {
   return { type: 'WindowOpen', status: open ? 'True' : 'False', reason, message };
 }
 
-function progressing({ counts, outlook: { reasons, completionTime }, fleet }: Plan): NewCondition {
+function progressing({ counts, forecast: { reasons, completionTime }, fleet }: Plan): NewCondition {
   const type = 'Progressing';
   const { managed, upToDate, updating } = counts;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
@@ -110,17 +110,17 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
 
 /** Reasons that do not pass without a person. */
 const ATTENTION: readonly Reason[] = [
-  'NotRetried',
+  'ManualRetryRequired',
   'AgentNotResponding',
   'DeadlineExceeded',
   'VersionNotOffered',
-  'HostNotConfigured',
-  'UnreadableVersion',
+  'HostSettingsNotApplied',
+  'InvalidVersion',
   'WindowTooShort',
-  'SpecRefused',
+  'SpecWriteRejected',
 ];
 
-function degraded({ fleet: { problem }, counts: { failed }, outlook: { reasons } }: Plan): NewCondition {
+function degraded({ fleet: { problem }, counts: { failed }, forecast: { reasons } }: Plan): NewCondition {
   const type = 'Degraded';
   const needed = ATTENTION.filter((reason) => reasons.has(reason)).map((reason) => `${reasons.get(reason)} ${reason}`);
   if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
@@ -149,7 +149,7 @@ export interface ReportInput {
 /** The status that says what a plan made of the configuration. */
 export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
   const { generation = 0 } = config.metadata;
-  const { fleet, outlook, counts } = plan;
+  const { fleet, forecast, counts } = plan;
   const takesEffect = isInEffect && fleet.problem === undefined;
   const observed = takesEffect ? generation : before?.observedGeneration;
   const conditions = conditionsOf(plan).map((condition): Condition => {
@@ -161,17 +161,17 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
     ...(observed !== undefined && { observedGeneration: observed }),
     conditions,
     nodes: counts,
-    versions: versionStatuses(outlook.versions, before?.versions ?? [], now),
+    versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
     ...windowOf(plan),
-    ...expectations(outlook),
-    plan: outlook.turns.map(({ node, version, reason, expectedTime }): PlannedNode => {
+    ...expectations(forecast),
+    plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
       return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
     }),
     ...(fleet.inForce !== undefined && { inForce: fleet.inForce }),
   };
 }
 
-function windowOf({ fleet, outlook: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
+function windowOf({ fleet, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
   if (fleet.maintenance.windows.length === 0 && fleet.maintenance.blackouts.length === 0) return {};
   const { open, until } = window;
   const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
@@ -181,7 +181,7 @@ function windowOf({ fleet, outlook: { window, nextOpenAt } }: Plan): Pick<Brupop
 function expectations({
   measuredMs,
   completionTime,
-}: Outlook): Pick<BrupopConfigStatus, 'updateEstimateSeconds' | 'expectedCompletionTime'> {
+}: Forecast): Pick<BrupopConfigStatus, 'updateEstimateSeconds' | 'expectedCompletionTime'> {
   return {
     ...(measuredMs !== undefined && { updateEstimateSeconds: Math.ceil(measuredMs / 1000) }),
     ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),

@@ -2,15 +2,15 @@ import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
-  HELD_ANNOTATION,
+  AUTOSCALER_HOLDS_ANNOTATION,
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
-import { carriesOurs, ourHolds, SIGNATURES } from '@brupop/shared/node/ownership';
+import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Rules } from '../policy/policy.ts';
 
 const MINUTE_MS = 60_000;
@@ -100,7 +100,7 @@ const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
 export const REBOOT_LIMIT_MS = 15 * 60_000;
 
 /** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
-export function markedAt({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
+export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
   const times = TIMES.map((name) => parseTime(annotations[name])).filter(
     (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
   );
@@ -111,29 +111,29 @@ export function markedAt({ metadata: { annotations = {} } }: NodeView, now: numb
  * Annotations that sign what is not there any more. We set a signature and what it signs in one write, so somebody else has taken that
  * back, and what they put there later is theirs.
  */
-export function looseMarks(node: NodeView): string[] {
+export function orphanedAnnotations(node: NodeView): string[] {
   const { labels = {}, annotations = {} } = node.metadata;
   const there: Readonly<Record<string, boolean>> = {
     [CORDONED_ANNOTATION]: node.unschedulable,
     [RECORDONED_ANNOTATION]: node.unschedulable,
     [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
-    [HELD_ANNOTATION]: ourHolds(node).length > 0,
+    [AUTOSCALER_HOLDS_ANNOTATION]: ownedHolds(node).length > 0,
   };
-  return SIGNATURES.filter((name) => annotations[name] !== undefined && there[name] !== true);
+  return OWNERSHIP_ANNOTATIONS.filter((name) => annotations[name] !== undefined && there[name] !== true);
 }
 
 /**
  * Until when the host of a member at rest may still go down for a reboot that it was asked for, epoch milliseconds; undefined when no
  * reboot is pending. Nobody asks once the spec says Idle. Without a shadow, or without a status of it, nobody can tell.
  */
-export function rebootUntil({ node, shadow, missingSince }: Member, now: number): number | undefined {
+export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: number): number | undefined {
   if (node === undefined) return undefined;
   const since = shadow === undefined ? missingSince : restingSince(shadow, now);
   return mayGoDown(node, shadow?.status) ? since + REBOOT_LIMIT_MS : undefined;
 }
 
 function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
-  if (status === undefined) return carriesOurs(node);
+  if (status === undefined) return ownedByUs(node);
   const { lastOperation: last } = status;
   if (last?.operation !== 'Reboot' || last.state !== 'Processing') return false;
   return node.bootID === '' || node.bootID === last.bootID;
@@ -145,16 +145,17 @@ function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
  * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update, and a drain
  * that begins too late still empties it until it is called off.
  */
-export function placeUntil(member: Member, rules: Rules, now: number): number | undefined {
-  const { node } = member;
+export function slotHeldUntil(managedNode: ManagedNode, rules: Rules, now: number): number | undefined {
+  const { node } = managedNode;
   if (node === undefined) return undefined;
-  const shadow = member.shadow !== undefined && isOwnedBy(member.shadow, node) ? member.shadow : undefined;
+  const shadow =
+    managedNode.shadow !== undefined && isOwnedBy(managedNode.shadow, node) ? managedNode.shadow : undefined;
   const ends = [
     shadow === undefined || isSettled(shadow) ? undefined : shadowUntil(shadow, rules, now),
-    carriesOurs(node)
-      ? markedSince(node, shadow, member.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, rules)
+    ownedByUs(node)
+      ? markedSince(node, shadow, managedNode.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, rules)
       : undefined,
-    shadow !== undefined && isUnderWay(shadow) ? undefined : rebootUntil({ ...member, shadow }, now),
+    shadow !== undefined && isUnderWay(shadow) ? undefined : rebootUntil({ ...managedNode, shadow }, now),
   ].filter((end): end is number => end !== undefined);
   return ends.length === 0 ? undefined : Math.max(...ends);
 }
@@ -164,5 +165,5 @@ function shadowUntil(shadow: ShadowView, rules: Rules, now: number): number {
 }
 
 function markedSince(node: NodeView, shadow: ShadowView | undefined, missingSince: number, now: number): number {
-  return markedAt(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+  return ownedSince(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
 }

@@ -1,7 +1,7 @@
 import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { Snapshot } from '../cluster/snapshot.ts';
-import { aMember, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';
+import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';
 import { describeBlocks, drainable, isDrainable, isHopeless } from './drainability.ts';
 import { plan } from './plan.ts';
 
@@ -43,24 +43,27 @@ it('the explanation names some pods and counts the others', () => {
 });
 
 describe('a plan', () => {
-  const members = ['a', 'b', 'c'].map((name) => aMember(name));
+  const managedNodes = ['a', 'b', 'c'].map((name) => aManagedNode(name));
   const seen = (name: string, pods: Parameters<typeof podsOf>[1], seenAt = NOW) =>
     [name, podsOf(aNode({ name }), pods, seenAt)] as const;
   const planOf = (pods: readonly (readonly [string, ReturnType<typeof podsOf>])[]): ReturnType<typeof plan> =>
-    plan({ ...aSnapshot(members), pods: new Map(pods), budgets: [aBudget('web')] }, NOW);
+    plan({ ...aSnapshot(managedNodes), pods: new Map(pods), budgets: [aBudget('web')] }, NOW);
   const names = (nodes: readonly { readonly metadata: { readonly name: string } }[]): string[] =>
     nodes.map(({ metadata }) => metadata.name);
 
   it('asks for the pods of the node whose turn it is, and of no other', () => {
     const made = planOf([]);
     expect([names(made.lookUps), made.specs]).toEqual([['a'], []]);
-    expect(made.verdicts.map(({ verdict }) => verdict.reason)).toEqual(['WaitingForCapacity', 'WaitingForCapacity']);
+    expect(made.conditions.map(({ progressing }) => progressing.reason)).toEqual([
+      'WaitingForCapacity',
+      'WaitingForCapacity',
+    ]);
   });
 
   it('passes over a node that cannot be drained', () => {
     const made = planOf([seen('a', [aPod('x')]), seen('b', [])]);
     expect(made.specs.map(({ node: { metadata } }) => metadata.name)).toEqual(['b']);
-    expect(made.verdicts.map(({ verdict }) => verdict.reason)).toEqual([
+    expect(made.conditions.map(({ progressing }) => progressing.reason)).toEqual([
       'DrainBlocked',
       'Updating',
       'WaitingForCapacity',
@@ -71,8 +74,8 @@ describe('a plan', () => {
     const retryAt = NOW + MINUTE;
     const made = planOf([['a', { ...podsOf(aNode({ name: 'a' })), seenAt: undefined, problem: '403', retryAt }]]);
     expect(made.lookUps).toEqual([]);
-    expect(made.verdicts[0]?.verdict).toMatchObject({
-      reason: 'PodsUnknown',
+    expect(made.conditions[0]?.progressing).toMatchObject({
+      reason: 'PodListFailed',
       message: expect.stringContaining('403') as string,
     });
     expect(made.wakeAt).toBe(retryAt);
@@ -80,14 +83,14 @@ describe('a plan', () => {
 
   it('taints nodes that wait where people want that, and no others', () => {
     const wants = { drain: { taintWaitingNodes: true } };
-    const upToDate = aMember('d', { hasWaitingTaint: true }, { status: { current_version: '1.21.0' } });
-    const made = plan(aSnapshot([...members, upToDate], wants), NOW);
+    const upToDate = aManagedNode('d', { hasWaitingTaint: true }, { status: { current_version: '1.21.0' } });
+    const made = plan(aSnapshot([...managedNodes, upToDate], wants), NOW);
     expect(made.taints.map(({ node: { metadata }, wanted }) => [metadata.name, wanted])).toEqual([
       ['a', true],
       ['b', true],
       ['c', true],
       ['d', false],
     ]);
-    expect(plan(aSnapshot(members), NOW).taints).toEqual([]);
+    expect(plan(aSnapshot(managedNodes), NOW).taints).toEqual([]);
   });
 });

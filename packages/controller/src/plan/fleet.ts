@@ -1,18 +1,18 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { sameVersion } from '@brupop/shared/api/version';
-import { carriesOurs } from '@brupop/shared/node/ownership';
+import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
-import { type Member, type Snapshot, staleResources } from '../cluster/snapshot.ts';
+import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import { type FleetSettings, readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
 import { type Estimate, estimateOf } from './attempts.ts';
-import { isUnavailable, Room, yielding } from './capacity.ts';
-import { placeUntil } from './deadlines.ts';
+import { isUnavailable, Capacity, nodesOverLimit } from './capacity.ts';
+import { slotHeldUntil } from './deadlines.ts';
 import { type Drainable, drainable } from './drainability.ts';
 import { isConcerned } from './gates/selection.ts';
 
 /** What the decision on one node takes from the rest of the fleet. */
-export interface Scene {
+export interface FleetState {
   readonly fleet: FleetSettings;
   readonly rules: Rules;
   /** Resources of which nothing was heard for too long. */
@@ -21,61 +21,61 @@ export interface Scene {
   readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
   /** Until when members take a place, epoch milliseconds. */
-  readonly placeUntil: ReadonlyMap<Member, number | undefined>;
+  readonly slotHeldUntil: ReadonlyMap<ManagedNode, number | undefined>;
   /** The status of the configuration as it was before. */
   readonly before: BrupopConfigStatus | undefined;
   /** Nodes, by name, that must not be drained since more are away than may be. */
-  readonly yielding: ReadonlySet<string>;
+  readonly nodesOverLimit: ReadonlySet<string>;
   /** Counts the nodes that are away now, and then those that are let go. */
-  readonly room: Room;
+  readonly capacity: Capacity;
   readonly now: number;
 }
 
 /** Puts it together. */
-export function sceneOf(snapshot: Snapshot, now: number): Scene {
-  const { members, config, monitoringMs } = snapshot;
+export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
+  const { managedNodes, config, monitoringMs } = snapshot;
   const fleet = readFleetSettings(config);
   const rules = rulesOf(fleet, monitoringMs);
-  const places = new Map(members.map((member) => [member, placeUntil(member, rules, now)]));
+  const places = new Map(managedNodes.map((managedNode) => [managedNode, slotHeldUntil(managedNode, rules, now)]));
   const versions = config?.status?.versions ?? [];
   return {
     fleet,
     rules,
-    stale: staleResources(snapshot.silences),
+    stale: staleResources(snapshot.watchLags),
     drainOf: (node) => drainable(node, snapshot, fleet.drain, now),
     offeredSince: (version) => parseTime(versions.find((one) => sameVersion(one.version, version))?.firstOfferedTime),
-    estimate: estimateOf(members, fleet.maintenance),
-    placeUntil: places,
+    estimate: estimateOf(managedNodes, fleet.maintenance),
+    slotHeldUntil: places,
     before: config?.status,
-    yielding: yielding(takingPlaces(places, now), roomOf(fleet, places, now, isDisturbed)),
-    room: roomOf(fleet, places, now),
+    nodesOverLimit: nodesOverLimit(takingPlaces(places, now), roomOf(fleet, places, now, isDisturbed)),
+    capacity: roomOf(fleet, places, now),
     now,
   };
 }
 
-function takingPlaces(places: ReadonlyMap<Member, number | undefined>, now: number): Member[] {
-  return [...places].flatMap(([member, until]) => (until !== undefined && now < until ? [member] : []));
+function takingPlaces(places: ReadonlyMap<ManagedNode, number | undefined>, now: number): ManagedNode[] {
+  return [...places].flatMap(([managedNode, until]) => (until !== undefined && now < until ? [managedNode] : []));
 }
 
 /** A node at rest that has not confirmed a change of its host's settings takes a place, but nothing has happened to it. */
-function isDisturbed({ node, shadow }: Member): boolean {
-  return shadow?.spec.state !== 'Idle' || (node !== undefined && carriesOurs(node));
+function isDisturbed({ node, shadow }: ManagedNode): boolean {
+  return shadow?.spec.state !== 'Idle' || (node !== undefined && ownedByUs(node));
 }
 
 /** Every node that takes a place counts, and the nodes that the configuration is about also when they are away for another reason. */
 function roomOf(
   fleet: FleetSettings,
-  places: ReadonlyMap<Member, number | undefined>,
+  places: ReadonlyMap<ManagedNode, number | undefined>,
   now: number,
-  counts: (member: Member) => boolean = () => true,
-): Room {
-  const nodes = [...places].flatMap(([member, until]) => {
-    const { node } = member;
-    return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(member) }];
+  counts: (managedNode: ManagedNode) => boolean = () => true,
+): Capacity {
+  const nodes = [...places].flatMap(([managedNode, until]) => {
+    const { node } = managedNode;
+    return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(managedNode) }];
   });
-  const room = new Room(fleet.concurrency, nodes.filter(({ node }) => isConcerned(node, fleet)).length);
+  const capacity = new Capacity(fleet.concurrency, nodes.filter(({ node }) => isConcerned(node, fleet)).length);
   for (const { node, updating } of nodes) {
-    if (updating || (isConcerned(node, fleet) && isUnavailable(node))) room.take(node, updating);
+    if (updating || (isConcerned(node, fleet) && isUnavailable(node))) capacity.reserve(node, updating);
   }
-  return room;
+  return capacity;
 }

@@ -4,13 +4,13 @@ import type { CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Assessment } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
-import type { Scene } from './fleet.ts';
+import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
 import type { Decision } from './plan.ts';
-import { type Reason, REASONS, type Wait } from './reasons.ts';
+import { type Reason, REASONS, type Blocked } from './reasons.ts';
 
 /** A node that waits for its turn. */
-export interface Turn {
+export interface QueuedNode {
   readonly node: string;
   readonly version: string;
   readonly reason: Reason;
@@ -27,9 +27,9 @@ export interface VersionCount {
 }
 
 /** What is expected of the fleet. */
-export interface Outlook {
+export interface Forecast {
   /** The nodes that update next, in their order. */
-  readonly turns: readonly Turn[];
+  readonly queue: readonly QueuedNode[];
   /** When all nodes that can update will have (RFC 3339); undefined: nothing is to be done, or nobody can tell. */
   readonly completionTime: string | undefined;
   readonly versions: readonly VersionCount[];
@@ -45,8 +45,8 @@ export interface Outlook {
   readonly times: readonly (number | undefined)[];
 }
 
-export interface OutlookInput {
-  readonly scene: Scene;
+export interface ForecastInput {
+  readonly fleetState: FleetState;
   /** All nodes that the configuration is about. */
   readonly counted: readonly Decision[];
   /** The candidates in their order, each with what was decided. */
@@ -54,35 +54,39 @@ export interface OutlookInput {
 }
 
 /** So many nodes are named. */
-const MAX_TURNS = 20;
+const MAX_QUEUE = 20;
 /** What passes by itself, as far as anybody can tell. */
 const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   'WaitingForCapacity',
   'WaitingForZone',
-  'NodesUnavailable',
+  'MaxUnavailableReached',
   'OutsideMaintenanceWindow',
   'Blackout',
-  'VersionTooYoung',
+  'MinimumAgeNotReached',
   'Backoff',
-  'PodsUnknown',
+  'PodListFailed',
 ]);
 
 /** Of those, what passes when other nodes are through. */
-const FOR_A_PLACE: ReadonlySet<Reason> = new Set<Reason>(['WaitingForCapacity', 'WaitingForZone', 'NodesUnavailable']);
+const FOR_A_PLACE: ReadonlySet<Reason> = new Set<Reason>([
+  'WaitingForCapacity',
+  'WaitingForZone',
+  'MaxUnavailableReached',
+]);
 /** Of those, what passes at a time of its own, whether there is a place or not. */
-const ITS_OWN_TIME: ReadonlySet<Reason> = new Set<Reason>(['VersionTooYoung', 'Backoff']);
+const ITS_OWN_TIME: ReadonlySet<Reason> = new Set<Reason>(['MinimumAgeNotReached', 'Backoff']);
 /** What one node waits for, but not the fleet: those that can go are named first. */
 const OUT: ReadonlySet<Reason> = new Set<Reason>([
   'NotSelected',
   'Skipped',
-  'UnreadableVersion',
+  'InvalidVersion',
   'VersionDenied',
   'VersionNotOffered',
   'WindowTooShort',
   'NodeNotReady',
-  'CordonedByOthers',
-  'NotRetried',
-  'SpecRefused',
+  'CordonedExternally',
+  'ManualRetryRequired',
+  'SpecWriteRejected',
   'DrainBlocked',
 ]);
 
@@ -91,24 +95,24 @@ function isOut({ reason }: { readonly reason: Reason }): boolean {
 }
 
 /** Looks ahead: updates that begin as soon as there is a place, in a window that fits, and take as long as they usually do. */
-export function outlookOf({ scene, counted, waiting }: OutlookInput): Outlook {
-  const { fleet, estimate, now } = scene;
+export function forecastOf({ fleetState, counted, waiting }: ForecastInput): Forecast {
+  const { fleet, estimate, now } = fleetState;
   const window = fleet.calendar.at(now);
-  const queue = placesFrom(scene, counted);
-  const turns = waiting.flatMap((decision) => turnOf(decision, scene, queue));
+  const slots = slotsFrom(fleetState, counted);
+  const queue = waiting.flatMap((decision) => expectationOf(decision, fleetState, slots));
   const ends = [
-    ...queue.ends,
-    ...turns.filter(({ reason }) => PASSING.has(reason)).map(({ expectedAt }) => expectedAt),
+    ...slots.ends,
+    ...queue.filter(({ reason }) => PASSING.has(reason)).map(({ expectedAt }) => expectedAt),
   ];
   return {
-    turns: turns
+    queue: queue
       .toSorted((a, b) => Number(isOut(a)) - Number(isOut(b)))
-      .slice(0, MAX_TURNS)
-      .map(({ expectedAt, ...turn }) => {
-        const known = scene.before?.plan?.find(({ node }) => node === turn.node)?.expectedTime;
-        return { ...turn, expectedTime: steady(known, expectedAt, now) };
+      .slice(0, MAX_QUEUE)
+      .map(({ expectedAt, ...queued }) => {
+        const known = fleetState.before?.plan?.find(({ node }) => node === queued.node)?.expectedTime;
+        return { ...queued, expectedTime: steady(known, expectedAt, now) };
       }),
-    completionTime: steady(scene.before?.expectedCompletionTime, latest(ends), now),
+    completionTime: steady(fleetState.before?.expectedCompletionTime, latest(ends), now),
     versions: versionsOf(counted),
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
@@ -118,10 +122,10 @@ export function outlookOf({ scene, counted, waiting }: OutlookInput): Outlook {
   };
 }
 
-interface Places {
+interface Slots {
   /** When the updates under way are expected to be complete; undefined: they should be already. */
   readonly ends: readonly (number | undefined)[];
-  /** When places become free, in order; each one that is taken is put back at the end. */
+  /** When slots become free, in order; each one that is taken is put back at the end. */
   readonly free: number[];
   next: number;
   /** No update is under way that is in time: when there will be a place, nobody can tell. */
@@ -130,53 +134,62 @@ interface Places {
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
-function placesFrom({ fleet, estimate, now }: Scene, counted: readonly Decision[]): Places {
+function slotsFrom({ fleet, estimate, now }: FleetState, counted: readonly Decision[]): Slots {
   const busy = counted
-    .filter(({ standing }) => standing === 'updating')
-    .map(({ assessment: { member } }) => {
-      const since = member.shadow === undefined ? undefined : startedAt(member.shadow);
+    .filter(({ phase }) => phase === 'updating')
+    .map(({ assessment: { managedNode } }) => {
+      const since = managedNode.shadow === undefined ? undefined : startedAt(managedNode.shadow);
       return (since ?? now) + estimate.usualMs;
     })
     .toSorted((a, b) => a - b);
   const inTime = busy.filter((end) => end > now);
-  const places = Math.min(counted.length, Math.max(1, atOnce(fleet.concurrency, counted)));
-  const free = Array.from({ length: Math.max(0, places - busy.length) }, () => now);
+  const slots = Math.min(counted.length, Math.max(1, atOnce(fleet.concurrency, counted)));
+  const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: fleet.calendar.outlook(now) };
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: fleet.calendar.forecast(now) };
 }
 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */
 function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number {
   const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
-  const nodes = counted.flatMap(({ assessment: { member } }) => member.node ?? []);
+  const nodes = counted.flatMap(({ assessment: { managedNode } }) => managedNode.node ?? []);
   const zones = new Set(nodes.map((node) => zoneOf(node))).size;
   const limits = [maxUpdating, ...(maxUnavailable === undefined ? [] : [maxUnavailable])];
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
 }
 
-type Forecast = Omit<Turn, 'expectedTime'> & { readonly expectedAt: number | undefined };
+type Expectation = Omit<QueuedNode, 'expectedTime'> & { readonly expectedAt: number | undefined };
 
-function turnOf({ assessment: { candidate }, wait }: Decision, scene: Scene, places: Places): Forecast[] {
-  if (candidate === undefined || wait === undefined) return [];
+function expectationOf(
+  { assessment: { candidate }, blocked }: Decision,
+  fleetState: FleetState,
+  slots: Slots,
+): Expectation[] {
+  if (candidate === undefined || blocked === undefined) return [];
   const { node, version } = candidate;
-  const expectedAt = expected(candidate, wait, scene, places);
-  return [{ node: node.metadata.name, version, reason: wait.reason, expectedAt }];
+  const expectedAt = expected(candidate, blocked, fleetState, slots);
+  return [{ node: node.metadata.name, version, reason: blocked.reason, expectedAt }];
 }
 
-function expected({ shadow }: Candidate, { reason, retryAt }: Wait, scene: Scene, places: Places): number | undefined {
-  const { estimate, now } = scene;
-  if (!PASSING.has(reason) || (places.stuck && FOR_A_PLACE.has(reason))) return undefined;
+function expected(
+  { shadow }: Candidate,
+  { reason, retryAt }: Blocked,
+  fleetState: FleetState,
+  slots: Slots,
+): number | undefined {
+  const { estimate, now } = fleetState;
+  if (!PASSING.has(reason) || (slots.stuck && FOR_A_PLACE.has(reason))) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
-    const begins = places.fit(from, needMs + estimate.marginMs);
+    const begins = slots.fit(from, needMs + estimate.marginMs);
     return begins === undefined ? undefined : begins + needMs;
   };
   // It holds nobody else up until then.
   if (ITS_OWN_TIME.has(reason)) return endOf(retryAt ?? now);
-  const end = endOf(places.free[places.next] ?? now);
+  const end = endOf(slots.free[slots.next] ?? now);
   if (end === undefined) return undefined;
-  places.next += 1;
-  places.free.push(end);
+  slots.next += 1;
+  slots.free.push(end);
   return end;
 }
 
@@ -188,7 +201,7 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
     counts.set(version, count);
   };
   for (const { assessment } of counted) {
-    const { status } = assessment.member.shadow ?? {};
+    const { status } = assessment.managedNode.shadow ?? {};
     if (status !== undefined && status.current_version !== '') {
       add(status.current_version, 'running');
       if (status.target_version !== status.current_version && status.target_version !== '')
@@ -199,14 +212,14 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
 }
 
 /** Of a node of which nothing new is said. */
-function toldBefore({ member }: Assessment): Reason | undefined {
-  return REASONS.find((reason) => reason === member.shadow?.progressing?.reason);
+function toldBefore({ managedNode }: Assessment): Reason | undefined {
+  return REASONS.find((reason) => reason === managedNode.shadow?.progressing?.reason);
 }
 
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
-  for (const { verdict, assessment } of counted) {
-    const reason = verdict?.reason ?? toldBefore(assessment);
+  for (const { progressing, assessment } of counted) {
+    const reason = progressing?.reason ?? toldBefore(assessment);
     if (reason === undefined || reason === 'UpToDate' || reason === 'Updating') continue;
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }

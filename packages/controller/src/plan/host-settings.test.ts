@@ -1,14 +1,25 @@
 import type { Operation } from '@brupop/shared/api/shadow';
-import type { Member } from '../cluster/snapshot.ts';
-import { ago, aMember, aSnapshot, failure, NEW, NOW, OLD, type ShadowParts, underWay } from '../testing/objects.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aManagedNode,
+  aSnapshot,
+  failure,
+  NEW,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
 import { plan, type Plan } from './plan.ts';
 
-const planOf = (members: readonly Member[], versions?: object): Plan => plan(aSnapshot(members, { versions }), NOW);
+const planOf = (managedNodes: readonly ManagedNode[], versions?: object): Plan =>
+  plan(aSnapshot(managedNodes, { versions }), NOW);
 const only = (made: Plan): [unknown, unknown, unknown] => {
   const [write] = made.specs;
   return [write?.outcome, write?.spec.state, write?.spec.hostSettings];
 };
-const reasonOf = ({ verdicts: [news] }: Plan): string | undefined => news?.verdict.reason;
+const reasonOf = ({ conditions: [news] }: Plan): string | undefined => news?.progressing.reason;
 const pinned = { spec: { hostSettings: { versionLock: NEW } } } as const;
 const step = (operation: Operation): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate'),
@@ -20,62 +31,62 @@ const step = (operation: Operation): ShadowParts => ({
 
 const changes: Record<string, [Plan, unknown[]]> = {
   'a pin is set on hosts at rest first': [
-    planOf([aMember('a')], { pin: NEW }),
+    planOf([aManagedNode('a')], { pin: NEW }),
     ['Configured', 'Idle', { versionLock: NEW }],
   ],
   'waves are ignored on hosts at rest first': [
-    planOf([aMember('a')], { ignoreWaves: true }),
+    planOf([aManagedNode('a')], { ignoreWaves: true }),
     ['Configured', 'Idle', { ignoreWaves: true }],
   ],
-  'a pin that is gone is taken back': [planOf([aMember('a', {}, pinned)]), ['Configured', 'Idle', null]],
+  'a pin that is gone is taken back': [planOf([aManagedNode('a', {}, pinned)]), ['Configured', 'Idle', null]],
   'a pin that stays is not written again': [
-    planOf([aMember('a', {}, pinned)], { pin: NEW }),
+    planOf([aManagedNode('a', {}, pinned)], { pin: NEW }),
     ['Started', 'StagedAndPerformedUpdate', { versionLock: NEW }],
   ],
   'a node that stages another version gives it up': [
-    planOf([aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') })], { pin: '1.19.0' }),
+    planOf([aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') })], { pin: '1.19.0' }),
     ['Superseded', 'Idle', { versionLock: '1.19.0' }],
   ],
   'a node that drains for a version that is denied by now gives it up': [
-    planOf([aMember('a', {}, step('Drain'))], { deny: [NEW] }),
+    planOf([aManagedNode('a', {}, step('Drain'))], { deny: [NEW] }),
     ['Superseded', 'Idle', null],
   ],
   'a node that is past its drain goes on': [
-    planOf([aMember('a', {}, step('Activate'))], { deny: [NEW] }),
+    planOf([aManagedNode('a', {}, step('Activate'))], { deny: [NEW] }),
     [undefined, undefined, undefined],
   ],
   'a node that reboots goes on': [
-    planOf([aMember('a', {}, step('Reboot'))], { pin: '1.19.0' }),
+    planOf([aManagedNode('a', {}, step('Reboot'))], { pin: '1.19.0' }),
     [undefined, undefined, undefined],
   ],
   'a node that goes to the pinned version goes on': [
-    planOf([aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') })], { pin: NEW }),
+    planOf([aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') })], { pin: NEW }),
     ['Advanced', 'RebootedIntoUpdate', undefined],
   ],
 };
 test.each(Object.entries(changes))('%s', (_, [made, expected]) => expect(only(made)).toEqual(expected));
 
 test('a host that is set otherwise has time to confirm that', () => {
-  const [write] = planOf([aMember('a')], { pin: NEW }).specs;
+  const [write] = planOf([aManagedNode('a')], { pin: NEW }).specs;
   expect(write?.spec.state_transition_timestamp).toBe(ago(0));
 });
 
-const waits: Record<string, [Plan, string | undefined]> = {
+const isBlocked: Record<string, [Plan, string | undefined]> = {
   'a node that runs the pinned version is up to date, whatever else it is offered': [
-    planOf([aMember('a', {}, { spec: { hostSettings: { versionLock: OLD } } })], { pin: OLD }),
+    planOf([aManagedNode('a', {}, { spec: { hostSettings: { versionLock: OLD } } })], { pin: OLD }),
     'UpToDate',
   ],
   'a node whose host does not offer the pinned version waits': [
-    planOf([aMember('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })], { pin: '1.22.0' }),
+    planOf([aManagedNode('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })], { pin: '1.22.0' }),
     'VersionNotOffered',
   ],
   'a node whose host offers nothing although another version is pinned waits': [
-    planOf([aMember('a', {}, { ...pinned, status: { target_version: OLD } })], { pin: NEW }),
+    planOf([aManagedNode('a', {}, { ...pinned, status: { target_version: OLD } })], { pin: NEW }),
     'VersionNotOffered',
   ],
-  'a version that is denied is waited for': [planOf([aMember('a')], { deny: [NEW] }), 'VersionDenied'],
+  'a version that is denied is waited for': [planOf([aManagedNode('a')], { deny: [NEW] }), 'VersionDenied'],
 };
-test.each(Object.entries(waits))('%s', (_, [made, reason]) => {
+test.each(Object.entries(isBlocked))('%s', (_, [made, reason]) => {
   expect(reasonOf(made)).toBe(reason);
   expect(made.specs).toEqual([]);
 });
@@ -86,29 +97,29 @@ test('a host that cannot be set, or set back, is not said to be up to date', () 
     spec: { hostSettings: { ignoreWaves: true } },
     status: { target_version: OLD, hostSettings },
   };
-  const made = planOf([aMember('a', {}, shadow)], { ignoreWaves: true });
-  expect([reasonOf(made), made.counts.upToDate]).toEqual(['HostNotConfigured', 0]);
-  expect(reasonOf(planOf([aMember('a', {}, { status: { target_version: OLD, hostSettings } })]))).toBe(
-    'HostNotConfigured',
+  const made = planOf([aManagedNode('a', {}, shadow)], { ignoreWaves: true });
+  expect([reasonOf(made), made.counts.upToDate]).toEqual(['HostSettingsNotApplied', 0]);
+  expect(reasonOf(planOf([aManagedNode('a', {}, { status: { target_version: OLD, hostSettings } })]))).toBe(
+    'HostSettingsNotApplied',
   );
 });
 
 test('a node without the label of managed nodes is not pinned', () => {
-  const [write] = planOf([aMember('a', { managed: false }, pinned)], { pin: NEW }).specs;
+  const [write] = planOf([aManagedNode('a', { managed: false }, pinned)], { pin: NEW }).specs;
   expect(write?.spec.hostSettings).toBeNull();
-  expect(planOf([aMember('a', { managed: false })], { pin: NEW }).specs).toEqual([]);
+  expect(planOf([aManagedNode('a', { managed: false })], { pin: NEW }).specs).toEqual([]);
 });
 
 test('what the host says about the lock is passed on', () => {
   const hostSettings = { message: 'PATCH /settings: 400 Invalid version string' };
   const shadow: ShadowParts = { ...pinned, status: { target_version: OLD, hostSettings } };
-  const [news] = planOf([aMember('a', {}, shadow)], { pin: NEW }).verdicts;
-  expect(news?.verdict.message).toContain('400 Invalid version string');
+  const [news] = planOf([aManagedNode('a', {}, shadow)], { pin: NEW }).conditions;
+  expect(news?.progressing.message).toContain('400 Invalid version string');
 });
 
 test('a large fleet is set otherwise some at a time, and no node begins before it is', () => {
-  const members = Array.from({ length: 150 }, (_, i) => aMember(`node-${i}`));
-  const made = planOf(members, { pin: NEW });
+  const managedNodes = Array.from({ length: 150 }, (_, i) => aManagedNode(`node-${i}`));
+  const made = planOf(managedNodes, { pin: NEW });
   expect([made.specs.length, made.moreSpecs]).toEqual([100, true]);
   expect(new Set(made.specs.map(({ outcome }) => outcome))).toEqual(new Set(['Configured']));
 });

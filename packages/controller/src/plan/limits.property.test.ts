@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type FleetSettings, type NodeLimit, readFleetSettings } from '../policy/policy.ts';
 import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
@@ -23,14 +23,14 @@ function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings:
 
 const begins = ({ outcome }: SpecWrite): boolean => outcome === 'Started';
 const drains = ({ spec, outcome }: SpecWrite): boolean => outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
-const zoneOf = ({ node }: Member): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
+const zoneOf = ({ node }: ManagedNode): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
 
-function isAway(world: Turn['after'], member: Member): boolean {
-  return isUnderWay(world, member) || member.node?.ready !== true || member.node.unschedulable;
+function isAway(world: Turn['after'], managedNode: ManagedNode): boolean {
+  return isUnderWay(world, managedNode) || managedNode.node?.ready !== true || managedNode.node.unschedulable;
 }
 
 /** A node that stages its version could still stay. */
-function isGone({ node, shadow }: Member): boolean {
+function isGone({ node, shadow }: ManagedNode): boolean {
   const goes = shadow?.spec.state === 'RebootedIntoUpdate' || shadow?.spec.state === 'MonitoringUpdate';
   return goes || node?.ready !== true || node.unschedulable;
 }
@@ -44,8 +44,8 @@ function allowed(limit: NodeLimit | undefined): number {
 test('no node begins or is drained while more than maxUnavailable are away', () => {
   never(0, 0, ({ made, after }, { concurrency }) => {
     const most = allowed(concurrency.maxUnavailable);
-    const away = after.members.filter((member) => isAway(after, member)).length;
-    const gone = after.members.filter((member) => isGone(member)).length;
+    const away = after.managedNodes.filter((managedNode) => isAway(after, managedNode)).length;
+    const gone = after.managedNodes.filter((managedNode) => isGone(managedNode)).length;
     return (made.specs.some(begins) && away > most) || (made.specs.some(drains) && gone > most);
   });
   expect.hasAssertions();
@@ -54,9 +54,11 @@ test('no node begins or is drained while more than maxUnavailable are away', () 
 test('no node begins or is drained while more than maxPerZone of its zone are away', () => {
   never(0, 0, ({ made, after }, { concurrency: { maxPerZone = Infinity } }) =>
     made.specs.some((write) => {
-      const ofZone = after.members.filter((member) => zoneOf(member) === write.node.metadata.labels?.[ZONE_LABEL]);
-      const away = ofZone.filter((member) => isAway(after, member)).length;
-      const gone = ofZone.filter((member) => isGone(member)).length;
+      const ofZone = after.managedNodes.filter(
+        (managedNode) => zoneOf(managedNode) === write.node.metadata.labels?.[ZONE_LABEL],
+      );
+      const away = ofZone.filter((managedNode) => isAway(after, managedNode)).length;
+      const gone = ofZone.filter((managedNode) => isGone(managedNode)).length;
       return (begins(write) && away > maxPerZone) || (drains(write) && gone > maxPerZone);
     }),
   );
@@ -65,7 +67,9 @@ test('no node begins or is drained while more than maxPerZone of its zone are aw
 
 test('no node is drained while more than maxUpdating are past that', () => {
   never(0, 0, ({ made, after }, { concurrency }) => {
-    const goes = after.members.filter(({ shadow }) => /^(?:Reboot|Monitor)/u.test(shadow?.spec.state ?? '')).length;
+    const goes = after.managedNodes.filter(({ shadow }) =>
+      /^(?:Reboot|Monitor)/u.test(shadow?.spec.state ?? ''),
+    ).length;
     return made.specs.some(drains) && goes > allowed(concurrency.maxUpdating);
   });
   expect.hasAssertions();
@@ -74,7 +78,7 @@ test('no node is drained while more than maxUpdating are past that', () => {
 test('no node begins in one zone too many', () => {
   never(0, 0, ({ before, made, after }, { concurrency: { maxZones = Infinity } }) => {
     const zones = (world: Turn['after']): Set<string> =>
-      new Set(world.members.filter((member) => isUnderWay(world, member)).map(zoneOf));
+      new Set(world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).map(zoneOf));
     return made.specs.some(begins) && zones(after).size > Math.max(maxZones, zones(before).size);
   });
   expect.hasAssertions();
@@ -108,7 +112,7 @@ test('no node begins or is drained for a version that is denied, or that is not 
 test('no node begins before its host is set as the configuration says', () => {
   never(40, 0, ({ before, made }, { versions: { pin } }) =>
     made.specs.filter(begins).some(({ node }) => {
-      const { shadow } = before.members.find(({ name }) => name === node.metadata.name) ?? {};
+      const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
       return (shadow?.spec.hostSettings?.versionLock ?? undefined) !== pin;
     }),
   );
@@ -118,7 +122,7 @@ test('no node begins before its host is set as the configuration says', () => {
 test('nothing is written to a node past its drain but the next step', () => {
   never(40, 0, ({ before, made }) =>
     made.specs.some(({ node, outcome }) => {
-      const { shadow } = before.members.find(({ name }) => name === node.metadata.name) ?? {};
+      const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
       const expected = ['Advanced', 'Succeeded', 'Failed', 'Cancelled', 'Repaired', 'Interrupted', 'Released'];
       return shadow?.spec.state === 'MonitoringUpdate' && !expected.includes(outcome);
     }),

@@ -1,5 +1,5 @@
 import type { Order } from '@brupop/shared/api/brupop-config';
-import { PRIORITY_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
+import { PRIORITY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import { ago, aNode, aShadow, NEW } from '../testing/objects.ts';
 import type { Candidate } from './gates/index.ts';
 import { inOrder } from './order.ts';
@@ -12,7 +12,7 @@ interface Parts {
 
 function candidate(name: string, { priority, bootTime, calledOff }: Parts, version = NEW): { candidate: Candidate } {
   const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
-  const annotations = calledOff === undefined ? {} : { [UNANSWERED_ANNOTATION]: calledOff };
+  const annotations = calledOff === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: calledOff };
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');

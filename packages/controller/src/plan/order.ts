@@ -10,14 +10,14 @@ type Rank = readonly [own: number, priority: number, failures: number, wish: num
 
 /** The node that the controller itself runs on last, then the highest priority first, then the fewest failures, then as `order` says, then by name. */
 export function inOrder<T extends { readonly candidate: Candidate }>(
-  contenders: readonly T[],
+  queuedCandidates: readonly T[],
   ownNode: string,
   order: Order,
 ): T[] {
-  return contenders
-    .map((contender) => ({ contender, rank: rankOf(contender.candidate, ownNode, order) }))
+  return queuedCandidates
+    .map((queuedCandidate) => ({ queuedCandidate, rank: rankOf(queuedCandidate.candidate, ownNode, order) }))
     .toSorted((a, b) => compare(a.rank, b.rank))
-    .map(({ contender }) => contender);
+    .map(({ queuedCandidate }) => queuedCandidate);
 }
 
 function rankOf({ node, shadow, version, status }: Candidate, ownNode: string, order: Order): Rank {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { ShadowState } from '@brupop/shared/api/shadow';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { readFleetSettings } from '../policy/policy.ts';
 import {
   carryOut,
@@ -66,7 +66,7 @@ test('nothing is started or asked to reboot that cannot be drained', () => {
 test('a pause that interrupts leaves nothing under way that was not asked to reboot', () => {
   never(40, ({ before, after }) => {
     const { paused, pauseMode } = readFleetSettings(aSnapshot([], before.config).config);
-    const goesOn = after.members.some(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
+    const goesOn = after.managedNodes.some(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
     return paused && pauseMode === 'Interrupt' && goesOn;
   });
   expect.hasAssertions();
@@ -74,7 +74,7 @@ test('a pause that interrupts leaves nothing under way that was not asked to reb
 
 const GOES_ON: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'];
 
-function hasReported({ shadow }: Member): boolean {
+function hasReported({ shadow }: ManagedNode): boolean {
   if (shadow?.status === undefined || !GOES_ON.includes(shadow.spec.state)) return false;
   const { current_state, observedGeneration } = shadow.status;
   const isResult = current_state === shadow.spec.state || current_state === 'ErrorReset';
@@ -84,7 +84,7 @@ function hasReported({ shadow }: Member): boolean {
 test('a node under way that reports is always taken on, pause or not', () => {
   never(40, ({ before, made }) => {
     const written = new Set(made.specs.map(({ node }) => node.metadata.name));
-    return before.members.some((member) => hasReported(member) && !written.has(member.name));
+    return before.managedNodes.some((managedNode) => hasReported(managedNode) && !written.has(managedNode.name));
   });
   expect.hasAssertions();
 });
@@ -94,7 +94,7 @@ const namesOf = ({ specs }: Plan): string[] => specs.map(({ node }) => node.meta
 test('the same world gives the same plan, in whatever order it is listed', () => {
   const property = fc.property(story(40), (events) => {
     for (const { before, made } of tell(events)) {
-      const reversed = { ...before, members: before.members.toReversed() };
+      const reversed = { ...before, managedNodes: before.managedNodes.toReversed() };
       expect(plan(snapshotOf(before), before.now)).toEqual(made);
       expect(namesOf(plan(snapshotOf(reversed), before.now))).toEqual(namesOf(made));
     }

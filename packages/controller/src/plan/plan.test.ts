@@ -1,8 +1,8 @@
-import { CORDONED_ANNOTATION, UNANSWERED_ANNOTATION } from '@brupop/shared/api/names';
-import type { Member } from '../cluster/snapshot.ts';
+import { CORDONED_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
-  aMember,
+  aManagedNode,
   aSnapshot,
   failure,
   MINUTE,
@@ -14,11 +14,12 @@ import {
 } from '../testing/objects.ts';
 import { plan, type Plan } from './plan.ts';
 
-const planOf = (members: readonly Member[], config?: unknown): Plan => plan(aSnapshot(members, config), NOW);
+const planOf = (managedNodes: readonly ManagedNode[], config?: unknown): Plan =>
+  plan(aSnapshot(managedNodes, config), NOW);
 const started = ({ specs }: Plan): string[] =>
   specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
-const reasonOf = ({ verdicts }: Plan, name: string): string | undefined =>
-  verdicts.find(({ node }) => node.metadata.name === name)?.verdict.reason;
+const reasonOf = ({ conditions }: Plan, name: string): string | undefined =>
+  conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
 const limit = (maxUpdating: unknown): unknown => ({ concurrency: { maxUpdating } });
 
 const upToDate = { status: { current_version: NEW } };
@@ -41,7 +42,7 @@ const cordoned = (ms: number): NodeParts => ({
   annotations: { [CORDONED_ANNOTATION]: ago(ms) },
   unschedulable: true,
 });
-const without = (member: Member): Member => ({ ...member, shadow: undefined });
+const without = (managedNode: ManagedNode): ManagedNode => ({ ...managedNode, shadow: undefined });
 /** As an agent makes it anew. */
 const recreated = { generation: 1, spec: { state_transition_timestamp: null }, status: null } as const;
 const unconfirmed = (ms: number): ShadowParts => ({
@@ -57,162 +58,188 @@ const rebootAsked = (ms: number): ShadowParts => ({
 });
 
 const starts: Record<string, [Plan, string[]]> = {
-  'one of two begins by default': [planOf([aMember('b'), aMember('a')]), ['a']],
+  'one of two begins by default': [planOf([aManagedNode('b'), aManagedNode('a')]), ['a']],
   'as many begin as the limit allows': [
     planOf(
-      ['a', 'b', 'c'].map((name) => aMember(name)),
+      ['a', 'b', 'c'].map((name) => aManagedNode(name)),
       limit(2),
     ),
     ['a', 'b'],
   ],
   'a percentage counts the managed nodes, those up to date too': [
-    planOf([...['a', 'b', 'c'].map((name) => aMember(name)), aMember('d', {}, upToDate)], limit('50%')),
+    planOf([...['a', 'b', 'c'].map((name) => aManagedNode(name)), aManagedNode('d', {}, upToDate)], limit('50%')),
     ['a', 'b'],
   ],
   'nodes that are not managed do not count into a percentage': [
-    planOf([aMember('a'), aMember('b'), ...['c', 'd'].map((name) => aMember(name, { managed: false }))], limit('50%')),
+    planOf(
+      [aManagedNode('a'), aManagedNode('b'), ...['c', 'd'].map((name) => aManagedNode(name, { managed: false }))],
+      limit('50%'),
+    ),
     ['a'],
   ],
-  'a node under way takes a place': [planOf([aMember('a'), aMember('b', {}, rebooting)]), []],
+  'a node under way takes a place': [planOf([aManagedNode('a'), aManagedNode('b', {}, rebooting)]), []],
   'a node that is not confirmed to be at rest takes a place': [
     planOf([
-      aMember('a'),
-      aMember('b', {}, { spec: { state_transition_timestamp: ago(MINUTE) }, status: { current_state: 'ErrorReset' } }),
+      aManagedNode('a'),
+      aManagedNode(
+        'b',
+        {},
+        { spec: { state_transition_timestamp: ago(MINUTE) }, status: { current_state: 'ErrorReset' } },
+      ),
     ]),
     [],
   ],
   'that place ends after 5 minutes': [
     planOf([
-      aMember('a'),
-      aMember('b', {}, { spec: { state_transition_timestamp: ago(5 * MINUTE) }, status: { observedGeneration: 1 } }),
+      aManagedNode('a'),
+      aManagedNode(
+        'b',
+        {},
+        { spec: { state_transition_timestamp: ago(5 * MINUTE) }, status: { observedGeneration: 1 } },
+      ),
     ]),
     ['a'],
   ],
   'a cordoned node whose shadow is lost takes a place': [
-    planOf([aMember('a'), without(aMember('b', cordoned(10 * MINUTE)))]),
+    planOf([aManagedNode('a'), without(aManagedNode('b', cordoned(10 * MINUTE)))]),
     [],
   ],
   'a cordoned node whose shadow was made anew takes a place': [
-    planOf([aMember('a'), aMember('b', cordoned(10 * MINUTE), recreated)]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(10 * MINUTE), recreated)]),
     [],
   ],
   'a new shadow takes a place until its agent has reported': [
-    planOf([aMember('a'), aMember('b', {}, { ...recreated, creationTimestamp: ago(MINUTE) })]),
+    planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(MINUTE) })]),
     [],
   ],
   'the place of a new shadow ends after 5 minutes': [
-    planOf([aMember('a'), aMember('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
+    planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
     ['a'],
   ],
   'a node that is not confirmed takes a place as long as it is cordoned by us': [
-    planOf([aMember('a'), aMember('b', cordoned(30 * MINUTE), unconfirmed(6 * MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(30 * MINUTE), unconfirmed(6 * MINUTE))]),
     [],
   ],
   'the place of a cordoned node ends an hour after the cordon': [
-    planOf([aMember('a'), aMember('b', cordoned(60 * MINUTE), unconfirmed(6 * MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(60 * MINUTE), unconfirmed(6 * MINUTE))]),
     ['a'],
   ],
   'a cordon that is dated in the future does not hold a place for ever': [
-    planOf([aMember('a'), aMember('b', cordoned(-600 * MINUTE), unconfirmed(61 * MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(-600 * MINUTE), unconfirmed(61 * MINUTE))]),
     ['a'],
   ],
   'a node at rest that is still cordoned by us takes a place': [
-    planOf([aMember('a'), aMember('b', cordoned(MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE))]),
     [],
   ],
   'an end that nobody confirms and that is dated in the future takes a place': [
-    planOf([aMember('a'), aMember('b', {}, unconfirmed(-60 * MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', {}, unconfirmed(-60 * MINUTE))]),
     [],
   ],
   'a host that may still go down for us takes a place, whoever has cordoned it': [
-    planOf([aMember('a'), aMember('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
     [],
   ],
   'it does so without the label too': [
-    planOf([aMember('a'), aMember('b', { managed: false, ...cordoned(20 * MINUTE) }, rebootAsked(14 * MINUTE))]),
+    planOf([
+      aManagedNode('a'),
+      aManagedNode('b', { managed: false, ...cordoned(20 * MINUTE) }, rebootAsked(14 * MINUTE)),
+    ]),
     [],
   ],
   'a node whose attempt was called off waits for those that did not fail': [
-    planOf([aMember('a', {}, { annotations: { [UNANSWERED_ANNOTATION]: '1' } }), aMember('b')]),
+    planOf([aManagedNode('a', {}, { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } }), aManagedNode('b')]),
     ['b'],
   ],
   'nothing begins while a watch is silent': [
-    plan({ ...aSnapshot([aMember('a')]), silences: [{ resource: 'nodes', ms: 120_000 }] }, NOW),
+    plan({ ...aSnapshot([aManagedNode('a')]), watchLags: [{ resource: 'nodes', ms: 120_000 }] }, NOW),
     [],
   ],
   'a pause between two bookmarks is no silence': [
-    plan({ ...aSnapshot([aMember('a')]), silences: [{ resource: 'nodes', ms: 119_000 }] }, NOW),
+    plan({ ...aSnapshot([aManagedNode('a')]), watchLags: [{ resource: 'nodes', ms: 119_000 }] }, NOW),
     ['a'],
   ],
-  'a node past its deadline takes none': [planOf([aMember('a'), aMember('b', {}, stuckReboot)]), ['a']],
+  'a node past its deadline takes none': [planOf([aManagedNode('a'), aManagedNode('b', {}, stuckReboot)]), ['a']],
   'a node whose drain began late keeps its place for as long as that may take': [
-    planOf([aMember('a'), aMember('b', {}, drainedLate)]),
+    planOf([aManagedNode('a'), aManagedNode('b', {}, drainedLate)]),
     [],
   ],
   'a node whose drain began too late takes a place while our cordon is on it': [
-    planOf([aMember('a'), aMember('b', cordoned(MINUTE), drainedTooLate)]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE), drainedTooLate)]),
     [],
   ],
   'a released node under way keeps its place until it is confirmed': [
-    planOf([aMember('a'), aMember('b', { managed: false }, rebooting)]),
+    planOf([aManagedNode('a'), aManagedNode('b', { managed: false }, rebooting)]),
     [],
   ],
   'a node that failed before waits for those that did not': [
     planOf([
-      aMember('a', {}, { status: { crash_count: 1, lastOperation: failure('RolledBack', { version: '1.20.1' }) } }),
-      aMember('b'),
+      aManagedNode(
+        'a',
+        {},
+        { status: { crash_count: 1, lastOperation: failure('RolledBack', { version: '1.20.1' }) } },
+      ),
+      aManagedNode('b'),
     ]),
     ['b'],
   ],
-  'the node of the controller comes last': [planOf([aMember('own'), aMember('z')]), ['z']],
-  'the node of the controller is updated too': [planOf([aMember('own')]), ['own']],
-  'a held back node leaves its place to the next': [planOf([aMember('a', { ready: false }), aMember('b')]), ['b']],
-  'a node whose spec is refused leaves its place to the next': [
-    planOf([{ ...aMember('a'), refusal: 'denied' }, aMember('b')]),
+  'the node of the controller comes last': [planOf([aManagedNode('own'), aManagedNode('z')]), ['z']],
+  'the node of the controller is updated too': [planOf([aManagedNode('own')]), ['own']],
+  'a held back node leaves its place to the next': [
+    planOf([aManagedNode('a', { ready: false }), aManagedNode('b')]),
     ['b'],
   ],
-  'a node without a shadow does not begin': [planOf([{ ...aMember('a'), shadow: undefined }]), []],
-  'the shadow of an earlier Node does not begin': [planOf([aMember('a', {}, { owner: 'uid-before' })]), []],
-  'nothing begins in a pause': [planOf([aMember('a')], { paused: true }), []],
-  'nothing begins with a broken configuration': [planOf([aMember('a')], limit('0%')), []],
+  'a node whose spec is refused leaves its place to the next': [
+    planOf([{ ...aManagedNode('a'), writeRejection: 'denied' }, aManagedNode('b')]),
+    ['b'],
+  ],
+  'a node without a shadow does not begin': [planOf([{ ...aManagedNode('a'), shadow: undefined }]), []],
+  'the shadow of an earlier Node does not begin': [planOf([aManagedNode('a', {}, { owner: 'uid-before' })]), []],
+  'nothing begins in a pause': [planOf([aManagedNode('a')], { paused: true }), []],
+  'nothing begins with a broken configuration': [planOf([aManagedNode('a')], limit('0%')), []],
 };
 test.each(Object.entries(starts))('%s', (_, [made, expected]) => expect(started(made)).toEqual(expected));
 
 const reasons: Record<string, [Plan, string | undefined]> = {
-  'a node that begins is Updating': [planOf([aMember('a')]), 'Updating'],
-  'a node on the offered version is UpToDate': [planOf([aMember('a', {}, upToDate)]), 'UpToDate'],
+  'a node that begins is Updating': [planOf([aManagedNode('a')]), 'Updating'],
+  'a node on the offered version is UpToDate': [planOf([aManagedNode('a', {}, upToDate)]), 'UpToDate'],
   'a node on the offered version is UpToDate in a pause too': [
-    planOf([aMember('a', {}, upToDate)], { paused: true }),
+    planOf([aManagedNode('a', {}, upToDate)], { paused: true }),
     'UpToDate',
   ],
-  'a node under way is Updating in a pause too': [planOf([aMember('a', {}, rebooting)], { paused: true }), 'Updating'],
-  'a node past its deadline says so': [planOf([aMember('a', {}, stuckReboot)]), 'DeadlineExceeded'],
+  'a node under way is Updating in a pause too': [
+    planOf([aManagedNode('a', {}, rebooting)], { paused: true }),
+    'Updating',
+  ],
+  'a node past its deadline says so': [planOf([aManagedNode('a', {}, stuckReboot)]), 'DeadlineExceeded'],
   'a late node that goes on is Updating': [
-    planOf([aMember('a', {}, { spec: underWay('RebootedIntoUpdate', 90 * MINUTE) })]),
+    planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 90 * MINUTE) })]),
     'Updating',
   ],
   'a node whose staging is called off says so': [
-    planOf([aMember('a', {}, { ...stuckReboot, spec: underWay('StagedAndPerformedUpdate', 51 * MINUTE) })]),
+    planOf([aManagedNode('a', {}, { ...stuckReboot, spec: underWay('StagedAndPerformedUpdate', 51 * MINUTE) })]),
     'DeadlineExceeded',
   ],
   'a node that has just ended keeps what it said': [
-    planOf([aMember('a', {}, { spec: { state_transition_timestamp: ago(0) }, status: { observedGeneration: 2 } })]),
+    planOf([
+      aManagedNode('a', {}, { spec: { state_transition_timestamp: ago(0) }, status: { observedGeneration: 2 } }),
+    ]),
     undefined,
   ],
   'a silent agent is named after 5 minutes': [
-    planOf([aMember('a', {}, { status: { observedGeneration: 2 } })]),
+    planOf([aManagedNode('a', {}, { status: { observedGeneration: 2 } })]),
     'AgentNotResponding',
   ],
-  'an agent that never reported is named': [planOf([aMember('a', {}, { status: null })]), 'AgentNotResponding'],
+  'an agent that never reported is named': [planOf([aManagedNode('a', {}, { status: null })]), 'AgentNotResponding'],
 };
 test.each(Object.entries(reasons))('%s', (_, [made, expected]) => expect(reasonOf(made, 'a')).toBe(expected));
 
 test('what waits for the whole fleet says the same on every node, so that a step of one rewrites no other', () => {
-  const before = planOf([aMember('a'), aMember('b'), aMember('c')]);
-  const after = planOf([aMember('a', {}, rebooting), aMember('b'), aMember('c')]);
-  const messages = [...before.verdicts, ...after.verdicts]
-    .filter(({ verdict }) => verdict.reason === 'WaitingForCapacity')
-    .map(({ verdict }) => verdict.message);
+  const before = planOf([aManagedNode('a'), aManagedNode('b'), aManagedNode('c')]);
+  const after = planOf([aManagedNode('a', {}, rebooting), aManagedNode('b'), aManagedNode('c')]);
+  const messages = [...before.conditions, ...after.conditions]
+    .filter(({ progressing }) => progressing.reason === 'WaitingForCapacity')
+    .map(({ progressing }) => progressing.message);
   expect(messages).toHaveLength(4);
   expect(new Set(messages).size).toBe(1);
 });
@@ -221,7 +248,7 @@ test('the condition of a node under way stays the same over all its steps', () =
   const states = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
   const messages = states.map((state) => {
     const shadow = { spec: underWay(state), status: { current_state: 'Idle' } } as const;
-    return planOf([aMember('a', {}, shadow)]).verdicts[0]?.verdict.message;
+    return planOf([aManagedNode('a', {}, shadow)]).conditions[0]?.progressing.message;
   });
   expect(messages[0]).toContain(NEW);
   expect(new Set(messages).size).toBe(1);
@@ -229,45 +256,54 @@ test('the condition of a node under way stays the same over all its steps', () =
 
 test('every managed node is counted once', () => {
   const failing = { spec: { state_transition_timestamp: ago(0) }, status: { crash_count: 1 } };
-  const members = [
-    aMember('begins'),
-    aMember('waits'),
-    aMember('done', {}, upToDate),
-    aMember('reboots', {}, rebooting),
-    aMember('stuck', {}, stuckReboot),
-    aMember('failed', {}, failing),
-    aMember('unmanaged', { managed: false }),
-    { ...aMember('new'), shadow: undefined },
+  const managedNodes = [
+    aManagedNode('begins'),
+    aManagedNode('waits'),
+    aManagedNode('done', {}, upToDate),
+    aManagedNode('reboots', {}, rebooting),
+    aManagedNode('stuck', {}, stuckReboot),
+    aManagedNode('failed', {}, failing),
+    aManagedNode('unmanaged', { managed: false }),
+    { ...aManagedNode('new'), shadow: undefined },
   ];
-  expect(planOf(members, limit(2)).counts).toEqual({ managed: 7, upToDate: 1, updating: 2, waiting: 2, failed: 2 });
+  expect(planOf(managedNodes, limit(2)).counts).toEqual({
+    managed: 7,
+    upToDate: 1,
+    updating: 2,
+    waiting: 2,
+    failed: 2,
+  });
 });
 
 const wakes: Record<string, [Plan, number | undefined]> = {
-  'with nothing to come the plan holds for ever': [planOf([aMember('a', {}, upToDate)]), undefined],
-  'a step under way is looked at again at its deadline': [planOf([aMember('a', {}, rebooting)]), NOW + 59 * MINUTE],
+  'with nothing to come the plan holds for ever': [planOf([aManagedNode('a', {}, upToDate)]), undefined],
+  'a step under way is looked at again at its deadline': [
+    planOf([aManagedNode('a', {}, rebooting)]),
+    NOW + 59 * MINUTE,
+  ],
   'a place of a cordoned node is looked at again at its end': [
-    planOf([without({ ...aMember('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
+    planOf([without({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
     NOW + 40 * MINUTE,
   ],
   'a watch is looked at when it may have become silent': [
-    plan({ ...aSnapshot([]), silences: [{ resource: 'nodes', ms: 50_000 }] }, NOW),
+    plan({ ...aSnapshot([]), watchLags: [{ resource: 'nodes', ms: 50_000 }] }, NOW),
     NOW + 70_000,
   ],
   'a silent watch is looked at again soon, since being heard again changes nothing else': [
-    plan({ ...aSnapshot([]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW),
+    plan({ ...aSnapshot([]), watchLags: [{ resource: 'nodes', ms: 500_000 }] }, NOW),
     NOW + 10_000,
   ],
   'a backoff ends by itself': [
-    planOf([aMember('a', {}, { spec: { state_transition_timestamp: ago(MINUTE) }, status: { crash_count: 1 } })]),
+    planOf([aManagedNode('a', {}, { spec: { state_transition_timestamp: ago(MINUTE) }, status: { crash_count: 1 } })]),
     NOW + 4 * MINUTE,
   ],
 };
 test.each(Object.entries(wakes))('%s', (_, [made, expected]) => expect(made.wakeAt).toBe(expected));
 
 test('while a watch is silent what is past its drain goes on, and what is staged stays so', () => {
-  const staged = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
-  const rebooted = aMember('b', {}, { spec: underWay('RebootedIntoUpdate'), status: { current_version: NEW } });
-  const made = plan({ ...aSnapshot([staged, rebooted]), silences: [{ resource: 'nodes', ms: 500_000 }] }, NOW);
+  const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  const rebooted = aManagedNode('b', {}, { spec: underWay('RebootedIntoUpdate'), status: { current_version: NEW } });
+  const made = plan({ ...aSnapshot([staged, rebooted]), watchLags: [{ resource: 'nodes', ms: 500_000 }] }, NOW);
   expect([made.stale, made.specs.map(({ outcome, node }) => [node.metadata.name, outcome])]).toEqual([
     ['nodes'],
     [['b', 'Advanced']],
@@ -275,9 +311,9 @@ test('while a watch is silent what is past its drain goes on, and what is staged
 });
 
 test('an observation that cannot succeed says why when it is called off', () => {
-  const made = planOf([aMember('a', {}, { spec: underWay('MonitoringUpdate', 30 * MINUTE) })]);
+  const made = planOf([aManagedNode('a', {}, { spec: underWay('MonitoringUpdate', 30 * MINUTE) })]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
-  expect(made.verdicts[0]?.verdict).toMatchObject({
+  expect(made.conditions[0]?.progressing).toMatchObject({
     reason: 'DeadlineExceeded',
     message: 'The node is not healthy after its update to 1.21.0: the node runs 1.20.0 instead of 1.21.0',
   });
@@ -285,22 +321,24 @@ test('an observation that cannot succeed says why when it is called off', () => 
 
 test('a drain that is called off says so, with the write that does that', () => {
   const status = { current_state: 'StagedAndPerformedUpdate', lastOperation: failure('DrainTimedOut') } as const;
-  const made = planOf([aMember('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
+  const made = planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
   const because = {
     reason: 'DeadlineExceeded',
     message: "The drain for 1.21.0 had no result within 60 minutes and was called off; look at the agent's log",
   };
   expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
-  expect(made.verdicts).toMatchObject([{ verdict: because, calledOff: true }]);
+  expect(made.conditions).toMatchObject([{ progressing: because, calledOff: true }]);
 });
 
 test('an update whose next spec is refused says so', () => {
-  const staged = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
-  expect(planOf([{ ...staged, refusal: 'denied' }]).verdicts).toMatchObject([{ verdict: { reason: 'SpecRefused' } }]);
+  const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  expect(planOf([{ ...staged, writeRejection: 'denied' }]).conditions).toMatchObject([
+    { progressing: { reason: 'SpecWriteRejected' } },
+  ]);
 });
 
 test('a node that is no longer managed is asked to stop, and is not released in the same turn', () => {
-  const made = planOf([aMember('a', { managed: false }, rebooting)]);
+  const made = planOf([aManagedNode('a', { managed: false }, rebooting)]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Released', 'Idle']]);
-  expect(made.cleanUps).toEqual([]);
+  expect(made.cleanups).toEqual([]);
 });

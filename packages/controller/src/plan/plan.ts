@@ -1,19 +1,19 @@
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { type Member, type Snapshot, viewTimes } from '../cluster/snapshot.ts';
+import { type ManagedNode, type Snapshot, viewTimes } from '../cluster/snapshot.ts';
 import type { FleetSettings, Rules } from '../policy/policy.ts';
-import { assess, type Assessment, type Standing } from './assess.ts';
+import { assess, type Assessment, type NodePhase } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
-import type { Room } from './capacity.ts';
-import type { CleanUp } from './cleanup.ts';
-import { updating, type Verdict, waiting } from './condition.ts';
+import type { Capacity } from './capacity.ts';
+import type { Cleanup } from './cleanup.ts';
+import { updating, type ProgressingCondition, waiting } from './condition.ts';
 import { isOverdue } from './deadlines.ts';
-import { type Scene, sceneOf } from './fleet.ts';
-import { type Outlook, outlookOf } from './forecast.ts';
+import { type FleetState, fleetStateOf } from './fleet.ts';
+import { type Forecast, forecastOf } from './forecast.ts';
 import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
 import { isConcerned } from './gates/selection.ts';
 import { inOrder } from './order.ts';
-import type { Reason, Wait } from './reasons.ts';
+import type { Reason, Blocked } from './reasons.ts';
 import { type SpecChange, startSpec } from './transition.ts';
 
 export interface SpecWrite extends SpecChange {
@@ -21,25 +21,25 @@ export interface SpecWrite extends SpecChange {
   readonly node: NodeView;
 }
 
-export interface NodeVerdict {
+export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  readonly verdict: Verdict;
+  readonly progressing: ProgressingCondition;
   /** It is about an update that the same plan calls off. */
   readonly calledOff: boolean;
 }
 
 /** Managed nodes by standing; `managed` is the sum of the others. */
-export type NodeCounts = Readonly<Record<Standing | 'managed', number>>;
+export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 
 /** What is to be written, and why everything else waits. */
 export interface Plan {
   readonly specs: readonly SpecWrite[];
   /** More hosts are to be set otherwise than `specs` says: the next plan goes on with them. */
   readonly moreSpecs: boolean;
-  readonly verdicts: readonly NodeVerdict[];
+  readonly conditions: readonly NodeCondition[];
   /** Those that are due. */
-  readonly cleanUps: readonly CleanUp[];
+  readonly cleanups: readonly Cleanup[];
   /** Nodes whose pods are to be looked up before it goes on. */
   readonly lookUps: readonly NodeView[];
   readonly taints: readonly TaintChange[];
@@ -47,7 +47,7 @@ export interface Plan {
   /** Resources of which nothing was heard for too long: nothing starts. */
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
-  readonly outlook: Outlook;
+  readonly forecast: Forecast;
   /** The configuration has taken effect on all hosts that are heard of. */
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
@@ -58,120 +58,134 @@ export interface Plan {
 export interface Decision {
   readonly assessment: Assessment;
   readonly change?: SpecChange;
-  readonly verdict?: Verdict;
-  readonly standing?: Standing;
-  readonly wait?: Wait;
+  readonly progressing?: ProgressingCondition;
+  readonly phase?: NodePhase;
+  readonly blocked?: Blocked;
   readonly lookUp?: boolean;
 }
 
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
-  const scene = sceneOf(snapshot, now);
-  const { fleet, stale, drainOf, room, placeUntil } = scene;
-  const assessments = snapshot.members.map((member) =>
-    assess(member, {
-      rules: rulesFor(member, scene),
+  const fleetState = fleetStateOf(snapshot, now);
+  const { fleet, stale, drainOf, capacity, slotHeldUntil } = fleetState;
+  const assessments = snapshot.managedNodes.map((managedNode) =>
+    assess(managedNode, {
+      rules: rulesFor(managedNode, fleetState),
       drainOf,
-      whyNotDrained: (candidate) => holdsDrain(candidate, scene),
+      whyNotDrained: (candidate) => holdsDrain(candidate, fleetState),
       now,
     }),
   );
-  const contenders = inOrder(assessments.flatMap(contender), snapshot.ownNode, fleet.order);
-  const admitted = admit(contenders, scene, room);
+  const queuedCandidates = inOrder(assessments.flatMap(queuedCandidate), snapshot.ownNode, fleet.order);
+  const admitted = admit(queuedCandidates, fleetState, capacity);
   const decisions = assessments.map((assessment) => admitted.get(assessment) ?? { ...assessment, assessment });
   const counted = decisions.filter(({ assessment }) => isCounted(assessment, fleet));
-  const outlook = outlookOf({
-    scene,
+  const forecast = forecastOf({
+    fleetState,
     counted,
-    waiting: contenders.flatMap((one) => admitted.get(one.assessment) ?? []),
+    waiting: queuedCandidates.flatMap((one) => admitted.get(one.assessment) ?? []),
   });
-  const wakes = [...decisions.flatMap(times), ...placeUntil.values(), ...outlook.times];
+  const wakes = [...decisions.flatMap(times), ...slotHeldUntil.values(), ...forecast.times];
   return {
     ...specsOf(decisions),
-    cleanUps: assessments.flatMap(({ cleanUp }) => (cleanUp !== undefined && cleanUp.dueAt <= now ? [cleanUp] : [])),
+    cleanups: assessments.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(
-      decisions.map((decision) => (snapshot.config === undefined ? decision : withExpectation(decision, outlook))),
+      decisions.map((decision) => (snapshot.config === undefined ? decision : withExpectation(decision, forecast))),
       snapshot,
       now,
     ),
-    taints: decisions.flatMap((decision) => taintChange(decision.assessment.member, wantsTaint(decision, fleet))),
+    taints: decisions.flatMap((decision) => taintChange(decision.assessment.managedNode, wantsTaint(decision, fleet))),
     fleet,
     stale,
     counts: count(counted),
-    outlook,
+    forecast,
     isInEffect: !counted.some(({ assessment }) => assessment.pending === true),
-    wakeAt: earliest([...wakes, ...viewTimes(snapshot.silences, now), ...retries(snapshot)], now),
+    wakeAt: earliest([...wakes, ...viewTimes(snapshot.watchLags, now), ...retries(snapshot)], now),
   };
 }
 
 /** Hosts that the configuration is not about keep their settings, or get them back. */
-function rulesFor({ node }: Member, { rules, fleet }: Scene): Rules {
+function rulesFor({ node }: ManagedNode, { rules, fleet }: FleetState): Rules {
   return node === undefined || isConcerned(node, fleet) ? rules : { ...rules, hostSettings: undefined };
 }
 
-interface Contender {
+interface QueuedCandidate {
   readonly assessment: Assessment;
   readonly candidate: Candidate;
 }
 
-function contender(assessment: Assessment): Contender[] {
+function queuedCandidate(assessment: Assessment): QueuedCandidate[] {
   const { candidate } = assessment;
   return candidate === undefined ? [] : [{ assessment, candidate }];
 }
 
-function isCounted({ member: { node } }: Assessment, fleet: FleetSettings): boolean {
+function isCounted({ managedNode: { node } }: Assessment, fleet: FleetSettings): boolean {
   return node !== undefined && isConcerned(node, fleet);
 }
 
 /** Sends the candidates through the gates, in their order, until the free places are taken. */
-function admit(contenders: readonly Contender[], scene: Scene, room: Room): Map<Assessment, Decision> {
+function admit(
+  queuedCandidates: readonly QueuedCandidate[],
+  fleetState: FleetState,
+  capacity: Capacity,
+): Map<Assessment, Decision> {
   const decisions = new Map<Assessment, Decision>();
-  for (const { assessment, candidate } of contenders) {
+  for (const { assessment, candidate } of queuedCandidates) {
     const { node, shadow } = candidate;
-    const needMs = expectedMs(shadow, scene.estimate) + scene.estimate.marginMs;
-    const drain = scene.drainOf(node);
-    const wait = whyNot({ ...scene, candidate, drain, room: room.whyFull(node), needMs });
+    const needMs = expectedMs(shadow, fleetState.estimate) + fleetState.estimate.marginMs;
+    const drain = fleetState.drainOf(node);
+    const blocked = whyNot({ ...fleetState, candidate, drain, capacity: capacity.check(node), needMs });
     // The place is kept for a node whose pods are being looked up.
-    if (wait === undefined || wait.lookUp === true) room.take(node, true);
-    decisions.set(assessment, wait === undefined ? start(assessment, candidate, scene) : hold(assessment, wait));
+    if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);
+    decisions.set(
+      assessment,
+      blocked === undefined ? start(assessment, candidate, fleetState) : blockedBy(assessment, blocked),
+    );
   }
   return decisions;
 }
 
 /** Why a staged node is not drained. The window must still be open for what is left of its update. */
-function holdsDrain(candidate: Candidate, scene: Scene): Wait | undefined {
+function holdsDrain(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
   const { node, shadow } = candidate;
-  const { estimate, now } = scene;
+  const { estimate, now } = fleetState;
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
-  const yields = scene.yielding.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
-  const late = isOverdue(shadow, scene.rules, now) ? PLACE_GONE : undefined;
-  return whyNotDrained({ ...scene, candidate, drain: scene.drainOf(node), room: undefined, needMs }) ?? yields ?? late;
+  const yields = fleetState.nodesOverLimit.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
+  const late = isOverdue(shadow, fleetState.rules, now) ? PLACE_GONE : undefined;
+  return (
+    whyNotDrained({ ...fleetState, candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs }) ??
+    yields ??
+    late
+  );
 }
 
 /** It does not count any more: others may have been drained since. */
-const PLACE_GONE: Wait = {
+const PLACE_GONE: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'Its drain could not begin before the deadline of its staging: its place may have gone to others',
 };
-const TOO_MANY_AWAY: Wait = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
+const TOO_MANY_AWAY: Blocked = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
 
-function start(assessment: Assessment, { version }: Candidate, { rules, now }: Scene): Decision {
+function start(assessment: Assessment, { version }: Candidate, { rules, now }: FleetState): Decision {
   const change = { spec: startSpec(version, rules, now), outcome: 'Started' } as const;
-  return { assessment, change, verdict: updating(version), standing: 'updating' };
+  return { assessment, change, progressing: updating(version), phase: 'updating' };
 }
 
-function hold(assessment: Assessment, wait: Wait): Decision {
-  const { standing = 'waiting' } = assessment;
-  return { assessment, standing, lookUp: wait.lookUp ?? false, wait, verdict: waiting(wait) };
+function blockedBy(assessment: Assessment, blocked: Blocked): Decision {
+  const { phase = 'waiting' } = assessment;
+  return { assessment, phase, lookUp: blocked.lookUp ?? false, blocked, progressing: waiting(blocked) };
 }
 
 /** The nodes that update next are told when that is expected to be. The status of the configuration keeps what they were told before. */
-function withExpectation(decision: Decision, { turns }: Outlook): Decision {
-  const { assessment, verdict } = decision;
-  const time = turns.find(({ node }) => node === assessment.member.name)?.expectedTime;
-  if (time === undefined || verdict === undefined || assessment.candidate === undefined) return decision;
-  return { ...decision, verdict: { ...verdict, message: `${verdict.message}; expected to be up to date by ${time}` } };
+function withExpectation(decision: Decision, { queue }: Forecast): Decision {
+  const { assessment, progressing } = decision;
+  const time = queue.find(({ node }) => node === assessment.managedNode.name)?.expectedTime;
+  if (time === undefined || progressing === undefined || assessment.candidate === undefined) return decision;
+  return {
+    ...decision,
+    progressing: { ...progressing, message: `${progressing.message}; expected to be up to date by ${time}` },
+  };
 }
 
 /** In one turn; the next one goes on with the others at once. */
@@ -182,13 +196,16 @@ function lookUpsOf(
   decisions: readonly Decision[],
   { pods }: Snapshot,
   now: number,
-): Pick<Plan, 'lookUps' | 'verdicts'> {
+): Pick<Plan, 'lookUps' | 'conditions'> {
   const wanted = decisions.filter(({ lookUp }) => lookUp === true);
-  const nodes = wanted.flatMap(({ assessment: { member } }) => (member.node === undefined ? [] : [member.node]));
+  const nodes = wanted.flatMap(({ assessment: { managedNode } }) =>
+    managedNode.node === undefined ? [] : [managedNode.node],
+  );
   const due = nodes.filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now);
-  const troubled = ({ assessment: { member } }: Decision): boolean => pods.get(member.name)?.problem !== undefined;
+  const troubled = ({ assessment: { managedNode } }: Decision): boolean =>
+    pods.get(managedNode.name)?.problem !== undefined;
   const said = decisions.filter((decision) => decision.lookUp !== true || troubled(decision));
-  return { lookUps: due.slice(0, MAX_LOOK_UPS), verdicts: said.flatMap(nodeVerdicts) };
+  return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
 function retries({ pods }: Snapshot): number[] {
@@ -201,14 +218,14 @@ const STAYS: ReadonlySet<Reason> = new Set<Reason>([
   'Skipped',
   'VersionDenied',
   'VersionNotOffered',
-  'NotRetried',
+  'ManualRetryRequired',
 ]);
 
 /** Nodes that could run a newer version, or are on their way to it; not those that failed, nor new ones of which nothing is known. */
-function wantsTaint({ standing, assessment, wait }: Decision, { drain }: FleetSettings): boolean {
-  const waits = standing === 'waiting' && assessment.candidate !== undefined;
-  const goes = wait === undefined || !STAYS.has(wait.reason);
-  return drain.taintWaitingNodes && assessment.managed && ((waits && goes) || standing === 'updating');
+function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: FleetSettings): boolean {
+  const isBlocked = phase === 'waiting' && assessment.candidate !== undefined;
+  const goes = blocked === undefined || !STAYS.has(blocked.reason);
+  return drain.taintWaitingNodes && assessment.managed && ((isBlocked && goes) || phase === 'updating');
 }
 
 /** So many hosts are set otherwise in one turn, so that the specs of updates under way never wait long for those of a large fleet. */
@@ -221,25 +238,25 @@ function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpec
   return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
 }
 
-function specWrites({ assessment: { member }, change }: Decision): SpecWrite[] {
-  const { node, shadow } = member;
+function specWrites({ assessment: { managedNode }, change }: Decision): SpecWrite[] {
+  const { node, shadow } = managedNode;
   return change === undefined || node === undefined || shadow === undefined ? [] : [{ ...change, shadow, node }];
 }
 
-function nodeVerdicts({ assessment: { member }, verdict, change }: Decision): NodeVerdict[] {
-  const { node, shadow } = member;
-  if (verdict === undefined || node === undefined || shadow === undefined) return [];
-  return [{ shadow, node, verdict, calledOff: change?.outcome === 'Cancelled' }];
+function nodeConditions({ assessment: { managedNode }, progressing, change }: Decision): NodeCondition[] {
+  const { node, shadow } = managedNode;
+  if (progressing === undefined || node === undefined || shadow === undefined) return [];
+  return [{ shadow, node, progressing, calledOff: change?.outcome === 'Cancelled' }];
 }
 
 function count(counted: readonly Decision[]): NodeCounts {
   const counts = { managed: counted.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
-  for (const { standing = 'waiting' } of counted) counts[standing] += 1;
+  for (const { phase = 'waiting' } of counted) counts[phase] += 1;
   return counts;
 }
 
-function times({ assessment, wait }: Decision): (number | undefined)[] {
-  return [...assessment.times, assessment.cleanUp?.dueAt, wait?.retryAt];
+function times({ assessment, blocked }: Decision): (number | undefined)[] {
+  return [...assessment.times, assessment.cleanup?.dueAt, blocked?.retryAt];
 }
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
@@ -254,6 +271,6 @@ export interface TaintChange {
 }
 
 /** The change that a member needs, or none. A Node without a shadow may be one that is no longer ours. */
-export function taintChange({ node }: Member, wanted: boolean): readonly TaintChange[] {
+export function taintChange({ node }: ManagedNode, wanted: boolean): readonly TaintChange[] {
   return node === undefined || node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }

@@ -5,37 +5,37 @@ export const MAX_MESSAGE = 500;
 export const REASONS = [
   'UpToDate',
   'Updating',
-  'StaleView',
+  'WatchStale',
   'Paused',
   'InvalidConfiguration',
   'NotSelected',
   'Skipped',
-  'UnreadableVersion',
+  'InvalidVersion',
   'VersionDenied',
-  'VersionTooYoung',
+  'MinimumAgeNotReached',
   'VersionNotOffered',
-  'HostNotConfigured',
+  'HostSettingsNotApplied',
   'NodeNotReady',
-  'CordonedByOthers',
-  'RestorePending',
+  'CordonedExternally',
+  'CleanupPending',
   'Backoff',
-  'NotRetried',
-  'SpecRefused',
+  'ManualRetryRequired',
+  'SpecWriteRejected',
   'OutsideMaintenanceWindow',
   'Blackout',
   'WindowTooShort',
   'DrainBlocked',
   'WaitingForCapacity',
-  'NodesUnavailable',
+  'MaxUnavailableReached',
   'WaitingForZone',
-  'PodsUnknown',
+  'PodListFailed',
   'AgentNotResponding',
   'DeadlineExceeded',
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
 /** Why a node does not begin an update. */
-export interface Wait {
+export interface Blocked {
   readonly reason: Reason;
   readonly message: string;
   /** When it may be otherwise without anything else changing, epoch milliseconds. */

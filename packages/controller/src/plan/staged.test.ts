@@ -1,10 +1,10 @@
 /** What keeps a node that has staged its version from being drained. */
-import { PUT_OFF_SECONDS_ANNOTATION, SKIP_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import { DEFERRED_AFTER_ANNOTATION, SKIP_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { patchOf } from '../apply/spec.ts';
-import type { Member } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
-  aMember,
+  aManagedNode,
   aSnapshot,
   MINUTE,
   NEW,
@@ -22,12 +22,12 @@ const staged = (minutes = 1): ShadowParts => ({
   annotations: { [UPDATE_STARTED_ANNOTATION]: ago(minutes * MINUTE) },
 });
 
-function writes(members: readonly Member[], spec: object = {}): readonly SpecWrite[] {
-  return plan(aSnapshot(members, spec), NOW).specs;
+function writes(managedNodes: readonly ManagedNode[], spec: object = {}): readonly SpecWrite[] {
+  return plan(aSnapshot(managedNodes, spec), NOW).specs;
 }
 
 function outcome(node: NodeParts, shadow: ShadowParts = staged(), spec: object = {}): string | undefined {
-  return writes([aMember('a', node, shadow)], spec)[0]?.outcome;
+  return writes([aManagedNode('a', node, shadow)], spec)[0]?.outcome;
 }
 
 // NOW is Friday 2027-01-15 08:00 UTC.
@@ -37,57 +37,57 @@ const window = (schedule: string, duration: string, more: object = {}): object =
 
 const cases: Record<string, [string | undefined, string]> = {
   'nothing speaks against it': [outcome({}), 'Advanced'],
-  'somebody has cordoned it meanwhile': [outcome({ unschedulable: true }), 'Postponed'],
-  'it is not Ready any more': [outcome({ ready: false }), 'Postponed'],
-  'it is to be skipped by now': [outcome({ annotations: { [SKIP_ANNOTATION]: 'true' } }), 'Postponed'],
-  'it is not selected any more': [outcome({}, staged(), { nodeSelector: { matchLabels: { pool: 'x' } } }), 'Postponed'],
-  'its version is too young by now': [outcome({}, staged(), { versions: { minimumAge: '1h' } }), 'Postponed'],
+  'somebody has cordoned it meanwhile': [outcome({ unschedulable: true }), 'Deferred'],
+  'it is not Ready any more': [outcome({ ready: false }), 'Deferred'],
+  'it is to be skipped by now': [outcome({ annotations: { [SKIP_ANNOTATION]: 'true' } }), 'Deferred'],
+  'it is not selected any more': [outcome({}, staged(), { nodeSelector: { matchLabels: { pool: 'x' } } }), 'Deferred'],
+  'its version is too young by now': [outcome({}, staged(), { versions: { minimumAge: '1h' } }), 'Deferred'],
   'its window is open for long enough': [outcome({}, staged(30), window('0 7 * * *', '70m')), 'Advanced'],
-  'its window has closed': [outcome({}, staged(), window('0 9 * * *', '4h')), 'Postponed'],
+  'its window has closed': [outcome({}, staged(), window('0 9 * * *', '4h')), 'Deferred'],
   'what is left of its update does not fit into the window': [
     outcome({}, staged(5), window('0 7 * * *', '90m')),
-    'Postponed',
+    'Deferred',
   ],
   'it took so long that less than the margin is left': [
     outcome({}, staged(90), window('0 6 * * *', '125m')),
-    'Postponed',
+    'Deferred',
   ],
   'it was staged only at its deadline, after which its place may have gone to another': [
     outcome({}, { ...staged(50), spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
-    'Postponed',
+    'Deferred',
   ],
   'a blackout has begun': [
     outcome({}, staged(), { maintenance: { blackouts: [{ from: ago(MINUTE), to: ago(-MINUTE) }] } }),
-    'Postponed',
+    'Deferred',
   ],
 };
 test.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));
 
 test('a node that did not fit into its window needs at least as long the next time, and no other node does', () => {
-  const [write] = writes([aMember('a', {}, staged(90))], window('0 6 * * *', '125m'));
+  const [write] = writes([aManagedNode('a', {}, staged(90))], window('0 6 * * *', '125m'));
   if (write === undefined) throw new Error('it is postponed');
-  const annotations = { [PUT_OFF_SECONDS_ANNOTATION]: '5400' };
+  const annotations = { [DEFERRED_AFTER_ANNOTATION]: '5400' };
   expect(patchOf(write)).toMatchObject({ metadata: { annotations } });
   const again = (name: string, shadow: ShadowParts): string | undefined =>
     plan(
       aSnapshot(
-        [aMember(name, {}, shadow), aMember('z', {}, { annotations, status: upToDate })],
+        [aManagedNode(name, {}, shadow), aManagedNode('z', {}, { annotations, status: upToDate })],
         window('0 7 * * *', '2h'),
       ),
       NOW,
-    ).verdicts.find(({ node }) => node.metadata.name === name)?.verdict.reason;
+    ).conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
   expect([again('a', { annotations }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 
 test('a node that is postponed for another reason does not', () => {
-  const [write] = writes([aMember('a', { unschedulable: true }, staged(90))]);
+  const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
   if (write === undefined) throw new Error('it is postponed');
   expect(patchOf(write)).not.toHaveProperty('metadata.annotations');
 });
 
 describe('when a limit is lowered', () => {
   const names = ['a', 'b', 'c'];
-  const fleet = names.map((name) => aMember(name, {}, staged()));
+  const fleet = names.map((name) => aManagedNode(name, {}, staged()));
   const outcomes = (maxUpdating: number): (string | undefined)[] => {
     const made = writes(fleet, { concurrency: { maxUpdating } });
     return names.map((name) => made.find(({ node }) => node.metadata.name === name)?.outcome);
@@ -95,32 +95,36 @@ describe('when a limit is lowered', () => {
 
   it('as many staged nodes give up their place as are too many, the last ones', () => {
     expect(outcomes(3)).toEqual(['Advanced', 'Advanced', 'Advanced']);
-    expect(outcomes(2)).toEqual(['Advanced', 'Advanced', 'Postponed']);
-    expect(outcomes(1)).toEqual(['Advanced', 'Postponed', 'Postponed']);
+    expect(outcomes(2)).toEqual(['Advanced', 'Advanced', 'Deferred']);
+    expect(outcomes(1)).toEqual(['Advanced', 'Deferred', 'Deferred']);
   });
 
   it('those that are not through with staging count first', () => {
-    const staging = aMember('a', {}, { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } });
-    const made = writes([staging, aMember('b', {}, staged())], { concurrency: { maxUpdating: 1 } });
+    const staging = aManagedNode(
+      'a',
+      {},
+      { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } },
+    );
+    const made = writes([staging, aManagedNode('b', {}, staged())], { concurrency: { maxUpdating: 1 } });
     expect(made.map(({ node, outcome: found }) => [node.metadata.name, found])).toEqual([['b', 'Advanced']]);
   });
 });
 
 test('the pods on a staged node are not looked up while a watch is silent', () => {
-  const snapshot = aSnapshot([aMember('a', {}, staged())]);
-  const silences = [{ resource: 'nodes', ms: 500_000 }];
-  const made = plan({ ...snapshot, silences, pods: new Map() }, NOW);
+  const snapshot = aSnapshot([aManagedNode('a', {}, staged())]);
+  const watchLags = [{ resource: 'nodes', ms: 500_000 }];
+  const made = plan({ ...snapshot, watchLags, pods: new Map() }, NOW);
   expect([made.specs, made.lookUps]).toEqual([[], []]);
 });
 
 test('hosts that are only set otherwise push nobody out', () => {
   const idle = ['b', 'c'].map((name) =>
-    aMember(
+    aManagedNode(
       name,
       {},
       { generation: 4, spec: { state_transition_timestamp: ago(0) }, status: { observedGeneration: 3 } },
     ),
   );
-  const made = writes([aMember('a', {}, staged()), ...idle]);
+  const made = writes([aManagedNode('a', {}, staged()), ...idle]);
   expect(made.map(({ node, outcome: found }) => [node.metadata.name, found])).toEqual([['a', 'Advanced']]);
 });

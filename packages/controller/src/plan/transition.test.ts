@@ -17,20 +17,20 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import type { Drainable } from './drainability.ts';
-import type { Wait } from './reasons.ts';
+import type { Blocked } from './reasons.ts';
 import { advance, type SpecChange } from './transition.ts';
 
 const next = (
   shadow: ShadowParts,
   node: NodeParts = {},
-  more: Partial<Rules & Drainable & { hold: Wait }> = {},
+  more: Partial<Rules & Drainable & { blockedBy: Blocked }> = {},
 ): SpecChange | undefined =>
   advance({
     shadow: aShadow(shadow),
     node: aNode(node),
     rules: { ...RULES, ...more },
     drain: { ...DRAINABLE, ...more },
-    hold: more.hold,
+    blockedBy: more.blockedBy,
     now: NOW,
   });
 
@@ -65,7 +65,7 @@ const steps: Record<string, [SpecChange | undefined, string | undefined, string?
   'a staged node that cannot be drained makes place for others': [
     next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { blocks: HELD, recheckAt: NOW + 1 }),
     'Idle',
-    'Postponed',
+    'Deferred',
   ],
   'a pause that interrupts undoes a node that stages': [
     next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }, {}, { interrupt: true }),

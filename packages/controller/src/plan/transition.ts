@@ -1,14 +1,14 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { hasOurCordon } from '@brupop/shared/node/ownership';
+import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import { isWanted, type Rules } from '../policy/policy.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
 import { type Drainable, isDrainable, isHopeless } from './drainability.ts';
-import type { Wait } from './reasons.ts';
+import type { Blocked } from './reasons.ts';
 
 /** What a change of a spec means. */
 export type Outcome =
@@ -23,7 +23,7 @@ export type Outcome =
   /** Past its deadline without a report of a failure: a staging or a drain, after which no host goes down yet, or a monitoring that cannot succeed. */
   | 'Cancelled'
   /** Staged, but the node cannot or must not be drained now: another one goes first. */
-  | 'Postponed'
+  | 'Deferred'
   /** A person has interrupted updates. */
   | 'Interrupted'
   /** The configuration does not allow this version any more. */
@@ -39,16 +39,16 @@ export interface SpecChange {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
   /** Why it is called off; or postponed, unless its pods are the reason. */
-  readonly because?: Wait;
+  readonly because?: Blocked;
 }
 
-export interface AdvanceInput {
+export interface TransitionInput {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly rules: Rules;
   readonly drain: Drainable;
   /** Why a node that has staged its version must not be drained now. */
-  readonly hold: Wait | undefined;
+  readonly blockedBy: Blocked | undefined;
   readonly now: number;
 }
 
@@ -75,18 +75,18 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, rules: Rules, now: numbe
 }
 
 /** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
-export function advance(input: AdvanceInput): SpecChange | undefined {
+export function advance(input: TransitionInput): SpecChange | undefined {
   return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
 }
 
 /** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
-function interrupt({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+function interrupt({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
   if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Interrupted' };
 }
 
 /** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
-function supersede({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+function supersede({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
   if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', rules.versions))
     return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Superseded' };
@@ -99,7 +99,7 @@ function isPastDrain({ spec, status }: ShadowView): boolean {
 }
 
 /** A node at rest whose host is to be set otherwise than its spec says. */
-function configure({ shadow: { spec }, rules, now }: AdvanceInput): SpecChange | undefined {
+function configure({ shadow: { spec }, rules, now }: TransitionInput): SpecChange | undefined {
   if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, rules.hostSettings)) return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Configured' };
 }
@@ -118,7 +118,7 @@ function mayHaveRebooted({ spec, status }: ShadowView): boolean {
   );
 }
 
-function repair({ shadow, rules, now }: AdvanceInput): SpecChange | undefined {
+function repair({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
   const { spec } = shadow;
   if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
   if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
@@ -130,7 +130,7 @@ function redated(spec: ShadowSpec, now: number): SpecChange {
   return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
 }
 
-function answer(input: AdvanceInput): SpecChange | undefined {
+function answer(input: TransitionInput): SpecChange | undefined {
   const { shadow, rules, now } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
@@ -143,7 +143,7 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
   RebootedIntoUpdate: 'MonitoringUpdate',
 };
 
-function reached(input: AdvanceInput): SpecChange | undefined {
+function reached(input: TransitionInput): SpecChange | undefined {
   const { shadow, rules, now } = input;
   if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
   const next = NEXT[shadow.spec.state];
@@ -152,22 +152,22 @@ function reached(input: AdvanceInput): SpecChange | undefined {
   return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(rules, now), outcome: 'Succeeded' };
 }
 
-function mayDrain({ drain, hold }: AdvanceInput): boolean {
-  return hold === undefined && isDrainable(drain);
+function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
+  return blockedBy === undefined && isDrainable(drain);
 }
 
 /** What is not seen is waited for; with what is seen the node gives its place to others. */
-function postpone({ rules, hold, drain, now }: AdvanceInput): SpecChange | undefined {
-  const stays = hold === undefined ? !isHopeless(drain, now) : hold.reason === 'StaleView';
+function postpone({ rules, blockedBy, drain, now }: TransitionInput): SpecChange | undefined {
+  const stays = blockedBy === undefined ? !isHopeless(drain, now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Postponed', ...(hold !== undefined && { because: hold }) };
+  return { spec: idleSpec(rules, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
 /**
  * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
  * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
  */
-function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefined {
+function cancel({ shadow, node, rules, now }: TransitionInput): SpecChange | undefined {
   const hopeless =
     shadow.spec.state === 'MonitoringUpdate' &&
     unwell(shadow, node) === undefined &&
@@ -177,13 +177,13 @@ function cancel({ shadow, node, rules, now }: AdvanceInput): SpecChange | undefi
 }
 
 /** True when only the pods on the node are still to be looked up before it goes on. */
-export function needsPods({ shadow, drain, hold }: AdvanceInput): boolean {
+export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolean {
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  return staged && hold === undefined && !isDrainable(drain);
+  return staged && blockedBy === undefined && !isDrainable(drain);
 }
 
 /** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
-export function monitoredUntil(input: AdvanceInput): number | undefined {
+export function monitoredUntil(input: TransitionInput): number | undefined {
   const { shadow, node, rules, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
   const since = stateSince(shadow.spec, now) ?? now;
@@ -206,7 +206,7 @@ function unwell({ status }: ShadowView, node: NodeView): string | undefined {
 
 /** What does not pass by itself. */
 function astray({ spec, status }: ShadowView, node: NodeView): string | undefined {
-  if (hasOurCordon(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
   const running = status?.current_version ?? '';
   if (sameVersion(running, spec.version ?? '')) return undefined;
   return `the node runs ${running} instead of ${spec.version ?? 'the new version'}`;

@@ -32,7 +32,7 @@ export interface Calendar {
   /** The earliest time not before `from` from which `durationMs` in a row are open, or undefined when there is none within the horizon. */
   nextFit(from: number, durationMs: number): number | undefined;
   /** As `nextFit`, for many questions about the time after `now`: the horizon of all answers is that of `now`. */
-  outlook(now: number): (from: number, durationMs: number) => number | undefined;
+  forecast(now: number): (from: number, durationMs: number) => number | undefined;
   /** The open time that `from` is in, else the next one, or undefined when there is none within the horizon. */
   opening(from: number): Opening | undefined;
 }
@@ -85,7 +85,7 @@ function compile(maintenance: Maintenance): Calendar {
   return {
     at: (now) => stateAt(maintenance, timelineAt(now), now),
     nextFit: (from, durationMs) => nextFit(timelineAt(from), from, durationMs),
-    outlook: (now) => {
+    forecast: (now) => {
       const timeline = timelineAt(now);
       return (from, durationMs) => nextFit(timeline, from, durationMs);
     },
@@ -193,8 +193,8 @@ function timeZoneProblem(timeZone: string): string | undefined {
 
 function windowProblem({ schedule, durationMs, days }: Window, index: number): string | undefined {
   const field = `windows[${index}]`;
-  const refusal = refusalOf(schedule);
-  if (refusal !== undefined) return wrong(`${field}.schedule`, refusal, schedule);
+  const writeRejection = refusalOf(schedule);
+  if (writeRejection !== undefined) return wrong(`${field}.schedule`, writeRejection, schedule);
   if (!(Number.isInteger(durationMs) && durationMs >= WINDOW_MS.min && durationMs <= WINDOW_MS.max))
     return wrong(`${field}.duration`, 'one minute to seven days', `${durationMs / 1000}s`);
   const noDay = days.find((day) => !DAYS.includes(day));

@@ -77,7 +77,7 @@ export interface FleetSettings {
 const NEVER_OPEN: Calendar = {
   at: () => ({ open: false, reason: 'OutsideWindows', until: undefined, blackout: undefined }),
   nextFit: () => undefined,
-  outlook: () => () => undefined,
+  forecast: () => () => undefined,
   opening: () => undefined,
 };
 

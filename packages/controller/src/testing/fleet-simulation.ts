@@ -5,10 +5,10 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import type { Member, Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce, readFleetSettings } from '../policy/policy.ts';
-import { aMember, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
+import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
 /** What the world does between two plans. */
 export type Happening =
@@ -23,7 +23,7 @@ export type Happening =
   | { readonly kind: 'time'; readonly minutes: number };
 
 export interface World {
-  members: readonly Member[];
+  managedNodes: readonly ManagedNode[];
   config: unknown;
   now: number;
   held: ReadonlySet<string>;
@@ -102,8 +102,8 @@ export const story = (maxMinutes: number, back = 0): fc.Arbitrary<Happening[]> =
 /** All nodes at rest, with an update on offer. */
 export function newWorld(): World {
   return {
-    members: Array.from({ length: NODES }, (_, i) =>
-      aMember(`node-${i}`, { labels: { [ZONE_LABEL]: `zone-${i % 3}` } }),
+    managedNodes: Array.from({ length: NODES }, (_, i) =>
+      aManagedNode(`node-${i}`, { labels: { [ZONE_LABEL]: `zone-${i % 3}` } }),
     ),
     config: undefined,
     now: NOW,
@@ -113,8 +113,8 @@ export function newWorld(): World {
 }
 
 /** Nodes that are held carry a pod whose budget allows nothing. */
-export function snapshotOf({ members, config, held, now }: World): Snapshot {
-  const snapshot = aSnapshot(members, config, now);
+export function snapshotOf({ managedNodes, config, held, now }: World): Snapshot {
+  const snapshot = aSnapshot(managedNodes, config, now);
   const pods = new Map(
     [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, pods: [aPod('web')] } : known]),
   );
@@ -126,22 +126,29 @@ export function happen(world: World, event: Happening): void {
   if (event.kind === 'config') world.config = event.spec;
   else if (event.kind === 'hold') world.held = new Set(event.nodes.map((i) => `node-${i}`));
   else if (event.kind === 'time') world.now += event.minutes * MINUTE;
-  else world.members = world.members.map((member, i) => (i === event.node ? change(member, event, world.now) : member));
+  else
+    world.managedNodes = world.managedNodes.map((managedNode, i) =>
+      i === event.node ? change(managedNode, event, world.now) : managedNode,
+    );
 }
 
-function change(member: Member, event: Exclude<Happening, { kind: 'config' | 'hold' | 'time' }>, now: number): Member {
-  const { node, shadow } = member;
-  if (event.kind === 'lose') return { ...member, shadow: undefined, missingSince: now };
-  if (event.kind === 'ensure') return { ...member, shadow: shadow ?? ensured(member, now) };
-  if (node === undefined || shadow?.status === undefined) return member;
-  if (event.kind === 'health') return { ...member, node: { ...node, ready: event.ready } };
-  if (event.kind === 'cordon') return { ...member, node: { ...node, unschedulable: event.unschedulable } };
-  if (event.kind === 'report') return answered(member, node, shadow, event.how);
-  return { ...member, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
+function change(
+  managedNode: ManagedNode,
+  event: Exclude<Happening, { kind: 'config' | 'hold' | 'time' }>,
+  now: number,
+): ManagedNode {
+  const { node, shadow } = managedNode;
+  if (event.kind === 'lose') return { ...managedNode, shadow: undefined, missingSince: now };
+  if (event.kind === 'ensure') return { ...managedNode, shadow: shadow ?? ensured(managedNode, now) };
+  if (node === undefined || shadow?.status === undefined) return managedNode;
+  if (event.kind === 'health') return { ...managedNode, node: { ...node, ready: event.ready } };
+  if (event.kind === 'cordon') return { ...managedNode, node: { ...node, unschedulable: event.unschedulable } };
+  if (event.kind === 'report') return answered(managedNode, node, shadow, event.how);
+  return { ...managedNode, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
 }
 
 /** A new shadow, whose agent has reported under no spec of an update yet. */
-function ensured({ name }: Member, now: number): ShadowView {
+function ensured({ name }: ManagedNode, now: number): ShadowView {
   const spec = { state_transition_timestamp: null };
   const status = { observedGeneration: 0 };
   return aShadow({
@@ -155,11 +162,16 @@ function ensured({ name }: Member, now: number): ShadowView {
 }
 
 /** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon taken back first. */
-function answered(member: Member, node: NodeView, shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): Member {
+function answered(
+  managedNode: ManagedNode,
+  node: NodeView,
+  shadow: ShadowView,
+  how: 'reached' | 'failed' | 'stale',
+): ManagedNode {
   const ends = how === 'reached';
   const annotations = ends ? {} : (node.metadata.annotations ?? {});
   const given = { ...node, metadata: { ...node.metadata, annotations }, unschedulable: !ends && node.unschedulable };
-  return { ...member, node: given, shadow: reported(shadow, how) };
+  return { ...managedNode, node: given, shadow: reported(shadow, how) };
 }
 
 function cordoned(node: NodeView, now: number): NodeView {
@@ -195,21 +207,27 @@ function reported(shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): Shad
 export function carryOut(world: World, { specs }: Plan): void {
   const byName = new Map(specs.map((write) => [write.node.metadata.name, write]));
   world.configured = configuredBy(world, specs);
-  world.members = world.members.map((member) => {
-    const write = byName.get(member.name);
-    if (write === undefined || member.shadow === undefined) return member;
-    const { metadata } = member.shadow;
+  world.managedNodes = world.managedNodes.map((managedNode) => {
+    const write = byName.get(managedNode.name);
+    if (write === undefined || managedNode.shadow === undefined) return managedNode;
+    const { metadata } = managedNode.shadow;
     const generation = (metadata.generation ?? 0) + 1;
-    const drains = write.spec.state === 'RebootedIntoUpdate' && member.node !== undefined;
-    const node = drains ? cordoned(member.node, world.now) : member.node;
-    return { ...member, node, shadow: { ...member.shadow, spec: write.spec, metadata: { ...metadata, generation } } };
+    const drains = write.spec.state === 'RebootedIntoUpdate' && managedNode.node !== undefined;
+    const node = drains ? cordoned(managedNode.node, world.now) : managedNode.node;
+    return {
+      ...managedNode,
+      node,
+      shadow: { ...managedNode.shadow, spec: write.spec, metadata: { ...metadata, generation } },
+    };
   });
 }
 
 /** Of those that were not under way. */
 function configuredBy(world: World, specs: Plan['specs']): Set<string> {
   const others = new Set(specs.filter(({ outcome }) => outcome !== 'Configured').map(({ node }) => node.metadata.name));
-  const atRest = new Set(world.members.filter((member) => !isUnderWay(world, member)).map(({ name }) => name));
+  const atRest = new Set(
+    world.managedNodes.filter((managedNode) => !isUnderWay(world, managedNode)).map(({ name }) => name),
+  );
   const names = specs.filter(({ outcome }) => outcome === 'Configured').map(({ node }) => node.metadata.name);
   return new Set(
     [...world.configured, ...names.filter((name) => atRest.has(name))].filter((name) => !others.has(name)),
@@ -222,11 +240,11 @@ function isConfirmed({ metadata, status }: ShadowView): boolean {
 
 /** Counted without the planner's own functions: from the first step until the agent has confirmed the end and our cordon is gone. */
 export function underWay(world: World): number {
-  return world.members.filter((member) => isUnderWay(world, member)).length;
+  return world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).length;
 }
 
 /** True for one of them. */
-export function isUnderWay({ configured }: World, { name, node, shadow }: Member): boolean {
+export function isUnderWay({ configured }: World, { name, node, shadow }: ManagedNode): boolean {
   if (node?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
   if (shadow?.status === undefined || configured.has(name)) return false;
   return shadow.spec.state !== 'Idle' || (!isConfirmed(shadow) && everStarted(shadow.metadata.generation));

@@ -5,7 +5,7 @@ import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import type { Member, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/drainability.ts';
 import { readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
 
@@ -121,7 +121,7 @@ export function failure(errorCode: LastOperation['errorCode'], parts: Partial<La
 }
 
 /** A pair of the same name. */
-export function aMember(name: string, node: NodeParts = {}, shadow: ShadowParts = {}): Member {
+export function aManagedNode(name: string, node: NodeParts = {}, shadow: ShadowParts = {}): ManagedNode {
   return { name, node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }), missingSince: NOW };
 }
 
@@ -139,11 +139,11 @@ export const RULES: Rules = {
 };
 
 /** `now`: when the pods were seen. */
-export function aSnapshot(members: readonly Member[], spec?: unknown, now = NOW): Snapshot {
+export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, now = NOW): Snapshot {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
   const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
   const pods = new Map(
-    members.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
+    managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
-  return { members, config, pods, budgets: [], silences: [], ownNode: 'own', monitoringMs: 0 };
+  return { managedNodes, config, pods, budgets: [], watchLags: [], ownNode: 'own', monitoringMs: 0 };
 }

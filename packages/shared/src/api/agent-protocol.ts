@@ -87,7 +87,7 @@ export interface DrainResult {
   readonly limitRemainingMs?: number;
 }
 
-export const DRAIN_FAILURES = ['DrainTimedOut', 'DrainVetoed'] as const;
+export const DRAIN_FAILURES = ['DrainTimedOut', 'CordonRemoved'] as const;
 
 /** How a drain has failed: one of the error codes of an update, and why. */
 export interface DrainFailure {

@@ -7,7 +7,7 @@ export type Recovery =
   /** Do not try this version again on this node until a person asks for it; a newer version is tried. */
   | 'NeverThisVersion'
   /** Nothing the operator can do heals it: a person must act on the host. */
-  | 'NeedsPerson';
+  | 'Manual';
 
 /**
  * The closed list of failures of an update (`status.lastOperation.errorCode`) and how each recovers.
@@ -16,20 +16,20 @@ export type Recovery =
 export const ERROR_CODES = {
   HostUnreachable: 'RetrySoon',
   HostBusy: 'RetrySoon',
-  HostUnsupported: 'NeedsPerson',
-  HostStatusUnreadable: 'NeedsPerson',
+  HostUnsupported: 'Manual',
+  HostStatusUnreadable: 'Manual',
   RefreshFailed: 'RetryAfterBackoff',
   VersionNotOffered: 'RetryAfterBackoff',
   PrepareFailed: 'RetryAfterBackoff',
   WrongVersionStaged: 'RetryAfterBackoff',
   StagedImageLost: 'RetrySoon',
   DrainTimedOut: 'RetryAfterBackoff',
-  DrainVetoed: 'NeedsPerson',
+  CordonRemoved: 'Manual',
   ActivateFailed: 'RetryAfterBackoff',
   RebootRefused: 'RetryAfterBackoff',
   RebootTimedOut: 'RetryAfterBackoff',
   RolledBack: 'NeverThisVersion',
-  WrongVersionBooted: 'NeedsPerson',
+  WrongVersionBooted: 'Manual',
   StepTimedOut: 'RetryAfterBackoff',
 } as const satisfies Record<string, Recovery>;
 export type ErrorCode = keyof typeof ERROR_CODES;

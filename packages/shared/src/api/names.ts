@@ -19,16 +19,19 @@ export const CORDONED_ANNOTATION = `${GROUP}/cordoned`;
 /** On a Node: the load balancer exclusion label is ours; the value is the time it was set (RFC 3339). */
 export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
 /** On a Node, beside the former: somebody took our cordon away once, and it was set again. The value is that time (RFC 3339). */
-export const RECORDONED_ANNOTATION = `${GROUP}/cordoned-again`;
-/** On a Node: the annotations among {@link HOLDS} that are ours, with commas between them. */
-export const HELD_ANNOTATION = `${GROUP}/held-with`;
+export const RECORDONED_ANNOTATION = `${GROUP}/recordoned-at`;
+/** On a Node: the annotations among {@link AUTOSCALER_HOLDS} that are ours, with commas between them. */
+export const AUTOSCALER_HOLDS_ANNOTATION = `${GROUP}/autoscaler-holds`;
 /** On a Node: the versions that were activated on its host for a reboot, each with the boot in which that was and the UID of the shadow, as `1.21.0@BOOTID@UID`. */
 export const ACTIVATED_ANNOTATION = `${GROUP}/activated`;
 /**
  * Annotations with the value `true` that keep autoscalers from removing a Node: the cluster autoscaler's (its FAQ, "How can I prevent Cluster
  * Autoscaler from scaling down a particular node?") and Karpenter's ("Node-Level Controls" of its disruption page).
  */
-export const HOLDS = ['cluster-autoscaler.kubernetes.io/scale-down-disabled', 'karpenter.sh/do-not-disrupt'] as const;
+export const AUTOSCALER_HOLDS = [
+  'cluster-autoscaler.kubernetes.io/scale-down-disabled',
+  'karpenter.sh/do-not-disrupt',
+] as const;
 /** Key of the taint, with the effect PreferNoSchedule, of nodes that wait for their update. */
 export const WAITING_TAINT = `${GROUP}/update-pending`;
 /** Label or annotation of a pod: what its owner asks of a drain, `skip` or `last`. */
@@ -38,13 +41,13 @@ export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-ba
 /** On a shadow: a person asks to try again a version that is not tried by itself any more; the value is that version. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
 /** On a shadow: how many attempts the controller has called off without a report of the agent since the latest success. */
-export const UNANSWERED_ANNOTATION = `${GROUP}/unanswered-attempts`;
+export const UNREPORTED_ATTEMPTS_ANNOTATION = `${GROUP}/unreported-attempts`;
 /** On a shadow: when its latest update began (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /** On a shadow: how long its latest update took, whole seconds. Maintenance windows reckon with it. */
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
 /** On a shadow: after how long, whole seconds, its update was put off since its maintenance window was over. Its next one takes at least as long. */
-export const PUT_OFF_SECONDS_ANNOTATION = `${GROUP}/put-off-seconds`;
+export const DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
 /** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
 export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
 /** On a Node, by people: a whole number; nodes with a higher one are updated first. */

@@ -89,7 +89,7 @@ function isPassing({ failure, counted, inFlux, disruptionsAllowed, currentHealth
  * one whose controller cannot count, or one that
  * allows no disruption although all of its pods are healthy. One whose pods are not all healthy may let go when they are.
  */
-export function hopelessBudgets(pod: DrainPod, budgets: readonly Budget[]): readonly Budget[] {
+export function exhaustedBudgets(pod: DrainPod, budgets: readonly Budget[]): readonly Budget[] {
   if (isFree(pod)) return [];
   const all = budgetsOf(pod, budgets);
   const [budget] = all;

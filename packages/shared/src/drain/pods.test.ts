@@ -1,5 +1,5 @@
 import { aPod } from '../testing/pods.ts';
-import { type DrainPod, podKey, podsToGo, slimPod } from './pods.ts';
+import { type DrainPod, podKey, podsToEvict, slimPod } from './pods.ts';
 
 describe('the pods that a drain must see gone', () => {
   const staying = { orphaned: new Set(['apps/gone']), caller: 'agent' };
@@ -18,20 +18,20 @@ describe('the pods that a drain must see gone', () => {
     ['a pod that asks to be last', true, aPod('x', { wish: 'last' })],
     ['a pod of our own Deployments', true, aPod('x', { own: true })],
   ])('count %s: %s', (_what, goes, pod) => {
-    expect(podsToGo([pod], staying)).toHaveLength(goes ? 1 : 0);
+    expect(podsToEvict([pod], staying)).toHaveLength(goes ? 1 : 0);
   });
 
   it('are not those that came back after the drain had begun, although the node was cordoned', () => {
     const later = { ...aPod('x').metadata, creationTimestamp: '2026-01-02T00:00:01Z' };
     const since = Date.UTC(2026, 0, 2);
-    const left = (pod: DrainPod): number => podsToGo([pod], { ...staying, since }).length;
+    const left = (pod: DrainPod): number => podsToEvict([pod], { ...staying, since }).length;
     expect(left(aPod('x', { toleratesCordon: true, metadata: later }))).toBe(0);
     expect(left(aPod('x', { toleratesCordon: true }))).toBe(1);
     expect(left(aPod('x', { metadata: later }))).toBe(1);
   });
 
   it('come in the order of their names', () => {
-    expect(podsToGo([aPod('b'), aPod('a')], staying).map(podKey)).toEqual(['apps/a', 'apps/b']);
+    expect(podsToEvict([aPod('b'), aPod('a')], staying).map(podKey)).toEqual(['apps/a', 'apps/b']);
   });
 });
 

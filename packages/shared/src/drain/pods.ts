@@ -29,7 +29,7 @@ export interface DrainPod extends KubernetesObject {
   /** It may be put back on a cordoned node. */
   readonly toleratesCordon: boolean;
   /** What its owner asks of a drain. */
-  readonly wish: DrainWish | undefined;
+  readonly wish: DrainPolicy | undefined;
   /** One of our own Deployments. */
   readonly own: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
@@ -37,7 +37,7 @@ export interface DrainPod extends KubernetesObject {
 }
 
 /** Values of the label or annotation {@link DRAIN_KEY} of a pod: leave it where it is, or let all others go first. */
-export type DrainWish = 'skip' | 'last';
+export type DrainPolicy = 'skip' | 'last';
 
 interface Toleration {
   readonly key?: string;
@@ -154,7 +154,7 @@ function ownership({
 }
 
 /** What nobody can read is no wish. */
-function wishOf(value: string | undefined): DrainWish | undefined {
+function wishOf(value: string | undefined): DrainPolicy | undefined {
   return value === 'skip' || value === 'last' ? value : undefined;
 }
 
@@ -173,7 +173,7 @@ export function hasVolumes({ claims, finished }: DrainPod): boolean {
   return claims.length > 0 && !finished;
 }
 
-export interface Staying {
+export interface DrainFilter {
   /** The DaemonSets (`namespace/name`) that do not exist any more. */
   readonly orphaned: ReadonlySet<string>;
   /** UID of the agent's pod that asks for the drain: without it nobody would go on. */
@@ -187,7 +187,7 @@ export interface Staying {
  * pods and the unfinished pods of a DaemonSet that exists; and not the pod that asks, nor those that ask to be left, nor those that came back although
  * the node was cordoned.
  */
-export function podsToGo(pods: readonly DrainPod[], { orphaned, caller, since }: Staying): readonly DrainPod[] {
+export function podsToEvict(pods: readonly DrainPod[], { orphaned, caller, since }: DrainFilter): readonly DrainPod[] {
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.wish === 'skip' ||

@@ -1,7 +1,7 @@
 import type { DrainSettings } from '../api/brupop-config.ts';
 import type { DrainBlock } from '../api/shadow.ts';
-import { type Budget, hopelessBudgets } from './budgets.ts';
-import { type DrainPod, isTerminating, podKey, podsToGo } from './pods.ts';
+import { type Budget, exhaustedBudgets } from './budgets.ts';
+import { type DrainPod, isTerminating, podKey, podsToEvict } from './pods.ts';
 
 /** Why a drain must leave the pod, as the configuration says, or undefined. */
 export function policyBlock(
@@ -27,14 +27,14 @@ export function preflight(
   settings: DrainSettings,
 ): readonly DrainBlock[] {
   // Nobody has looked whether DaemonSets exist: their pods are taken to stay.
-  return podsToGo(pods, { orphaned: new Set() }).flatMap((pod) => {
+  return podsToEvict(pods, { orphaned: new Set() }).flatMap((pod) => {
     const found = policyBlock(pod, settings) ?? budgetBlock(pod, budgets);
     return found === undefined ? [] : [found];
   });
 }
 
 function budgetBlock(pod: DrainPod, budgets: readonly Budget[]): DrainBlock | undefined {
-  const hopeless = hopelessBudgets(pod, budgets);
+  const hopeless = exhaustedBudgets(pod, budgets);
   const [budget] = hopeless;
   if (budget === undefined) return undefined;
   const podDisruptionBudgets = hopeless.map(({ metadata }) => metadata.name);

@@ -24,7 +24,7 @@ export function shadowReference({ metadata: { name, namespace = '', uid } }: Kub
 }
 
 /** Something that happened to an object. */
-export interface Occurrence {
+export interface EventSource {
   readonly reason: string;
   readonly warning: boolean;
   readonly about: Reference;
@@ -55,7 +55,7 @@ const MAX_MESSAGE = 1_000;
 /** Writes Events: best effort, in the background, one after the other, each tried once. */
 export class Events {
   readonly #options: EventsOptions;
-  readonly #queue: Occurrence[] = [];
+  readonly #queue: EventSource[] = [];
   #sending = false;
 
   constructor(options: EventsOptions) {
@@ -63,7 +63,7 @@ export class Events {
   }
 
   /** Writes an Event soon. Never throws; what does not fit the queue is counted as dropped. */
-  record(occurrence: Occurrence): void {
+  record(occurrence: EventSource): void {
     const { count, log } = this.#options;
     if (this.#queue.length >= MAX_QUEUE) {
       count('dropped');
@@ -80,7 +80,7 @@ export class Events {
     this.#sending = false;
   }
 
-  async #send(occurrence: Occurrence): Promise<void> {
+  async #send(occurrence: EventSource): Promise<void> {
     const { client, log, count, clock } = this.#options;
     const body = eventOf(occurrence, this.#options, rfc3339(clock.now()));
     const path = corePath('events', { namespace: namespaceOf(occurrence) });
@@ -94,13 +94,13 @@ export class Events {
   }
 }
 
-function namespaceOf({ about }: Occurrence): string {
+function namespaceOf({ about }: EventSource): string {
   return about.namespace ?? EVENTS_NAMESPACE;
 }
 
 /** The core/v1 Event of an occurrence at `time` (RFC 3339). */
 export function eventOf(
-  occurrence: Occurrence,
+  occurrence: EventSource,
   { component, instance }: Pick<EventsOptions, 'component' | 'instance'>,
   time: string,
 ): object {

@@ -3,11 +3,11 @@ import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
-import { claim, heedMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
+import { claim, waitBeforeAcquireMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
 import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
-export interface LeaseElectionOptions {
+export interface LeaderElectionOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
@@ -36,13 +36,13 @@ const RELEASE_LIMIT_MS = 2_000;
  * changed for its duration by the candidate's own clock, the holder renews it, stops leading when it cannot for the renew deadline, and
  * releases it at a clean stop. Unlike client-go, candidates watch the Lease instead of polling it, so a release is noticed at once.
  */
-export class LeaseElection {
-  readonly #options: Required<LeaseElectionOptions>;
+export class LeaderElection {
+  readonly #options: Required<LeaderElectionOptions>;
   readonly #leases: Reflector<Lease>;
   /** As last seen; when it was first seen so; and until when, from then on, it is left alone. */
   #lease: Lease | undefined;
   #seenAt = 0;
-  #heedMs = 0;
+  #waitBeforeAcquireMs = 0;
   /** The acquireTime of the latest claim, by which a Lease that we hold without knowing is told from one that only names us. */
   #claimedAt: string | undefined;
   /** As this leader last wrote or read it. */
@@ -51,7 +51,7 @@ export class LeaseElection {
   #renewedAt = -Infinity;
   #change: (() => void) | undefined;
 
-  constructor(options: LeaseElectionOptions) {
+  constructor(options: LeaderElectionOptions) {
     this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000, ...options };
     const { client, clock, log, namespace, name } = options;
     const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
@@ -99,7 +99,13 @@ export class LeaseElection {
     const was = this.#lease;
     if (lease?.metadata.resourceVersion === was?.metadata.resourceVersion) return;
     const { identity, leaseDurationMs } = this.#options;
-    this.#heedMs = heedMs({ lease, was, identity, leaseDurationMs, claimedAt: this.#claimedAt });
+    this.#waitBeforeAcquireMs = waitBeforeAcquireMs({
+      lease,
+      was,
+      identity,
+      leaseDurationMs,
+      claimedAt: this.#claimedAt,
+    });
     this.#lease = lease;
     if (this.holder !== undefined && this.holder !== identity) this.#claimedAt = undefined;
     this.#seenAt = this.#options.clock.monotonic();
@@ -113,7 +119,7 @@ export class LeaseElection {
 
   /** Milliseconds until the Lease may be taken; 0 = now. */
   #takableInMs(): number {
-    return Math.max(0, this.#seenAt + this.#heedMs - this.#options.clock.monotonic());
+    return Math.max(0, this.#seenAt + this.#waitBeforeAcquireMs - this.#options.clock.monotonic());
   }
 
   async #tryAcquire(signal: AbortSignal): Promise<boolean> {

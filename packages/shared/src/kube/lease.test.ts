@@ -1,4 +1,4 @@
-import { claim, heedMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
+import { claim, waitBeforeAcquireMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
 
 const OWN_MS = 15_000;
 const lease = (spec: LeaseSpec): Lease => ({ metadata: { name: 'l', uid: 'u', resourceVersion: '1' }, spec });
@@ -41,7 +41,9 @@ const sightings: Record<string, [Lease | undefined, Lease | undefined, number]> 
   'a Lease into which a hand has put the own name is left to whoever led': [named, others, 15_000],
 };
 test.each(Object.entries(sightings))('%s', (_, [now, was, expected]) => {
-  expect(heedMs({ lease: now, was, identity: 'me', leaseDurationMs: OWN_MS, claimedAt: 'mine' })).toBe(expected);
+  expect(waitBeforeAcquireMs({ lease: now, was, identity: 'me', leaseDurationMs: OWN_MS, claimedAt: 'mine' })).toBe(
+    expected,
+  );
 });
 
 describe('a claim', () => {

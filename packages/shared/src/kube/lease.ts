@@ -14,7 +14,7 @@ export interface Lease extends KubernetesObject {
 }
 
 /** What a candidate goes by. */
-export interface Sighting {
+export interface LeaseObservation {
   /** As it is now; undefined = there is none. */
   readonly lease: Lease | undefined;
   /** As it was seen before. */
@@ -28,7 +28,7 @@ export interface Sighting {
 /** As client-go writes it into a Lease that is released. */
 const RELEASED_SECONDS = 1;
 /** Longer than so many of our own durations no Lease is heeded: a slip of the hand must not leave a fleet without a leader for years. */
-const LONGEST_HEED = 4;
+const MAX_WAIT_FACTOR = 4;
 const INT32_MAX = 2_147_483_647;
 
 /** A Lease as the API server sends it; without a spec it is one that nobody holds. */
@@ -46,13 +46,13 @@ export function released(lease: Lease | undefined): boolean {
  * For how long, from the moment it is first seen so, a Lease is to be left alone, milliseconds. What was not released by its holder is heeded
  * for at least our own duration, whatever the Lease says or whether it is still there: whoever led may not have noticed what was done to it.
  */
-export function heedMs(sighting: Sighting): number {
+export function waitBeforeAcquireMs(sighting: LeaseObservation): number {
   const { lease, was, identity, leaseDurationMs } = sighting;
   const decisive = lease ?? was;
   if (decisive === undefined || released(decisive) || isOurs(decisive, sighting)) return 0;
   if (was === undefined && holderOf(decisive) === identity) return 0;
   const asked = (lease?.spec.leaseDurationSeconds ?? 0) * 1000;
-  return Math.min(Math.max(asked, leaseDurationMs), LONGEST_HEED * leaseDurationMs);
+  return Math.min(Math.max(asked, leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
 }
 
 /** What the holder writes: to take the Lease, or to keep it. `acquireTime` is that of the claim when the Lease is not ours yet. */
@@ -87,6 +87,6 @@ function holderOf({ spec }: Lease): string {
 }
 
 /** We hold it, even if the answer that said so was lost; a Lease into which a hand has put our name does not carry our claim. */
-function isOurs(lease: Lease, { identity, claimedAt }: Sighting): boolean {
+function isOurs(lease: Lease, { identity, claimedAt }: LeaseObservation): boolean {
   return holderOf(lease) === identity && claimedAt !== undefined && lease.spec.acquireTime === claimedAt;
 }

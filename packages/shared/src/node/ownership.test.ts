@@ -2,23 +2,23 @@ import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
-  HELD_ANNOTATION,
-  HOLDS,
+  AUTOSCALER_HOLDS_ANNOTATION,
+  AUTOSCALER_HOLDS,
   RECORDONED_ANNOTATION,
 } from '../api/names.ts';
-import { carriesOurs, holdAnnotations, type MarkedNode, releasePatch } from './ownership.ts';
+import { ownedByUs, holdAnnotations, type OwnableNode, releasePatch } from './ownership.ts';
 
-const [autoscaler, karpenter] = HOLDS;
+const [autoscaler, karpenter] = AUTOSCALER_HOLDS;
 const signatures = {
   [CORDONED_ANNOTATION]: null,
   [RECORDONED_ANNOTATION]: null,
   [EXCLUDED_ANNOTATION]: null,
-  [HELD_ANNOTATION]: null,
+  [AUTOSCALER_HOLDS_ANNOTATION]: null,
 };
 const node = (
   annotations: Record<string, string>,
   more: { unschedulable?: boolean; labelled?: boolean } = {},
-): MarkedNode => ({
+): OwnableNode => ({
   metadata: { annotations, labels: more.labelled === true ? { [EXCLUSION_LABEL]: 'true' } : {} },
   unschedulable: more.unschedulable ?? false,
 });
@@ -28,14 +28,14 @@ describe('holding autoscalers off', () => {
     expect(holdAnnotations(node({}))).toEqual({
       [autoscaler]: 'true',
       [karpenter]: 'true',
-      [HELD_ANNOTATION]: `${autoscaler},${karpenter}`,
+      [AUTOSCALER_HOLDS_ANNOTATION]: `${autoscaler},${karpenter}`,
     });
   });
 
   it('leaves what somebody else has set, whatever its value', () => {
     expect(holdAnnotations(node({ [autoscaler]: 'false' }))).toEqual({
       [karpenter]: 'true',
-      [HELD_ANNOTATION]: karpenter,
+      [AUTOSCALER_HOLDS_ANNOTATION]: karpenter,
     });
     expect(holdAnnotations(node({ [autoscaler]: 'true', [karpenter]: 'true' }))).toEqual({});
   });
@@ -61,11 +61,11 @@ describe('a release', () => {
     });
   });
 
-  it.each<[string, MarkedNode]>([
+  it.each<[string, OwnableNode]>([
     ['a cordon and a label', node({}, { unschedulable: true, labelled: true })],
     ['holds', node({ [autoscaler]: 'true', [karpenter]: 'true' })],
   ])('leaves %s of somebody else', (_what, found) => {
-    expect(carriesOurs(found)).toBe(false);
+    expect(ownedByUs(found)).toBe(false);
     expect(releasePatch(found)).toBeUndefined();
   });
 
@@ -76,7 +76,8 @@ describe('a release', () => {
 
   it('removes nothing but holds, whatever the signature says', () => {
     expect(
-      releasePatch(node({ [HELD_ANNOTATION]: 'important,other', important: 'true' }))?.metadata?.annotations,
+      releasePatch(node({ [AUTOSCALER_HOLDS_ANNOTATION]: 'important,other', important: 'true' }))?.metadata
+        ?.annotations,
     ).toEqual(signatures);
   });
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterAccess, createKubeClient, type KubeClient } from '../../../../packages/shared/src/kube/client.ts';
-import { LeaseElection } from '../../../../packages/shared/src/kube/leader-election.ts';
+import { LeaderElection } from '../../../../packages/shared/src/kube/leader-election.ts';
 import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
 import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 
-export interface ContenderOptions {
+export interface LeaseCandidateOptions {
   readonly access: ClusterAccess;
   readonly namespace: string;
   /** Name of the Lease, and label of all that is written under it. */
@@ -27,19 +27,19 @@ interface Ledger extends KubernetesObject {
 }
 
 /** A candidate that writes object after object while it leads, each named after its term, through the fence. */
-export class Contender {
+export class LeaseCandidate {
   readonly identity: string;
-  readonly election: LeaseElection;
+  readonly election: LeaderElection;
   readonly lines: readonly string[];
   /** When it began to lead, by term, on the monotonic clock. */
   readonly ledAt: number[] = [];
-  readonly #options: ContenderOptions;
+  readonly #options: LeaseCandidateOptions;
   readonly #client: KubeClient;
   readonly #stopping = new AbortController();
   readonly #running: Promise<void>;
   #ledger: Ledger | undefined;
 
-  private constructor(options: ContenderOptions, client: KubeClient, election: LeaseElection, lines: string[]) {
+  private constructor(options: LeaseCandidateOptions, client: KubeClient, election: LeaderElection, lines: string[]) {
     this.identity = options.identity;
     this.#options = options;
     this.#client = client;
@@ -48,12 +48,12 @@ export class Contender {
     this.#running = election.run(this.#stopping.signal, (leading) => this.#lead(leading));
   }
 
-  static async start(options: ContenderOptions): Promise<Contender> {
+  static async start(options: LeaseCandidateOptions): Promise<LeaseCandidate> {
     const { access, namespace, lease, identity, limits } = options;
     const { log, lines } = recordingLogger();
     const client = await createKubeClient({ userAgent: identity, clock: systemClock, log, access });
     const common = { client, clock: systemClock, log, namespace, name: lease, identity };
-    return new Contender(options, client, new LeaseElection({ ...common, ...limits }), lines);
+    return new LeaseCandidate(options, client, new LeaderElection({ ...common, ...limits }), lines);
   }
 
   get leads(): boolean {

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../../framework/eventually.ts';
-import type { ContenderOptions } from './candidate.ts';
+import type { LeaseCandidateOptions } from './candidate.ts';
 import { countOf, readSpec, termsOf, type World } from './world.ts';
 
 const START_LIMIT_MS = 30_000;
 
 /** What came of it: times in milliseconds from the signal until another held the Lease. */
-export interface Ordeal {
+export interface Scenario {
   /** After the leader was frozen. */
   readonly takeovers: readonly number[];
   readonly stopMs: number;
@@ -20,7 +20,11 @@ export interface Ordeal {
 }
 
 /** Four processes write as fast as they can while they lead. Two leaders are frozen past the lease and thawed, one is stopped, one killed. */
-export async function ordeal(world: World, lease: string, limits: ContenderOptions['limits']): Promise<Ordeal> {
+export async function scenario(
+  world: World,
+  lease: string,
+  limits: LeaseCandidateOptions['limits'],
+): Promise<Scenario> {
   const children = new Children(world, lease, limits);
   try {
     const identities = ['a', 'b', 'c', 'd'];
@@ -52,10 +56,10 @@ interface Handover {
 class Children {
   readonly #world: World;
   readonly #lease: string;
-  readonly #limits: ContenderOptions['limits'];
+  readonly #limits: LeaseCandidateOptions['limits'];
   readonly #children = new Map<string, ChildProcess>();
 
-  constructor(world: World, lease: string, limits: ContenderOptions['limits']) {
+  constructor(world: World, lease: string, limits: LeaseCandidateOptions['limits']) {
     this.#world = world;
     this.#lease = lease;
     this.#limits = limits;
@@ -64,7 +68,7 @@ class Children {
   /** Resolves when the program has begun. */
   async start(identity: string): Promise<void> {
     const { cluster, namespace } = this.#world;
-    const options: ContenderOptions = {
+    const options: LeaseCandidateOptions = {
       access: { kubeconfig: cluster.kubeconfigPath },
       namespace,
       lease: this.#lease,

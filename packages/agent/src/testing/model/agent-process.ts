@@ -3,14 +3,14 @@ import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { Agent } from '../../agent.ts';
-import type { OperatorApi } from '../../apiserver/client.ts';
+import type { ApiserverClient } from '../../apiserver/client.ts';
 import { ApiError } from '../../apiserver/error.ts';
 import type { Guard, Host } from '../../host/host.ts';
 import type { CallName, SimWorld } from './sim-world.ts';
 
 const MINUTE = 60_000;
 
-export class Incarnation {
+export class AgentProcess {
   readonly agent: Agent;
   /** Why it ended by itself. */
   readonly ended: Promise<string>;
@@ -56,7 +56,7 @@ export class Incarnation {
 
   /** As SIGSTOP, and SIGCONT after `ms`: what comes meanwhile is found then. */
   async freeze(ms: number): Promise<void> {
-    this.#world.judge.note(`agent stopped for ${ms} ms`);
+    this.#world.invariants.observe(`agent stopped for ${ms} ms`);
     this.#thaw = this.#world.clock.sleep(ms);
     await this.#thaw;
     this.#thaw = undefined;
@@ -89,7 +89,7 @@ export class Incarnation {
     };
   }
 
-  #api(): OperatorApi {
+  #api(): ApiserverClient {
     const { cluster, clock } = this.#world;
     return {
       ensure: () => this.#answered('ensure', () => cluster.ensure()),

@@ -2,7 +2,7 @@
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CallName, SimWorld } from './sim-world.ts';
-import { People } from './user-actions.ts';
+import { UserActions } from './user-actions.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -16,11 +16,11 @@ const SPEC_AGE_MS = 70 * SECOND;
 const SEMVER = /^\d+\.\d+\.\d+$/;
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/;
 
-export class Judge {
+export class Invariants {
   /** What was seen that must not be. */
   readonly violations: string[] = [];
   readonly story: string[] = [];
-  readonly people: People;
+  readonly userActions: UserActions;
   calls = 0;
   readonly #world: SimWorld;
   #recent: number[] = [];
@@ -35,22 +35,22 @@ export class Judge {
 
   constructor(world: SimWorld) {
     this.#world = world;
-    this.people = new People(world, this);
+    this.userActions = new UserActions(world, this);
   }
 
-  note(text: string): void {
+  observe(text: string): void {
     this.story.push(`${Math.round(this.#world.clock.monotonic())} ${text}`);
   }
 
   wrong(what: string): void {
     this.violations.push(what);
-    this.note(`VIOLATION ${what}`);
+    this.observe(`VIOLATION ${what}`);
   }
 
   called(name: CallName): void {
     if (name === 'look') return;
     this.calls += 1;
-    this.note(`call ${name}`);
+    this.observe(`call ${name}`);
     const now = this.#world.clock.monotonic();
     this.#recent.push(now);
     while ((this.#recent[0] ?? now) < now - WINDOW_MS) this.#recent.shift();
@@ -61,7 +61,7 @@ export class Judge {
 
   reported(status: AgentStatus): void {
     const { lastOperation: last, current_state, observedGeneration } = status;
-    this.note(`report ${current_state} of ${observedGeneration} ${describe(last)}`);
+    this.observe(`report ${current_state} of ${observedGeneration} ${describe(last)}`);
     if (!isTaken(status)) this.wrong(`the apiserver would refuse ${JSON.stringify(status)}`);
   }
 
@@ -87,7 +87,7 @@ export class Judge {
 
   /** A boot of what was activated has failed. */
   rolledBack(): void {
-    this.note('the boot rolls back');
+    this.observe('the boot rolls back');
     this.#rolledBack = this.#booting;
   }
 
@@ -107,7 +107,7 @@ export class Judge {
 
   /** The host begins to go down. */
   shutsDown(why: 'asked' | 'others'): void {
-    this.note(`host shuts down: ${why}`);
+    this.observe(`host shuts down: ${why}`);
     if (why === 'others') return;
     this.#requireEmpty();
     const attempt = this.#asked ?? '';
@@ -118,7 +118,7 @@ export class Judge {
 
   /** The host is down. */
   goesDown(why: 'asked' | 'others'): void {
-    this.note(`host is down: ${why}`);
+    this.observe(`host is down: ${why}`);
     if (why === 'asked') this.#requireEmpty();
   }
 
@@ -128,7 +128,7 @@ export class Judge {
   }
 
   agentEnded(why: string): void {
-    this.note(`agent ended: ${why}`);
+    this.observe(`agent ended: ${why}`);
     const known = /its mount may be stale|the apiserver has not been reached/.test(why);
     if (!known) this.wrong(`the agent ended: ${why}`);
   }
@@ -156,13 +156,13 @@ export class Judge {
     if (host.armed) this.wrong('the host is left armed');
     if (cluster.marked) this.wrong('the Node is left cordoned or excluded');
     if (shadow?.status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
-    this.people.atRest();
+    this.userActions.atRest();
   }
 
   get settled(): boolean {
     const { shadow } = this.#world.cluster;
     const idle = shadow?.spec.state === 'Idle' && shadow.status?.observedGeneration === shadow.generation;
-    return idle && shadow.status?.current_state === 'Idle' && this.#isOver && this.people.served;
+    return idle && shadow.status?.current_state === 'Idle' && this.#isOver && this.userActions.served;
   }
 
   get #isOver(): boolean {

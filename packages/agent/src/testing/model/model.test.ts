@@ -15,17 +15,17 @@ async function live(story: readonly Happening[], paused: boolean): Promise<SimWo
   const world = new SimWorld(story);
   await world.run(25 * MINUTE);
   world.heal(paused);
-  for (let quiet = 0; quiet < 72 && !world.judge.settled; quiet += 1) await world.run(10 * MINUTE);
+  for (let quiet = 0; quiet < 72 && !world.invariants.settled; quiet += 1) await world.run(10 * MINUTE);
   await world.run(20 * MINUTE);
-  world.judge.atRest();
+  world.invariants.atRest();
   world.killAgent();
   return world;
 }
 
 /** The whole story when something was seen that must not be. */
 async function wrong(story: readonly Happening[], paused: boolean): Promise<string> {
-  const { judge } = await live(story, paused);
-  return judge.violations.length === 0 ? '' : `${JSON.stringify({ story, paused })}\n${judge.tell()}`;
+  const { invariants } = await live(story, paused);
+  return invariants.violations.length === 0 ? '' : `${JSON.stringify({ story, paused })}\n${invariants.tell()}`;
 }
 
 /** Each call of an update, first and second time, before and after it. */
@@ -36,10 +36,10 @@ function atEachCall(fault: Fault): Happening[] {
 }
 
 it('updates the node with nothing but the calls that it takes when nothing goes wrong', async () => {
-  const { judge, host } = await live([], false);
-  expect(judge.violations).toEqual([]);
+  const { invariants, host } = await live([], false);
+  expect(invariants.violations).toEqual([]);
   expect(host.active).toBe(NEW);
-  expect(judge.calls).toBeLessThan(35);
+  expect(invariants.calls).toBeLessThan(35);
 });
 
 const matrix: Record<string, readonly Fault[]> = {
@@ -147,7 +147,7 @@ it('waits once for a reboot that may have been asked for, although its process m
   expect(world.host.armed).toBe(false);
   await world.run(16 * MINUTE);
   world.killAgent();
-  expect(world.judge.violations).toEqual([]);
+  expect(world.invariants.violations).toEqual([]);
   expect(world.host.active).toBe(NEW);
 });
 
@@ -226,7 +226,7 @@ it('goes back to an older version that it is pinned to, and to the newest when t
   expect(world.host.active).toBe(NEW);
   expect(world.host.settings.stored.versionLock).toBe('latest');
   expect(world.cluster.shadow?.status?.hostSettings).toBeUndefined();
-  expect(world.judge.violations).toEqual([]);
+  expect(world.invariants.violations).toEqual([]);
 });
 
 it(`keeps to pins, and puts the settings of people back after them, whatever goes wrong (seed ${seed})`, async () => {

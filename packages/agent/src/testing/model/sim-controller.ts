@@ -47,7 +47,7 @@ export class SimController {
   get needsPerson(): boolean {
     const last = this.#cluster.shadow?.status?.lastOperation;
     if (last?.errorCode === undefined || last.state !== 'Failed') return false;
-    return ['NeverThisVersion', 'NeedsPerson'].includes(ERROR_CODES[last.errorCode]);
+    return ['NeverThisVersion', 'Manual'].includes(ERROR_CODES[last.errorCode]);
   }
 
   #decide(): void {

@@ -3,9 +3,9 @@ import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protoco
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ApiError } from '../../apiserver/error.ts';
 import { HostError, type UpdateCommand, type UpdaterSettings } from '../../host/host.ts';
-import { Incarnation } from './agent-process.ts';
+import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, Happening } from './faults.ts';
-import { Judge } from './invariants.ts';
+import { Invariants } from './invariants.ts';
 import { SimCluster } from './sim-cluster.ts';
 import { SimController } from './sim-controller.ts';
 import { SimHost } from './sim-host.ts';
@@ -36,11 +36,11 @@ export class SimWorld {
   readonly host = new SimHost(this.clock, { active: OLD, offered: NEW });
   readonly cluster = new SimCluster(this.clock, () => this.host.boots);
   readonly controller = new SimController(this.cluster, this.clock);
-  readonly judge = new Judge(this);
+  readonly invariants = new Invariants(this);
   readonly random: () => number;
-  #agent: Incarnation | undefined;
+  #agent: AgentProcess | undefined;
   /** An agent that reaches no host, however often it tries. */
-  #cutOff: Incarnation | undefined;
+  #cutOff: AgentProcess | undefined;
   #pending: readonly Happening[];
   #healed = false;
   #rebootDelayMs = 200;
@@ -52,8 +52,8 @@ export class SimWorld {
     this.#pending = happenings;
     this.random = random;
     for (const one of happenings) if ('at' in one) this.clock.after(one.at, () => this.#happen(one.fault));
-    this.cluster.onSpec = () => this.judge.specChanged();
-    this.controller.onBegin = (version) => this.judge.people.begins(version);
+    this.cluster.onSpec = () => this.invariants.specChanged();
+    this.controller.onBegin = (version) => this.invariants.userActions.begins(version);
     this.#beat();
     this.startAgent();
   }
@@ -82,27 +82,27 @@ export class SimWorld {
 
   startAgent(): void {
     if (this.#agent !== undefined || !this.host.up || !this.cluster.managed) return;
-    const agent = new Incarnation(this);
+    const agent = new AgentProcess(this);
     this.#agent = agent;
-    this.judge.note('agent starts');
+    this.invariants.observe('agent starts');
     agent.ended
       .then((why) => this.#agentEnded(agent, why))
-      .catch((error: unknown) => this.judge.wrong(`the model failed: ${String(error)}`));
+      .catch((error: unknown) => this.invariants.wrong(`the model failed: ${String(error)}`));
   }
 
   killAgent(): void {
-    if (this.#agent !== undefined) this.judge.note('agent killed');
+    if (this.#agent !== undefined) this.invariants.observe('agent killed');
     this.#agent?.kill();
     this.#agent = undefined;
     this.clock.after(RESTART_MS, () => this.startAgent());
   }
 
   logged(line: string): void {
-    if (line.includes('a turn failed')) this.judge.wrong(`the agent's loop failed: ${line}`);
+    if (line.includes('a turn failed')) this.invariants.wrong(`the agent's loop failed: ${line}`);
   }
 
   report(body: StatusReport): AgentShadow {
-    this.judge.reported(body.status);
+    this.invariants.reported(body.status);
     return this.cluster.report(body);
   }
 
@@ -111,7 +111,7 @@ export class SimWorld {
     const faults = this.#due(name);
     await this.#freeze(faults);
     guard();
-    this.judge.called(name);
+    this.invariants.called(name);
     const before = await this.#strikeAll(faults.filter(({ after }) => !after));
     if (before.has('lose')) throw lost(name);
     if (isOfHost(name) && this.#cutOff === this.#agent) throw new HostError('refused', 'connect ECONNREFUSED');
@@ -140,7 +140,7 @@ export class SimWorld {
   }
 
   configure(changes: Partial<UpdaterSettings>): void {
-    this.judge.people.overwritten();
+    this.invariants.userActions.overwritten();
     this.host.changeSettings(changes);
   }
 
@@ -150,7 +150,7 @@ export class SimWorld {
       this.#rebootRefused -= 1;
       throw new HostError('answer', 'POST /actions/reboot: 500 Failed to reboot, exit code: 1');
     }
-    this.judge.rebootAsked();
+    this.invariants.rebootAsked();
     this.host.rebootComes = true;
     const { boots } = this.host;
     this.clock.after(this.#rebootDelayMs, () => {
@@ -172,13 +172,13 @@ export class SimWorld {
   /** The host API ends first: for a while the agent still runs beside it. */
   #shutDown(why: 'asked' | 'others'): void {
     if (!this.host.up || this.host.stopping) return;
-    this.judge.shutsDown(why);
+    this.invariants.shutsDown(why);
     this.host.stopping = true;
     this.clock.after(this.#shutdownMs, () => this.#goDown(why));
   }
 
   #goDown(why: 'asked' | 'others'): void {
-    this.judge.goesDown(why);
+    this.invariants.goesDown(why);
     this.host.goDown();
     this.#agent?.kill();
     this.#agent = undefined;
@@ -187,15 +187,15 @@ export class SimWorld {
   }
 
   #comeUp(): void {
-    if (this.host.armed && this.host.rollsBack) this.judge.rolledBack();
+    if (this.host.armed && this.host.rollsBack) this.invariants.rolledBack();
     this.host.comeUp();
-    this.judge.note(`host is up with ${this.host.active}`);
+    this.invariants.observe(`host is up with ${this.host.active}`);
     this.clock.after(RESTART_MS, () => this.startAgent());
   }
 
-  #agentEnded(agent: Incarnation, why: string): void {
+  #agentEnded(agent: AgentProcess, why: string): void {
     if (this.#agent !== agent) return;
-    this.judge.agentEnded(why);
+    this.invariants.agentEnded(why);
     this.killAgent();
   }
 
@@ -219,12 +219,12 @@ export class SimWorld {
   }
 
   #deleteShadow(): void {
-    this.judge.people.recordLost();
+    this.invariants.userActions.recordLost();
     this.cluster.deleteShadow();
   }
 
   #happen(fault: Fault): void {
-    this.judge.note(`fault ${JSON.stringify(fault)}`);
+    this.invariants.observe(`fault ${JSON.stringify(fault)}`);
     const now = this.clock.monotonic();
     switch (fault.kind) {
       case 'kill':
@@ -256,16 +256,16 @@ export class SimWorld {
   #change(fault: Fault): void {
     switch (fault.kind) {
       case 'spec Idle':
-        this.judge.forgive();
+        this.invariants.forgive();
         return this.cluster.setSpec({ state: 'Idle', version: null });
       case 'spec other':
-        this.judge.forgive();
+        this.invariants.forgive();
         return this.cluster.setSpec({ state: fault.state, version: '1.26.5' });
       case 'shadow deleted':
         return this.#deleteShadow();
       case 'status wiped':
-        this.judge.forget();
-        this.judge.people.recordLost();
+        this.invariants.forget();
+        this.invariants.userActions.recordLost();
         return this.cluster.wipeStatus();
       case 'paused':
         this.controller.paused = true;
@@ -274,7 +274,7 @@ export class SimWorld {
       case 'pin':
         return this.cluster.want(fault.wanted);
       case 'settings by hand':
-        return this.judge.people.set(fault.settings);
+        return this.invariants.userActions.set(fault.settings);
       case 'pods stay':
         this.cluster.perPass = 0;
         this.clock.after(fault.ms, () => (this.cluster.perPass = 2));

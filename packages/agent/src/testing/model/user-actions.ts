@@ -3,23 +3,23 @@ import { DEFAULT_SETTINGS } from '../../host/host-settings.ts';
 import { sameVersion } from '../../host/host-status.ts';
 import type { UpdaterSettings } from '../../host/host.ts';
 import { PINS } from './faults.ts';
-import type { Judge } from './invariants.ts';
+import type { Invariants } from './invariants.ts';
 import type { SimWorld } from './sim-world.ts';
 
 /** Between a look at the settings and a change of them an answer may be on its way for 9 s. */
 const RACE_MS = 10_000;
 
-export class People {
+export class UserActions {
   readonly #world: SimWorld;
-  readonly #judge: Judge;
+  readonly #invariants: Invariants;
   /** What people have set last; a setting of which nobody can know it any more is absent. */
   #wish: Partial<UpdaterSettings> = DEFAULT_SETTINGS;
   #setAt = -Infinity;
   #recordLost = false;
 
-  constructor(world: SimWorld, judge: Judge) {
+  constructor(world: SimWorld, invariants: Invariants) {
     this.#world = world;
-    this.#judge = judge;
+    this.#invariants = invariants;
   }
 
   /** A person sets something else than the host has. */
@@ -61,13 +61,14 @@ export class People {
   /** An update begins toward `version`. */
   begins(version: string): void {
     const { cluster, host } = this.#world;
-    this.#judge.note(`update to ${version} begins, wanted ${JSON.stringify(cluster.wanted)}`);
+    this.#invariants.observe(`update to ${version} begins, wanted ${JSON.stringify(cluster.wanted)}`);
     if (this.#recordLost) return;
     const wanted = cluster.wanted?.versionLock;
-    if (wanted != null && !sameVersion(wanted, version)) this.#judge.wrong(`${version} begins, ${wanted} is wanted`);
+    if (wanted != null && !sameVersion(wanted, version))
+      this.#invariants.wrong(`${version} begins, ${wanted} is wanted`);
     const isPinned = wanted == null && PINS.some((one) => one === version);
     if (isPinned && version !== host.offered && version !== '1.27.0')
-      this.#judge.wrong(`${version} begins, which was only on offer for a pin that is gone`);
+      this.#invariants.wrong(`${version} begins, which was only on offer for a pin that is gone`);
   }
 
   /** The host has what is wanted now: only then can it be told whether an update is still to come. */
@@ -86,8 +87,8 @@ export class People {
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
     if (hostSettings?.message !== undefined)
-      this.#judge.wrong(`the host is still said to refuse: ${hostSettings.message}`);
-    if (cluster.wanted === null && hostSettings !== undefined) this.#judge.wrong('a record is left of no pin');
+      this.#invariants.wrong(`the host is still said to refuse: ${hostSettings.message}`);
+    if (cluster.wanted === null && hostSettings !== undefined) this.#invariants.wrong('a record is left of no pin');
   }
 
   #expected<K extends keyof UpdaterSettings>(name: K): UpdaterSettings[K] | undefined {
@@ -97,7 +98,7 @@ export class People {
   #requireSetting(name: keyof UpdaterSettings, holds: boolean): void {
     const expected = this.#expected(name);
     const { stored } = this.#world.host.settings;
-    if (expected !== undefined && !holds) this.#judge.wrong(`${name} is ${stored[name]}, expected ${expected}`);
+    if (expected !== undefined && !holds) this.#invariants.wrong(`${name} is ${stored[name]}, expected ${expected}`);
   }
 }
 

@@ -3,7 +3,7 @@ import { FAILED_ATTEMPTS_ANNOTATION, SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION 
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import {
   ago,
-  aMember,
+  aManagedNode,
   aSnapshot,
   failure,
   MINUTE,
@@ -12,7 +12,7 @@ import {
   NOW,
   type ShadowParts,
 } from '../../testing/objects.ts';
-import type { Verdict } from '../condition.ts';
+import type { ProgressingCondition } from '../condition.ts';
 import { plan } from '../plan.ts';
 
 interface Case {
@@ -22,11 +22,11 @@ interface Case {
 }
 
 /** What is said of the only node of a fleet; undefined: it begins its update. */
-function told(spec: object, { node, shadow, status }: Case = {}): Verdict | undefined {
-  const snapshot = aSnapshot([aMember('a', node, shadow)], spec);
+function told(spec: object, { node, shadow, status }: Case = {}): ProgressingCondition | undefined {
+  const snapshot = aSnapshot([aManagedNode('a', node, shadow)], spec);
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
-  const { specs, verdicts } = plan({ ...snapshot, config }, NOW);
-  return specs.some(({ outcome }) => outcome === 'Started') ? undefined : verdicts[0]?.verdict;
+  const { specs, conditions } = plan({ ...snapshot, config }, NOW);
+  return specs.some(({ outcome }) => outcome === 'Started') ? undefined : conditions[0]?.progressing;
 }
 
 // NOW is Friday 2027-01-15 08:00 UTC.
@@ -44,7 +44,7 @@ const failedTimes = (count: number): Case => ({
   },
 });
 
-const cases: Record<string, [Verdict | undefined, string | undefined]> = {
+const cases: Record<string, [ProgressingCondition | undefined, string | undefined]> = {
   'a window that is open for long enough lets nodes begin': [told(window('0 7 * * *', '4h')), undefined],
   'outside of windows nodes wait until the next': [
     told(window('0 9 * * *', '4h')),
@@ -79,15 +79,15 @@ const cases: Record<string, [Verdict | undefined, string | undefined]> = {
   'a version that is old enough is begun': [told({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)), undefined],
   'a version that is too young is waited for': [
     told({ versions: { minimumAge: '2h' } }, offered(60 * MINUTE)),
-    'VersionTooYoung until 2027-01-15T09:00:00Z',
+    'MinimumAgeNotReached until 2027-01-15T09:00:00Z',
   ],
   'a version that nobody has seen yet is new': [
     told({ versions: { minimumAge: '2h' } }),
-    'VersionTooYoung until 2027-01-15T10:00:00Z',
+    'MinimumAgeNotReached until 2027-01-15T10:00:00Z',
   ],
   'nobody can tell how old a version is that was first seen in the future': [
     told({ versions: { minimumAge: '2h' } }, offered(-600 * MINUTE)),
-    'VersionTooYoung',
+    'MinimumAgeNotReached',
   ],
   'a node that is to be skipped waits': [told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'true' } } }), 'Skipped'],
   'whatever the annotation says but false counts': [
@@ -103,14 +103,16 @@ const cases: Record<string, [Verdict | undefined, string | undefined]> = {
     told({ nodeSelector: { matchLabels: { pool: 'web' } } }, { node: { labels: { pool: 'web' } } }),
     undefined,
   ],
-  'ten failures with one version are enough': [told({}, failedTimes(10)), 'NotRetried'],
-  'so are as many as the configuration says': [told({ retry: { attempts: 2 } }, failedTimes(2)), 'NotRetried'],
+  'ten failures with one version are enough': [told({}, failedTimes(10)), 'ManualRetryRequired'],
+  'so are as many as the configuration says': [told({ retry: { attempts: 2 } }, failedTimes(2)), 'ManualRetryRequired'],
   'the waits between attempts are as the configuration says': [
     told({ retry: { backoffSeconds: 7_200, maxBackoffSeconds: 7_200 } }, failedTimes(3)),
     `Backoff until ${ago(-60 * MINUTE)}`,
   ],
 };
-test.each(Object.entries(cases))('%s', (_, [verdict, waitingFor]) => expect(verdict?.waitingFor).toBe(waitingFor));
+test.each(Object.entries(cases))('%s', (_, [progressing, waitingFor]) =>
+  expect(progressing?.waitingFor).toBe(waitingFor),
+);
 
 test('failures with another version do not count', () => {
   const annotations = { [FAILED_ATTEMPTS_ANNOTATION]: '1.20.5=10' };

@@ -8,13 +8,13 @@ export const paused: Gate = ({ fleet }) => {
 };
 
 /** Only so many nodes are away at once. */
-export const capacity: Gate = ({ room }) => room;
+export const capacity: Gate = ({ capacity }) => capacity;
 
 /** What is not seen may forbid a start: a pause, a node that somebody else has cordoned, another node under way. */
 export const freshView: Gate = ({ stale }) => {
   if (stale.length === 0) return undefined;
   const message = `The Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
-  return { reason: 'StaleView', message };
+  return { reason: 'WatchStale', message };
 };
 
 /** A configuration that cannot be followed allows nothing: what its author wanted to limit is unknown. */

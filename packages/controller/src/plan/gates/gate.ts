@@ -3,7 +3,7 @@ import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { FleetSettings } from '../../policy/policy.ts';
 import type { Drainable } from '../drainability.ts';
-import type { Wait } from '../reasons.ts';
+import type { Blocked } from '../reasons.ts';
 
 /** A managed node that is to run another version than it does. */
 export interface Candidate {
@@ -13,7 +13,7 @@ export interface Candidate {
   /** The version that it would go to. */
   readonly version: string;
   /** Why the API server has just refused a spec for the shadow. */
-  readonly refusal?: string | undefined;
+  readonly writeRejection?: string | undefined;
 }
 
 export interface GateInput {
@@ -22,7 +22,7 @@ export interface GateInput {
   /** Resources of which nothing was heard for too long. */
   readonly stale: readonly string[];
   /** Why there is no place for this node among those that are away, or undefined. */
-  readonly room: Wait | undefined;
+  readonly capacity: Blocked | undefined;
   /** Since when a version is on offer in this cluster, epoch milliseconds; undefined: since now. */
   readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
@@ -32,4 +32,4 @@ export interface GateInput {
 }
 
 /** One condition for a node to begin its update: undefined lets it pass. */
-export type Gate = (input: GateInput) => Wait | undefined;
+export type Gate = (input: GateInput) => Blocked | undefined;

@@ -2,7 +2,7 @@ import {
   ACTIVATED_ANNOTATION,
   CORDONED_ANNOTATION,
   RETRY_ANNOTATION,
-  UNANSWERED_ANNOTATION,
+  UNREPORTED_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { readFleetSettings, wantedVersion } from '../../policy/policy.ts';
 import {
@@ -20,40 +20,40 @@ import {
   type ShadowParts,
 } from '../../testing/objects.ts';
 import type { Drainable } from '../drainability.ts';
-import type { Wait } from '../reasons.ts';
+import type { Blocked } from '../reasons.ts';
 import { whyNot } from './index.ts';
 
 interface Case {
   readonly node?: NodeParts;
   readonly shadow?: ShadowParts;
   readonly config?: unknown;
-  readonly room?: Wait;
+  readonly capacity?: Blocked;
   readonly needMs?: number;
   readonly offeredSince?: number;
-  readonly refusal?: string;
+  readonly writeRejection?: string;
   readonly stale?: readonly string[];
   readonly drain?: Partial<Drainable>;
 }
 
-function hold({
+function blockedBy({
   node,
   shadow: parts,
   config,
-  room,
+  capacity,
   needMs = 0,
   offeredSince,
-  refusal,
+  writeRejection,
   stale = [],
   drain: found = {},
-}: Case): Wait | undefined {
+}: Case): Blocked | undefined {
   const shadow = aShadow(parts);
   const { status } = shadow;
   if (status === undefined) throw new Error('a candidate has a status');
   const fleet = readFleetSettings(aSnapshot([], config).config);
   const drain = { ...DRAINABLE, ...found };
   const version = wantedVersion(status.target_version, fleet.versions);
-  const candidate = { node: aNode(node), shadow, status, version, refusal };
-  return whyNot({ candidate, fleet, stale, room, drain, needMs, offeredSince: () => offeredSince, now: NOW });
+  const candidate = { node: aNode(node), shadow, status, version, writeRejection };
+  return whyNot({ candidate, fleet, stale, capacity, drain, needMs, offeredSince: () => offeredSince, now: NOW });
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
@@ -86,15 +86,15 @@ const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOT
 const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
   spec: { state_transition_timestamp: ago(MINUTE) },
   ...more,
-  annotations: { [UNANSWERED_ANNOTATION]: count, ...more.annotations },
+  annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: count, ...more.annotations },
 });
 
 const cases: Record<string, [Case, string | undefined]> = {
   'a healthy node with a free place begins': [{}, undefined],
-  'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'StaleView'],
+  'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
   'a watch that is silent is named before what it last showed': [
     { stale: ['nodes'], config: { paused: true } },
-    'StaleView',
+    'WatchStale',
   ],
   'a pause holds all': [{ config: { paused: true } }, 'Paused'],
   'a pause is named before a broken configuration': [
@@ -105,7 +105,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     { config: { concurrency: { maxUpdating: '0%' } } },
     'InvalidConfiguration',
   ],
-  'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'UnreadableVersion'],
+  'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
   'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
@@ -113,21 +113,21 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: { status: { bootID: '' } } },
     undefined,
   ],
-  'a node that somebody cordoned waits': [{ node: { unschedulable: true } }, 'CordonedByOthers'],
+  'a node that somebody cordoned waits': [{ node: { unschedulable: true } }, 'CordonedExternally'],
   'a node with our cordon of an earlier attempt waits': [
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
-    'RestorePending',
+    'CleanupPending',
   ],
-  'without a free place a node waits': [{ room: FULL }, 'WaitingForCapacity'],
+  'without a free place a node waits': [{ capacity: FULL }, 'WaitingForCapacity'],
   'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
   'it says so whether there is a place or not': [
-    { drain: { blocks: HELD, recheckAt: NOW }, room: FULL },
+    { drain: { blocks: HELD, recheckAt: NOW }, capacity: FULL },
     'DrainBlocked',
   ],
-  'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodsUnknown'],
-  'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodsUnknown'],
-  'nobody looks for pods without a free place': [{ drain: { fresh: false }, room: FULL }, 'WaitingForCapacity'],
-  'a node whose spec is refused waits': [{ refusal: 'denied' }, 'SpecRefused'],
+  'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodListFailed'],
+  'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodListFailed'],
+  'nobody looks for pods without a free place': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
+  'a node whose spec is refused waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],
 
   'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
   'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
@@ -140,7 +140,10 @@ const cases: Record<string, [Case, string | undefined]> = {
     'Backoff',
   ],
   'asking overrules that too': [{ shadow: calledOff('3', asksFor(NEW)) }, undefined],
-  'a version that rolled back is not tried again': [{ shadow: failed(1, failure('RolledBack')) }, 'NotRetried'],
+  'a version that rolled back is not tried again': [
+    { shadow: failed(1, failure('RolledBack')) },
+    'ManualRetryRequired',
+  ],
   'a newer version is tried after a rollback': [
     { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
     undefined,
@@ -151,14 +154,14 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
   'asking for another version changes nothing': [
     { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
-  'a boot for a shadow that was deleted is not repeated': [{ node: activated([NEW]) }, 'NotRetried'],
+  'a boot for a shadow that was deleted is not repeated': [{ node: activated([NEW]) }, 'ManualRetryRequired'],
   'nor when other things have failed since': [
     { node: activated([NEW]), shadow: failed(1, failure('HostBusy')) },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
-  'nor when another version was activated since': [{ node: activated([NEW, '1.20.5']) }, 'NotRetried'],
+  'nor when another version was activated since': [{ node: activated([NEW, '1.20.5']) }, 'ManualRetryRequired'],
   'a person may ask for it': [{ node: activated([NEW]), shadow: asksFor(NEW) }, undefined],
   'a boot into another version says nothing about this one': [{ node: activated(['1.20.5']) }, undefined],
   'an activation that no boot has followed may be repeated': [
@@ -185,25 +188,25 @@ const cases: Record<string, [Case, string | undefined]> = {
       node: activated([NEW], OWN),
       shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-1' }), longAgo),
     },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
   'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
   'asking does not overrule a pause': [
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
     'Paused',
   ],
-  'what needs a person waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'NotRetried'],
+  'what needs a person waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'ManualRetryRequired'],
   'a boot since then may have healed the host': [
     { shadow: failed(1, failure('HostUnsupported', { bootID: 'boot-0' })) },
     undefined,
   ],
   'the boot of the failed reboot itself proves nothing': [
     { shadow: failed(1, failure('WrongVersionBooted', { operation: 'Reboot', bootID: 'boot-0' })) },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
   'a code of a newer release needs a person': [
     { shadow: failed(1, failure('FromTheFuture' as 'RolledBack')) },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
   'without any time of the failure nothing is retried': [
     {
@@ -212,7 +215,7 @@ const cases: Record<string, [Case, string | undefined]> = {
         status: { state_transition_failure_timestamp: 'yesterday' },
       }),
     },
-    'NotRetried',
+    'ManualRetryRequired',
   ],
   'a node whose clock is far behind does not retry at once': [
     {
@@ -231,40 +234,42 @@ const cases: Record<string, [Case, string | undefined]> = {
     undefined,
   ],
 };
-test.each(Object.entries(cases))('%s', (_, [given, reason]) => expect(hold(given)?.reason).toBe(reason));
+test.each(Object.entries(cases))('%s', (_, [given, reason]) => expect(blockedBy(given)?.reason).toBe(reason));
 
-const waits: Record<string, [number, Parameters<typeof failure>[0], number]> = {
+const isBlocked: Record<string, [number, Parameters<typeof failure>[0], number]> = {
   'a passing cause: 2 minutes after the second failure': [2, 'HostBusy', 2],
   'a passing cause: never more than 30 minutes': [40, 'HostBusy', 30],
   'any other cause: 5 minutes after the first failure': [1, 'DrainTimedOut', 5],
   'any other cause: 40 minutes after the fourth': [4, 'DrainTimedOut', 40],
   'any other cause: never more than a day': [400, 'DrainTimedOut', 24 * 60],
 };
-test.each(Object.entries(waits))('%s', (_, [count, code, minutes]) => {
-  expect(hold({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
+test.each(Object.entries(isBlocked))('%s', (_, [count, code, minutes]) => {
+  expect(blockedBy({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
 });
 
 test('failed and called off attempts in a row wait longer together', () => {
-  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNANSWERED_ANNOTATION]: '1' } });
-  expect(hold({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
-  expect(hold({ shadow: calledOff('2') })).toMatchObject({
+  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } });
+  expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
+  expect(blockedBy({ shadow: calledOff('2') })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
     message: `2 attempts in a row had no result in time; tried again after ${ago(-9 * MINUTE)}`,
   });
 });
 
 test('a watch that is silent is named', () => {
-  expect(hold({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
+  expect(blockedBy({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
 });
 
 test('the explanation names the failure and how to ask for another attempt', () => {
-  const wait = hold({ shadow: failed(2, failure('RolledBack', { operation: 'Reboot', message: 'runs 1.20.0' })) });
-  expect(wait?.message).toBe(
+  const blocked = blockedBy({
+    shadow: failed(2, failure('RolledBack', { operation: 'Reboot', message: 'runs 1.20.0' })),
+  });
+  expect(blocked?.message).toBe(
     '2 attempts in a row failed, at Reboot of 1.21.0: RolledBack (runs 1.20.0); it is not tried again by itself. ' +
       'To try it again: kubectl annotate brs brs-node-a -n brupop --overwrite brupop.bottlerocket.aws/retry=1.21.0',
   );
 });
 
 test('the reason of a pause is shown', () => {
-  expect(hold({ config: { paused: true, pauseReason: 'sale' } })?.message).toContain('sale');
+  expect(blockedBy({ config: { paused: true, pauseReason: 'sale' } })?.message).toContain('sale');
 });

@@ -1,4 +1,4 @@
-import type { Wait } from '../reasons.ts';
+import type { Blocked } from '../reasons.ts';
 import { notHopeless, podsSeen } from './drain.ts';
 import { capacity, freshView, paused, validConfig } from './fleet.ts';
 import type { Gate, GateInput } from './gate.ts';
@@ -32,7 +32,7 @@ export const GATES: readonly Gate[] = [
 ];
 
 /** Why the node does not begin its update now, or undefined: it does. */
-export function whyNot(input: GateInput): Wait | undefined {
+export function whyNot(input: GateInput): Blocked | undefined {
   return firstOf(GATES, input);
 }
 
@@ -48,14 +48,14 @@ const DRAIN_GATES: readonly Gate[] = [
 ];
 
 /** Why a node that has staged its version must not be drained now, or undefined. */
-export function whyNotDrained(input: GateInput): Wait | undefined {
+export function whyNotDrained(input: GateInput): Blocked | undefined {
   return firstOf(DRAIN_GATES, input);
 }
 
-function firstOf(gates: readonly Gate[], input: GateInput): Wait | undefined {
+function firstOf(gates: readonly Gate[], input: GateInput): Blocked | undefined {
   for (const gate of gates) {
-    const wait = gate(input);
-    if (wait !== undefined) return wait;
+    const blocked = gate(input);
+    if (blocked !== undefined) return blocked;
   }
   return undefined;
 }

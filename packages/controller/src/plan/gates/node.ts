@@ -1,39 +1,40 @@
-import { carriesOurs } from '@brupop/shared/node/ownership';
-import type { Wait } from '../reasons.ts';
+import { ownedByUs } from '@brupop/shared/node/ownership';
+import type { Blocked } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** A node that is not well is neither drained nor rebooted: the update would add to whatever is going on. */
 export const nodeReady: Gate = ({ candidate: { node, status } }) => {
-  if (node.metadata.deletionTimestamp !== undefined) return wait('The Node is being deleted');
-  if (!node.ready) return wait('The Node is not Ready');
+  if (node.metadata.deletionTimestamp !== undefined) return blocked('The Node is being deleted');
+  if (!node.ready) return blocked('The Node is not Ready');
   if (node.bootID !== '' && status.bootID !== '' && node.bootID !== status.bootID) {
-    return wait('The host has booted since its agent last reported');
+    return blocked('The host has booted since its agent last reported');
   }
   return undefined;
 };
 
-function wait(message: string): Wait {
+function blocked(message: string): Blocked {
   return { reason: 'NodeNotReady', message };
 }
 
 /** Whoever cordons a node keeps hands off it, and so do we. */
 export const notCordonedByOthers: Gate = ({ candidate: { node } }) => {
-  if (!node.unschedulable || carriesOurs(node)) return undefined;
+  if (!node.unschedulable || ownedByUs(node)) return undefined;
   const message = 'Somebody else has cordoned the Node; it is updated after they uncordon it';
-  return { reason: 'CordonedByOthers', message };
+  return { reason: 'CordonedExternally', message };
 };
 
 /** A cordon or exclusion label of an earlier attempt is taken back first: otherwise nobody could tell later whose it was. */
 export const restored: Gate = ({ candidate: { node } }) => {
-  if (!carriesOurs(node)) return undefined;
+  if (!ownedByUs(node)) return undefined;
   const message = 'The cordon or load balancer exclusion of an earlier attempt is still to be taken back';
-  return { reason: 'RestorePending', message };
+  return { reason: 'CleanupPending', message };
 };
 
 /** A node whose spec is refused by the API server lets others go first until it is tried again. */
-export const writable: Gate = ({ candidate: { refusal } }) => (refusal === undefined ? undefined : refused(refusal));
+export const writable: Gate = ({ candidate: { writeRejection } }) =>
+  writeRejection === undefined ? undefined : refused(writeRejection);
 
 /** Why a node waits whose spec was refused. */
-export function refused(refusal: string): Wait {
-  return { reason: 'SpecRefused', message: `The API server refuses the spec: ${refusal}` };
+export function refused(writeRejection: string): Blocked {
+  return { reason: 'SpecWriteRejected', message: `The API server refuses the spec: ${writeRejection}` };
 }

@@ -8,7 +8,7 @@ import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../attempts.ts';
 import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
-import { MAX_MESSAGE, type Wait } from '../reasons.ts';
+import { MAX_MESSAGE, type Blocked } from '../reasons.ts';
 import type { Candidate, Gate } from './gate.ts';
 
 /** Errors that soon pass wait for this part of the configured time, and never longer than this. */
@@ -22,7 +22,7 @@ export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
   if (isForgotten(candidate)) return forgotten(candidate);
   if (failures(shadow) === 0) return undefined;
   const recovery = recoveryOf(status);
-  if (recovery === 'NeverThisVersion' || recovery === 'NeedsPerson') return blocked(candidate, recovery);
+  if (recovery === 'NeverThisVersion' || recovery === 'Manual') return blocked(candidate, recovery);
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
     return failedForGood(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
@@ -44,7 +44,7 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   const isReported = crash_count > 0 && lastOperation?.state === 'Failed';
   const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
   if (code === undefined) return 'RetryAfterBackoff';
-  return isErrorCode(code) ? ERROR_CODES[code] : 'NeedsPerson';
+  return isErrorCode(code) ? ERROR_CODES[code] : 'Manual';
 }
 
 /**
@@ -59,15 +59,15 @@ function isForgotten({ node, shadow, status, version }: Candidate): boolean {
   return isLost || found.shadowUID !== shadow.metadata.uid;
 }
 
-function forgotten({ node, shadow, version }: Candidate): Wait {
+function forgotten({ node, shadow, version }: Candidate): Blocked {
   const found = `Node ${node.metadata.name} (${ACTIVATED_ANNOTATION}): ${version} was activated and its host has booted since, but not into it`;
   return notRetried(shadow, version, `${found}, and the shadow does not say why`);
 }
 
-function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'NeedsPerson'): Wait | undefined {
+function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'Manual'): Blocked | undefined {
   const { lastOperation } = candidate.status;
   if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
-  if (recovery === 'NeedsPerson' && hasBootedSince(candidate, lastOperation)) return undefined;
+  if (recovery === 'Manual' && hasBootedSince(candidate, lastOperation)) return undefined;
   return failedForGood(candidate, 'it is not tried again by itself');
 }
 
@@ -76,7 +76,7 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
 
-function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Wait | undefined {
+function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Blocked | undefined {
   const failedAt = failureTime(candidate, now);
   if (failedAt === undefined) return failedForGood(candidate, 'the time of the failure is unknown');
   const doublings = Math.min(failures(candidate.shadow) - 1, 30);
@@ -96,13 +96,13 @@ function failureTime({ shadow, status }: Candidate, now: number): number | undef
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-function failedForGood(candidate: Candidate, why: string): Wait {
+function failedForGood(candidate: Candidate, why: string): Blocked {
   return notRetried(candidate.shadow, candidate.version, `${whatFailed(candidate)}; ${why}`);
 }
 
-function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Wait {
+function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Blocked {
   const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
-  return { reason: 'NotRetried', message: `${why}. To try it again: ${command}` };
+  return { reason: 'ManualRetryRequired', message: `${why}. To try it again: ${command}` };
 }
 
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {

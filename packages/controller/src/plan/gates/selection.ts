@@ -2,7 +2,7 @@ import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { selects } from '@brupop/shared/kube/label-selector';
 import { isManaged, type NodeView } from '../../cluster/node.ts';
 import type { FleetSettings } from '../../policy/policy.ts';
-import type { Wait } from '../reasons.ts';
+import type { Blocked } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** True when the configuration is about this node: people manage it, and have not narrowed it out. */
@@ -17,7 +17,7 @@ function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: F
 /** People have narrowed the managed nodes down. */
 export const selected: Gate = ({ candidate: { node }, fleet }) => (isSelected(node, fleet) ? undefined : NOT_SELECTED);
 
-const NOT_SELECTED: Wait = {
+const NOT_SELECTED: Blocked = {
   reason: 'NotSelected',
   message: 'spec.nodeSelector of BrupopConfig "cluster" does not select this node',
 };

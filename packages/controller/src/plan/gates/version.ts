@@ -1,18 +1,18 @@
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
-import type { Wait } from '../reasons.ts';
+import type { Blocked } from '../reasons.ts';
 import type { Candidate, Gate, GateInput } from './gate.ts';
 
 /** Nodes only go to versions that the configuration lets them go to, and that their host offers. */
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
 
-function denied({ candidate: { version }, fleet: { versions } }: GateInput): Wait | undefined {
+function denied({ candidate: { version }, fleet: { versions } }: GateInput): Blocked | undefined {
   if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
   return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
 }
 
-function tooYoung({ candidate: { version }, fleet: { versions }, offeredSince, now }: GateInput): Wait | undefined {
+function tooYoung({ candidate: { version }, fleet: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
   const { pin, minimumAgeMs } = versions;
   if (pin !== undefined || minimumAgeMs === 0) return undefined;
   const since = offeredSince(version) ?? now;
@@ -20,15 +20,15 @@ function tooYoung({ candidate: { version }, fleet: { versions }, offeredSince, n
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return undefined;
   const message = `${version} must have been on offer for as long as spec.versions.minimumAge says, until ${rfc3339(retryAt)}`;
-  return { reason: 'VersionTooYoung', message, retryAt };
+  return { reason: 'MinimumAgeNotReached', message, retryAt };
 }
 
 /** A clock was wrong when the version was first seen, or is wrong now: nobody can tell how old it is. */
-function fromTheFuture(version: string, since: number): Wait {
+function fromTheFuture(version: string, since: number): Blocked {
   const message =
     `status.versions of BrupopConfig "cluster" says that ${version} was first on offer at ${rfc3339(since)}, which lies ahead: ` +
     'look at the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status';
-  return { reason: 'VersionTooYoung', message };
+  return { reason: 'MinimumAgeNotReached', message };
 }
 
 /** A pinned version is only begun when the host says that it has it: until then its lock is still to be set, or it cannot be had. */
@@ -52,5 +52,5 @@ export const readableVersion: Gate = ({ candidate: { status, version } }) => {
   const unreadable = [status.current_version, version].find((version) => !isVersion(version));
   if (unreadable === undefined) return undefined;
   const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;
-  return { reason: 'UnreadableVersion', message };
+  return { reason: 'InvalidVersion', message };
 };

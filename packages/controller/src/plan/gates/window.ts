@@ -1,6 +1,6 @@
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CalendarState } from '../../policy/calendar.ts';
-import type { Reason, Wait } from '../reasons.ts';
+import type { Reason, Blocked } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** A maintenance window is entered only by a node whose whole update fits. */
@@ -22,11 +22,11 @@ function closed({ open, reason, blackout }: CalendarState, needMs: number): [Rea
   return ['Blackout', `No node begins an update during this blackout${why}`];
 }
 
-function tooShort(needMs: number): Wait {
+function tooShort(needMs: number): Blocked {
   const message =
     `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. ` +
     'Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, ' +
-    'remove the annotations update-seconds and put-off-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows';
+    'remove the annotations update-seconds and deferred-after-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows';
   return { reason: 'WindowTooShort', message };
 }
 
