@@ -32,6 +32,22 @@ export function codeOf(cell: string | undefined): string {
   return code;
 }
 
+/** The text below a heading, up to the next heading of the same or a higher level; throws when there is no such heading. */
+export function sectionOf(text: string, heading: string): string {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => /^#+ /u.test(line) && line.replace(/^#+ /u, '') === heading);
+  if (start === -1) throw new Error(`expected a heading "${heading}"`);
+  const level = /^#+/u.exec(lines[start] ?? '')?.[0].length ?? 0;
+  const rest = lines.slice(start + 1);
+  const end = rest.findIndex((line) => (/^#+(?= )/u.exec(line)?.[0].length ?? Infinity) <= level);
+  return rest.slice(0, end === -1 ? undefined : end).join('\n');
+}
+
+/** The names of the entries of a list: items that begin with a code span. */
+export function entriesOf(section: string): string[] {
+  return [...section.matchAll(/^- `(?<name>[^`]+)`/gmu)].map(({ groups }) => groups?.['name'] ?? '');
+}
+
 /** The relative links of a Markdown text. */
 export function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\((?<target>[^)\s]+)\)/gu)]
