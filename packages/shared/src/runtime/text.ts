@@ -1,0 +1,16 @@
+/** Describes a value in a few words for a message. Nested values are only named: they may be too deep to print. */
+export function describe(found: unknown): string {
+  if (found === undefined) return 'nothing';
+  if (typeof found === 'object' && found !== null) return Array.isArray(found) ? 'a list' : 'an object';
+  return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
+}
+
+/** Cuts text of another program to `length` characters on one line: kubectl shows only the first line of a column or an Event. */
+export function shorten(text: string, length: number): string {
+  // A pattern that tries every blank would take minutes for a long run of blanks.
+  const lines = text.split('\n').map((one) => one.trim());
+  const line = lines.filter((one) => one !== '').join('; ');
+  if (line.length <= length) return line;
+  const head = Math.floor(length / 3);
+  return `${line.slice(0, head)} … ${line.slice(head - length)}`;
+}
