@@ -61,7 +61,7 @@ describe('the error codes', () => {
 
 describe('the runbook', () => {
   it.each([
-    ['reason of a node', 'A node waits', REASONS],
+    ['reason of a node', 'A node waits', Object.keys(REASONS)],
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
     ['Event', 'Events', [...EVENT_REASONS, ...DRAIN_EVENTS]],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],

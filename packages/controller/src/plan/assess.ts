@@ -9,8 +9,7 @@ import { notConfigured, overdue, silent, updating, upToDate, type ProgressingCon
 import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
-import { refused } from './gates/node.ts';
-import type { Blocked } from './reasons.ts';
+import { type Blocked, specRejected } from './reasons.ts';
 import {
   advance,
   type TransitionInput,
@@ -127,7 +126,7 @@ function next(
   if (change === undefined) return { progressing };
   return {
     change: change.outcome === 'Cancelled' ? { ...change, because: progressing } : change,
-    progressing: writeRejection === undefined ? progressing : waiting(refused(writeRejection)),
+    progressing: writeRejection === undefined ? progressing : waiting(specRejected(writeRejection)),
   };
 }
 
@@ -163,7 +162,7 @@ function changed(
   return {
     change,
     pending: true,
-    ...(writeRejection !== undefined && { progressing: waiting(refused(writeRejection)) }),
+    ...(writeRejection !== undefined && { progressing: waiting(specRejected(writeRejection)) }),
   };
 }
 

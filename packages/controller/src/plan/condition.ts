@@ -4,7 +4,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Rules } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
-import { MAX_MESSAGE, type Reason, type Blocked } from './reasons.ts';
+import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
 import { monitoringProblem, type Outcome } from './transition.ts';
 
 /** What the Progressing condition of a shadow says. */
@@ -50,17 +50,10 @@ export function notConfigured(message: string): ProgressingCondition {
 
 /** Held back by a gate. */
 export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondition {
-  const until = retryAt === undefined || !TIMED.has(reason) ? '' : ` until ${rfc3339(retryAt)}`;
+  const isTimed = retryAt !== undefined && traitsOf(reason).passes === 'time';
+  const until = isTimed ? ` until ${rfc3339(retryAt)}` : '';
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
-
-/** Reasons that pass at a time that is known. */
-const TIMED: ReadonlySet<Reason> = new Set<Reason>([
-  'OutsideMaintenanceWindow',
-  'Blackout',
-  'MinimumAgeNotReached',
-  'Backoff',
-]);
 
 /** The step under way has run past its deadline. */
 export function overdue(

@@ -4,7 +4,7 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { transitionTime } from '../apply/shadow-condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
-import type { Reason } from './reasons.ts';
+import { type Reason, traitsOf } from './reasons.ts';
 
 /** Reasons of the conditions of a BrupopConfig, beside those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [
@@ -108,21 +108,12 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-/** Reasons that do not pass without a person. */
-const ATTENTION: readonly Reason[] = [
-  'ManualRetryRequired',
-  'AgentNotResponding',
-  'DeadlineExceeded',
-  'VersionNotOffered',
-  'HostSettingsNotApplied',
-  'InvalidVersion',
-  'WindowTooShort',
-  'SpecWriteRejected',
-];
-
 function degraded({ fleet: { problem }, counts: { failed }, forecast: { reasons } }: Plan): NewCondition {
   const type = 'Degraded';
-  const needed = ATTENTION.filter((reason) => reasons.has(reason)).map((reason) => `${reasons.get(reason)} ${reason}`);
+  const needed = [...reasons]
+    .filter(([reason]) => traitsOf(reason).needsAttention === true)
+    .map(([reason, count]) => `${count} ${reason}`)
+    .toSorted();
   if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
   if (needed.length > 0) {
     const message = `Nodes need a person: ${needed.join(', ')}; kubectl get brs -A -o wide names them and says why`;

@@ -7,7 +7,7 @@ import { expectedMs, startedAt } from './attempts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
 import type { Decision } from './plan.ts';
-import { type Reason, REASONS, type Blocked } from './reasons.ts';
+import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
 
 /** A node that waits for its turn. */
 export interface QueuedNode {
@@ -55,43 +55,15 @@ export interface ForecastInput {
 
 /** So many nodes are named. */
 const MAX_QUEUE = 20;
-/** What passes by itself, as far as anybody can tell. */
-const PASSING: ReadonlySet<Reason> = new Set<Reason>([
-  'WaitingForCapacity',
-  'WaitingForZone',
-  'MaxUnavailableReached',
-  'OutsideMaintenanceWindow',
-  'Blackout',
-  'MinimumAgeNotReached',
-  'Backoff',
-  'PodListFailed',
-]);
+/** True for what passes by itself: it has an expected time. */
+function passesByItself(reason: Reason): boolean {
+  const { passes } = traitsOf(reason);
+  return passes === 'capacity' || passes === 'time';
+}
 
-/** Of those, what passes when other nodes are through. */
-const FOR_A_PLACE: ReadonlySet<Reason> = new Set<Reason>([
-  'WaitingForCapacity',
-  'WaitingForZone',
-  'MaxUnavailableReached',
-]);
-/** Of those, what passes at a time of its own, whether there is a place or not. */
-const ITS_OWN_TIME: ReadonlySet<Reason> = new Set<Reason>(['MinimumAgeNotReached', 'Backoff']);
-/** What one node waits for, but not the fleet: those that can go are named first. */
-const OUT: ReadonlySet<Reason> = new Set<Reason>([
-  'NotSelected',
-  'Skipped',
-  'InvalidVersion',
-  'VersionDenied',
-  'VersionNotOffered',
-  'WindowTooShort',
-  'NodeNotReady',
-  'CordonedExternally',
-  'ManualRetryRequired',
-  'SpecWriteRejected',
-  'DrainBlocked',
-]);
-
+/** True for what holds up one node only: nodes that can go are named before it. */
 function isOut({ reason }: { readonly reason: Reason }): boolean {
-  return OUT.has(reason);
+  return !passesByItself(reason) && traitsOf(reason).fleetWide !== true;
 }
 
 /** Looks ahead: updates that begin as soon as there is a place, in a window that fits, and take as long as they usually do. */
@@ -102,7 +74,7 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
   const queue = waiting.flatMap((decision) => expectationOf(decision, fleetState, slots));
   const ends = [
     ...slots.ends,
-    ...queue.filter(({ reason }) => PASSING.has(reason)).map(({ expectedAt }) => expectedAt),
+    ...queue.filter(({ reason }) => passesByItself(reason)).map(({ expectedAt }) => expectedAt),
   ];
   return {
     queue: queue
@@ -178,14 +150,15 @@ function expected(
   slots: Slots,
 ): number | undefined {
   const { estimate, now } = fleetState;
-  if (!PASSING.has(reason) || (slots.stuck && FOR_A_PLACE.has(reason))) return undefined;
+  const { passes, fleetWide = false } = traitsOf(reason);
+  if (!passesByItself(reason) || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const begins = slots.fit(from, needMs + estimate.marginMs);
     return begins === undefined ? undefined : begins + needMs;
   };
-  // It holds nobody else up until then.
-  if (ITS_OWN_TIME.has(reason)) return endOf(retryAt ?? now);
+  // A node that waits for a time of its own holds up no other node until then.
+  if (retryAt !== undefined && !fleetWide) return endOf(retryAt);
   const end = endOf(slots.free[slots.next] ?? now);
   if (end === undefined) return undefined;
   slots.next += 1;
@@ -213,7 +186,8 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
 
 /** Of a node of which nothing new is said. */
 function toldBefore({ managedNode }: Assessment): Reason | undefined {
-  return REASONS.find((reason) => reason === managedNode.shadow?.progressing?.reason);
+  const reason = managedNode.shadow?.progressing?.reason;
+  return isReason(reason) ? reason : undefined;
 }
 
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {

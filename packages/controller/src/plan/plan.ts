@@ -13,7 +13,7 @@ import { type Forecast, forecastOf } from './forecast.ts';
 import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
 import { isConcerned } from './gates/selection.ts';
 import { inOrder } from './order.ts';
-import type { Reason, Blocked } from './reasons.ts';
+import { type Blocked, traitsOf } from './reasons.ts';
 import { type SpecChange, startSpec } from './transition.ts';
 
 export interface SpecWrite extends SpecChange {
@@ -212,19 +212,10 @@ function retries({ pods }: Snapshot): number[] {
   return [...pods.values()].map(({ retryAt }) => retryAt);
 }
 
-/** Nodes that wait for this will not go unless people change something. */
-const STAYS: ReadonlySet<Reason> = new Set<Reason>([
-  'NotSelected',
-  'Skipped',
-  'VersionDenied',
-  'VersionNotOffered',
-  'ManualRetryRequired',
-]);
-
 /** Nodes that could run a newer version, or are on their way to it; not those that failed, nor new ones of which nothing is known. */
 function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: FleetSettings): boolean {
   const isBlocked = phase === 'waiting' && assessment.candidate !== undefined;
-  const goes = blocked === undefined || !STAYS.has(blocked.reason);
+  const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
   return drain.taintWaitingNodes && assessment.managed && ((isBlocked && goes) || phase === 'updating');
 }
 

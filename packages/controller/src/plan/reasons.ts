@@ -1,45 +1,80 @@
-/** How much of what others say goes into a message, characters. */
+/**
+ * The reasons for which a node waits, and what follows from each of them elsewhere: in the
+ * forecast, in the `waitingFor` column, in the taint of waiting nodes and in the fleet's Degraded
+ * condition. A new reason needs a row here, and a row in `docs/runbook.md`.
+ */
+
+/** How many characters of another program's message are quoted in one of this operator's. */
 export const MAX_MESSAGE = 500;
 
-/** Reasons of the Progressing condition of a shadow, and of waiting in the metrics. `docs/runbook.md` explains each. */
-export const REASONS = [
-  'UpToDate',
-  'Updating',
-  'WatchStale',
-  'Paused',
-  'InvalidConfiguration',
-  'NotSelected',
-  'Skipped',
-  'InvalidVersion',
-  'VersionDenied',
-  'MinimumAgeNotReached',
-  'VersionNotOffered',
-  'HostSettingsNotApplied',
-  'NodeNotReady',
-  'CordonedExternally',
-  'CleanupPending',
-  'Backoff',
-  'ManualRetryRequired',
-  'SpecWriteRejected',
-  'OutsideMaintenanceWindow',
-  'Blackout',
-  'WindowTooShort',
-  'DrainBlocked',
-  'WaitingForCapacity',
-  'MaxUnavailableReached',
-  'WaitingForZone',
-  'PodListFailed',
-  'AgentNotResponding',
-  'DeadlineExceeded',
-] as const;
-export type Reason = (typeof REASONS)[number];
+interface ReasonTraits {
+  /**
+   * What ends it. `capacity`: another node releases its slot. `time`: the clock; `retryAt` says
+   * when. `event`: the node, its agent or its pods change. `manual`: a user changes something.
+   */
+  readonly passes: 'capacity' | 'time' | 'event' | 'manual';
+  /** It holds for every node alike. */
+  readonly fleetWide?: true;
+  /** The fleet is Degraded: a user has to look at it. */
+  readonly needsAttention?: true;
+  /** A node that waits for it is not about to be drained, so it gets no taint of waiting nodes. */
+  readonly withoutTaint?: true;
+}
 
-/** Why a node does not begin an update. */
+/** Every reason of the Progressing condition of a shadow and of `brupop_waiting_nodes`. */
+export const REASONS = {
+  UpToDate: { passes: 'event' },
+  Updating: { passes: 'event' },
+  WatchStale: { passes: 'event', fleetWide: true },
+  Paused: { passes: 'manual', fleetWide: true },
+  InvalidConfiguration: { passes: 'manual', fleetWide: true },
+  NotSelected: { passes: 'manual', withoutTaint: true },
+  Skipped: { passes: 'manual', withoutTaint: true },
+  InvalidVersion: { passes: 'manual', needsAttention: true },
+  VersionDenied: { passes: 'manual', withoutTaint: true },
+  MinimumAgeNotReached: { passes: 'time' },
+  VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
+  HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
+  NodeNotReady: { passes: 'event' },
+  CordonedExternally: { passes: 'manual' },
+  CleanupPending: { passes: 'event' },
+  Backoff: { passes: 'time' },
+  ManualRetryRequired: { passes: 'manual', needsAttention: true, withoutTaint: true },
+  SpecWriteRejected: { passes: 'manual', needsAttention: true },
+  OutsideMaintenanceWindow: { passes: 'time', fleetWide: true },
+  Blackout: { passes: 'time', fleetWide: true },
+  WindowTooShort: { passes: 'manual', needsAttention: true },
+  DrainBlocked: { passes: 'event' },
+  WaitingForCapacity: { passes: 'capacity' },
+  MaxUnavailableReached: { passes: 'capacity' },
+  WaitingForZone: { passes: 'capacity' },
+  PodListFailed: { passes: 'time' },
+  AgentNotResponding: { passes: 'event', needsAttention: true },
+  DeadlineExceeded: { passes: 'event', needsAttention: true },
+} as const satisfies Record<string, ReasonTraits>;
+export type Reason = keyof typeof REASONS;
+
+/** Returns the row of a reason. */
+export function traitsOf(reason: Reason): ReasonTraits {
+  return REASONS[reason];
+}
+
+/** True for a reason of this release: a shadow may carry one of another. */
+export function isReason(text: string | undefined): text is Reason {
+  return text !== undefined && Object.hasOwn(REASONS, text);
+}
+
+/** Why a node does not start an update. */
 export interface Blocked {
   readonly reason: Reason;
   readonly message: string;
-  /** When it may be otherwise without anything else changing, epoch milliseconds. */
+  /** When it may pass without anything else changing, epoch milliseconds. */
   readonly retryAt?: number;
-  /** The pods on the node are to be looked up. */
+  /** The pods on the node have to be listed before the node can start. */
   readonly lookUp?: boolean;
+}
+
+/** Returns why a node waits whose spec the API server rejected. */
+export function specRejected(writeRejection: string): Blocked {
+  return { reason: 'SpecWriteRejected', message: `The API server rejects the spec: ${writeRejection}` };
 }

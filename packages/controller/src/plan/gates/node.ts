@@ -1,5 +1,5 @@
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import type { Blocked } from '../reasons.ts';
+import { type Blocked, specRejected } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** A node that is not well is neither drained nor rebooted: the update would add to whatever is going on. */
@@ -32,9 +32,4 @@ export const restored: Gate = ({ candidate: { node } }) => {
 
 /** A node whose spec is refused by the API server lets others go first until it is tried again. */
 export const writable: Gate = ({ candidate: { writeRejection } }) =>
-  writeRejection === undefined ? undefined : refused(writeRejection);
-
-/** Why a node waits whose spec was refused. */
-export function refused(writeRejection: string): Blocked {
-  return { reason: 'SpecWriteRejected', message: `The API server refuses the spec: ${writeRejection}` };
-}
+  writeRejection === undefined ? undefined : specRejected(writeRejection);
