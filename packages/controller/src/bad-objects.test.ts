@@ -5,9 +5,9 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { occurrenceAt } from './apply/events.ts';
+import { eventSource } from './apply/events.ts';
 import { conditionOf } from './apply/shadow-condition.ts';
-import { occurrenceOf, patchOf } from './apply/spec.ts';
+import { patchOf } from './apply/spec.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { isReadable, readShadow } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
@@ -141,10 +141,10 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
 
 /** All that a plan makes the controller send, as it is sent. */
 function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
-  const events = made.specs.flatMap((write) => occurrenceOf(write) ?? []);
+  const events = made.specs.flatMap(({ event }) => event ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
-    ...events.map((one) => eventOf(occurrenceAt(one), BY, '2027-01-15T08:00:00Z')),
+    ...events.map((one) => eventOf(eventSource(one), BY, '2027-01-15T08:00:00Z')),
     ...made.conditions.map((news) => conditionOf(news, NOW)),
     ...(snapshot.config === undefined
       ? []

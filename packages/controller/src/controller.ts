@@ -13,7 +13,8 @@ import { Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import type { Metrics, WriteResult } from './metrics.ts';
-import { type Plan, plan, type SpecWrite } from './plan/plan.ts';
+import { type Plan, plan } from './plan/plan.ts';
+import type { SpecChange } from './plan/spec-change.ts';
 
 export interface ControllerOptions {
   readonly client: KubeClient;
@@ -135,7 +136,7 @@ export class Controller {
 }
 
 /** True for what follows from the configuration alone. */
-function isOfConfig({ outcome }: SpecWrite): boolean {
+function isOfConfig({ outcome }: SpecChange): boolean {
   return outcome === 'Configured' || outcome === 'Interrupted' || outcome === 'Superseded';
 }
 

@@ -8,7 +8,8 @@ import {
 } from '@brupop/shared/api/names';
 import { eventOf } from '@brupop/shared/kube/events';
 import { silent, updating, upToDate } from '../plan/condition.ts';
-import { idleSpec, type SpecChange, startSpec } from '../plan/transition.ts';
+import { type SpecChange, specChange, type Transition } from '../plan/spec-change.ts';
+import { idleSpec, startSpec } from '../plan/transition.ts';
 import {
   ago,
   aNode,
@@ -21,16 +22,13 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { occurrenceAt } from './events.ts';
+import { eventSource } from './events.ts';
 import { dropPatch, restorePatch } from './node-restore.ts';
 import { conditionOf } from './shadow-condition.ts';
-import { occurrenceOf, patchOf } from './spec.ts';
+import { patchOf } from './spec.ts';
 
-const write = (parts: ShadowParts, change: SpecChange): Parameters<typeof patchOf>[0] => ({
-  shadow: aShadow(parts),
-  node: aNode(),
-  ...change,
-});
+const write = (parts: ShadowParts, transition: Transition): SpecChange =>
+  specChange(transition, aShadow(parts), aNode());
 
 describe('the patch of a spec', () => {
   it('names the very object it was planned from', () => {
@@ -79,16 +77,14 @@ describe('the count of attempts that were called off', () => {
 const BY = { component: 'brupop-controller', instance: 'pod' };
 
 describe('an Event', () => {
-  const started = occurrenceOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }));
-  const failed = occurrenceOf(
-    write(
-      {
-        spec: underWay('RebootedIntoUpdate'),
-        status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
-      },
-      { spec: idleSpec(RULES, NOW), outcome: 'Failed' },
-    ),
-  );
+  const started = write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }).event;
+  const failed = write(
+    {
+      spec: underWay('RebootedIntoUpdate'),
+      status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
+    },
+    { spec: idleSpec(RULES, NOW), outcome: 'Failed' },
+  ).event;
 
   it('tells the versions at the start and the code at a failure', () => {
     expect(started?.message).toBe('Updates from 1.20.0 to 1.21.0');
@@ -97,18 +93,18 @@ describe('an Event', () => {
 
   it('tells why an update is called off', () => {
     const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
-    const calledOff = occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Cancelled', because }));
+    const calledOff = write({}, { spec: idleSpec(RULES, NOW), outcome: 'Cancelled', because }).event;
     expect(calledOff).toMatchObject(because);
   });
 
   it('is not written for each step', () => {
-    expect(occurrenceOf(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }))).toBeUndefined();
+    expect(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }).event).toBeUndefined();
   });
 
   it('has the same name for the same occurrence, and another one for another', () => {
     if (started === undefined || failed === undefined) throw new Error('both deserve an Event');
     const nameOf = (occurrence: typeof started, time: string): string =>
-      (eventOf(occurrenceAt(occurrence), BY, time) as { metadata: { name: string } }).metadata.name;
+      (eventOf(eventSource(occurrence), BY, time) as { metadata: { name: string } }).metadata.name;
     expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
     expect(nameOf(started, ago(0))).not.toBe(nameOf(failed, ago(0)));
     expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
@@ -116,7 +112,7 @@ describe('an Event', () => {
 
   it('is cut to the length that the API server takes', () => {
     if (failed === undefined) throw new Error('it deserves an Event');
-    const { message } = eventOf(occurrenceAt({ ...failed, message: 'x'.repeat(5_000) }), BY, ago(0)) as {
+    const { message } = eventOf(eventSource({ ...failed, message: 'x'.repeat(5_000) }), BY, ago(0)) as {
       message: string;
     };
     expect(message.length).toBeLessThanOrEqual(1_024);

@@ -11,7 +11,7 @@ import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Cleanup } from '../plan/cleanup.ts';
 import { orphanedAnnotations } from '../plan/deadlines.ts';
-import { occurrenceAt } from './events.ts';
+import { eventSource } from './events.ts';
 import { forEachOf, type Writer } from './writer.ts';
 
 export interface RestorerOptions {
@@ -67,7 +67,7 @@ export class Restorer {
       this.#options.log.info('node restored', { node: name });
       const message = 'Took back the cordon or load balancer exclusion that an update had left on the Node';
       const event = { reason: 'Restored', node, shadow, message, key: node.metadata.resourceVersion } as const;
-      this.#options.events.record(occurrenceAt(event));
+      this.#options.events.record(eventSource(event));
     });
   }
 

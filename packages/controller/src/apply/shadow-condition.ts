@@ -3,12 +3,13 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Condition } from '@brupop/shared/kube/types';
-import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { type AssumeCache, saysTheSame } from '../cluster/assume-cache.ts';
 import { PROGRESSING } from '../cluster/shadow.ts';
 import type { Metrics } from '../metrics.ts';
+import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
-import { occurrenceAt } from './events.ts';
+import { eventSource } from './events.ts';
 import { forFirstOf, type Writer } from './writer.ts';
 
 export interface PublisherOptions {
@@ -66,7 +67,7 @@ export class Publisher {
     if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason || calledOff) return;
     this.#options.metrics.deadlineExceeded(shadow.spec.state);
     const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
-    this.#options.events.record(occurrenceAt({ reason, shadow, node, message, key }));
+    this.#options.events.record(eventSource({ reason, shadow, node, message, key }));
   }
 }
 
@@ -85,9 +86,4 @@ export function conditionOf(
     ...said,
     lastTransitionTime: transitionTime(shadow.progressing, progressing.status, now),
   };
-}
-
-/** When the status of a condition last changed, given what it is to become at `now`. */
-export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
-  return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }

@@ -10,15 +10,8 @@ import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, specRejected } from './reasons.ts';
-import {
-  advance,
-  type TransitionInput,
-  idleSpec,
-  monitoredUntil,
-  needsPods,
-  sameSettings,
-  type SpecChange,
-} from './transition.ts';
+import type { Transition } from './spec-change.ts';
+import { advance, type TransitionInput, idleSpec, monitoredUntil, needsPods, sameSettings } from './transition.ts';
 
 /** How a managed node counts in the status of the configuration. */
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
@@ -31,7 +24,7 @@ export interface Assessment {
   /** Something of the configuration is still to take effect on it. */
   readonly pending?: boolean;
   /** The change that its spec needs now. */
-  readonly change?: SpecChange;
+  readonly change?: Transition;
   readonly progressing?: ProgressingCondition;
   readonly phase?: NodePhase;
   /** The pods on its node are to be looked up. */
@@ -119,7 +112,7 @@ function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
 
 /** The change, with why an update is called off; and what the node says, also while the API server does not take the change. */
 function next(
-  change: SpecChange | undefined,
+  change: Transition | undefined,
   progressing: ProgressingCondition,
   writeRejection: string | undefined,
 ): Pick<Findings, 'change' | 'progressing'> {
@@ -130,7 +123,7 @@ function next(
   };
 }
 
-function isStuck({ shadow, rules, now }: TransitionInput, change: SpecChange | undefined): boolean {
+function isStuck({ shadow, rules, now }: TransitionInput, change: Transition | undefined): boolean {
   return isOverdue(shadow, rules, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
@@ -155,7 +148,7 @@ function assessSettled(own: Own, circumstances: Circumstances): Findings {
 
 /** A host that is to be set otherwise; while the API server does not take that, the node says so. */
 function changed(
-  change: SpecChange | undefined,
+  change: Transition | undefined,
   writeRejection: string | undefined,
 ): Pick<Findings, 'change' | 'pending' | 'progressing'> {
   if (change === undefined) return {};

@@ -1,11 +1,13 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
+import type { Condition } from '@brupop/shared/kube/types';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Rules } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
-import { monitoringProblem, type Outcome } from './transition.ts';
+import type { Outcome } from './spec-change.ts';
+import { monitoringProblem } from './transition.ts';
 
 /** What the Progressing condition of a shadow says. */
 export interface ProgressingCondition {
@@ -91,4 +93,9 @@ export function silent(last: LastOperation | undefined): ProgressingCondition {
 
 function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {
   return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
+}
+
+/** When the status of a condition last changed, given what it is to become at `now`. */
+export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
+  return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }

@@ -1,7 +1,7 @@
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/kube/types';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { transitionTime } from '../apply/shadow-condition.ts';
+import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import { type Reason, traitsOf } from './reasons.ts';

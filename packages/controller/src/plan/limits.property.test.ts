@@ -4,7 +4,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type FleetSettings, type NodeLimit, readFleetSettings } from '../policy/policy.ts';
 import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
-import type { SpecWrite } from './plan.ts';
+import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
@@ -21,8 +21,9 @@ function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings:
   fc.assert(property, { numRuns: Number(BRUPOP_FUZZ_RUNS) });
 }
 
-const begins = ({ outcome }: SpecWrite): boolean => outcome === 'Started';
-const drains = ({ spec, outcome }: SpecWrite): boolean => outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
+const begins = ({ outcome }: SpecChange): boolean => outcome === 'Started';
+const drains = ({ spec, outcome }: SpecChange): boolean =>
+  outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
 const zoneOf = ({ node }: ManagedNode): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
 
 function isAway(world: Turn['after'], managedNode: ManagedNode): boolean {

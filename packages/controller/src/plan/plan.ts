@@ -14,12 +14,8 @@ import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
 import { isConcerned } from './gates/selection.ts';
 import { inOrder } from './order.ts';
 import { type Blocked, traitsOf } from './reasons.ts';
-import { type SpecChange, startSpec } from './transition.ts';
-
-export interface SpecWrite extends SpecChange {
-  readonly shadow: ShadowView;
-  readonly node: NodeView;
-}
+import { type SpecChange, specChange, type Transition } from './spec-change.ts';
+import { startSpec } from './transition.ts';
 
 export interface NodeCondition {
   readonly shadow: ShadowView;
@@ -34,7 +30,7 @@ export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 
 /** What is to be written, and why everything else waits. */
 export interface Plan {
-  readonly specs: readonly SpecWrite[];
+  readonly specs: readonly SpecChange[];
   /** More hosts are to be set otherwise than `specs` says: the next plan goes on with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
@@ -57,7 +53,7 @@ export interface Plan {
 /** What one member adds to the plan. */
 export interface Decision {
   readonly assessment: Assessment;
-  readonly change?: SpecChange;
+  readonly change?: Transition;
   readonly progressing?: ProgressingCondition;
   readonly phase?: NodePhase;
   readonly blocked?: Blocked;
@@ -223,15 +219,15 @@ function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: FleetSe
 const MAX_CONFIGURED = 100;
 
 function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpecs'> {
-  const all = decisions.flatMap(specWrites);
+  const all = decisions.flatMap(specChanges);
   const configured = all.filter(({ outcome }) => outcome === 'Configured');
   const others = all.filter(({ outcome }) => outcome !== 'Configured');
   return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
 }
 
-function specWrites({ assessment: { managedNode }, change }: Decision): SpecWrite[] {
+function specChanges({ assessment: { managedNode }, change }: Decision): SpecChange[] {
   const { node, shadow } = managedNode;
-  return change === undefined || node === undefined || shadow === undefined ? [] : [{ ...change, shadow, node }];
+  return change === undefined || node === undefined || shadow === undefined ? [] : [specChange(change, shadow, node)];
 }
 
 function nodeConditions({ assessment: { managedNode }, progressing, change }: Decision): NodeCondition[] {

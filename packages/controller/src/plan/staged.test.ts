@@ -1,6 +1,5 @@
 /** What keeps a node that has staged its version from being drained. */
 import { DEFERRED_AFTER_ANNOTATION, SKIP_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
-import { patchOf } from '../apply/spec.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -13,7 +12,8 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan, type SpecWrite } from './plan.ts';
+import { plan } from './plan.ts';
+import type { SpecChange } from './spec-change.ts';
 
 const upToDate = { current_version: NEW };
 /** It has staged its version, so many minutes after its update began. */
@@ -22,7 +22,7 @@ const staged = (minutes = 1): ShadowParts => ({
   annotations: { [UPDATE_STARTED_ANNOTATION]: ago(minutes * MINUTE) },
 });
 
-function writes(managedNodes: readonly ManagedNode[], spec: object = {}): readonly SpecWrite[] {
+function writes(managedNodes: readonly ManagedNode[], spec: object = {}): readonly SpecChange[] {
   return plan(aSnapshot(managedNodes, spec), NOW).specs;
 }
 
@@ -67,7 +67,7 @@ test('a node that did not fit into its window needs at least as long the next ti
   const [write] = writes([aManagedNode('a', {}, staged(90))], window('0 6 * * *', '125m'));
   if (write === undefined) throw new Error('it is postponed');
   const annotations = { [DEFERRED_AFTER_ANNOTATION]: '5400' };
-  expect(patchOf(write)).toMatchObject({ metadata: { annotations } });
+  expect(write.annotations).toEqual(annotations);
   const again = (name: string, shadow: ShadowParts): string | undefined =>
     plan(
       aSnapshot(
@@ -82,7 +82,7 @@ test('a node that did not fit into its window needs at least as long the next ti
 test('a node that is postponed for another reason does not', () => {
   const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
   if (write === undefined) throw new Error('it is postponed');
-  expect(patchOf(write)).not.toHaveProperty('metadata.annotations');
+  expect(write.annotations).toEqual({});
 });
 
 describe('when a limit is lowered', () => {

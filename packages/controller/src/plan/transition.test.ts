@@ -18,13 +18,14 @@ import {
 } from '../testing/objects.ts';
 import type { Drainable } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
-import { advance, type SpecChange } from './transition.ts';
+import type { Transition } from './spec-change.ts';
+import { advance } from './transition.ts';
 
 const next = (
   shadow: ShadowParts,
   node: NodeParts = {},
   more: Partial<Rules & Drainable & { blockedBy: Blocked }> = {},
-): SpecChange | undefined =>
+): Transition | undefined =>
   advance({
     shadow: aShadow(shadow),
     node: aNode(node),
@@ -51,7 +52,7 @@ const drainedFor = (ms: number, drain: DrainStatus): ShadowParts => ({
 });
 const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
 
-const steps: Record<string, [SpecChange | undefined, string | undefined, string?]> = {
+const steps: Record<string, [Transition | undefined, string | undefined, string?]> = {
   'a node at rest stays': [next({}), undefined],
   'a staged node is asked to reboot': [
     next({ spec: underWay('StagedAndPerformedUpdate') }),

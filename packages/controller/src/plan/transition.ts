@@ -9,38 +9,7 @@ import { isWanted, type Rules } from '../policy/policy.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
 import { type Drainable, isDrainable, isHopeless } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
-
-/** What a change of a spec means. */
-export type Outcome =
-  /** A waiting node begins its update. */
-  | 'Started'
-  /** A step is complete, the next one is called for. */
-  | 'Advanced'
-  /** The node runs the new version and is healthy. */
-  | 'Succeeded'
-  /** The agent has reported a failure; it cleans up on Idle. */
-  | 'Failed'
-  /** Past its deadline without a report of a failure: a staging or a drain, after which no host goes down yet, or a monitoring that cannot succeed. */
-  | 'Cancelled'
-  /** Staged, but the node cannot or must not be drained now: another one goes first. */
-  | 'Deferred'
-  /** A person has interrupted updates. */
-  | 'Interrupted'
-  /** The configuration does not allow this version any more. */
-  | 'Superseded'
-  /** A node at rest whose host is to be set otherwise. */
-  | 'Configured'
-  /** The spec was not one that this controller writes: an older operator's ErrorReset, no version, no readable time. */
-  | 'Repaired'
-  /** The node is no longer managed. */
-  | 'Released';
-
-export interface SpecChange {
-  readonly spec: ShadowSpec;
-  readonly outcome: Outcome;
-  /** Why it is called off; or postponed, unless its pods are the reason. */
-  readonly because?: Blocked;
-}
+import type { Transition } from './spec-change.ts';
 
 export interface TransitionInput {
   readonly shadow: ShadowView;
@@ -75,18 +44,18 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, rules: Rules, now: numbe
 }
 
 /** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
-export function advance(input: TransitionInput): SpecChange | undefined {
+export function advance(input: TransitionInput): Transition | undefined {
   return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
 }
 
 /** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
-function interrupt({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
+function interrupt({ shadow, rules, now }: TransitionInput): Transition | undefined {
   if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Interrupted' };
 }
 
 /** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
-function supersede({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
+function supersede({ shadow, rules, now }: TransitionInput): Transition | undefined {
   if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', rules.versions))
     return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Superseded' };
@@ -99,7 +68,7 @@ function isPastDrain({ spec, status }: ShadowView): boolean {
 }
 
 /** A node at rest whose host is to be set otherwise than its spec says. */
-function configure({ shadow: { spec }, rules, now }: TransitionInput): SpecChange | undefined {
+function configure({ shadow: { spec }, rules, now }: TransitionInput): Transition | undefined {
   if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, rules.hostSettings)) return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Configured' };
 }
@@ -118,7 +87,7 @@ function mayHaveRebooted({ spec, status }: ShadowView): boolean {
   );
 }
 
-function repair({ shadow, rules, now }: TransitionInput): SpecChange | undefined {
+function repair({ shadow, rules, now }: TransitionInput): Transition | undefined {
   const { spec } = shadow;
   if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
   if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
@@ -126,11 +95,11 @@ function repair({ shadow, rules, now }: TransitionInput): SpecChange | undefined
   return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
 }
 
-function redated(spec: ShadowSpec, now: number): SpecChange {
+function redated(spec: ShadowSpec, now: number): Transition {
   return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
 }
 
-function answer(input: TransitionInput): SpecChange | undefined {
+function answer(input: TransitionInput): Transition | undefined {
   const { shadow, rules, now } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
@@ -143,7 +112,7 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
   RebootedIntoUpdate: 'MonitoringUpdate',
 };
 
-function reached(input: TransitionInput): SpecChange | undefined {
+function reached(input: TransitionInput): Transition | undefined {
   const { shadow, rules, now } = input;
   if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
   const next = NEXT[shadow.spec.state];
@@ -157,7 +126,7 @@ function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
 }
 
 /** What is not seen is waited for; with what is seen the node gives its place to others. */
-function postpone({ rules, blockedBy, drain, now }: TransitionInput): SpecChange | undefined {
+function postpone({ rules, blockedBy, drain, now }: TransitionInput): Transition | undefined {
   const stays = blockedBy === undefined ? !isHopeless(drain, now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
   return { spec: idleSpec(rules, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
@@ -167,7 +136,7 @@ function postpone({ rules, blockedBy, drain, now }: TransitionInput): SpecChange
  * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
  * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
  */
-function cancel({ shadow, node, rules, now }: TransitionInput): SpecChange | undefined {
+function cancel({ shadow, node, rules, now }: TransitionInput): Transition | undefined {
   const hopeless =
     shadow.spec.state === 'MonitoringUpdate' &&
     unwell(shadow, node) === undefined &&
