@@ -1,7 +1,7 @@
 # Everything works from a fresh clone: what a target needs is made first.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test matrix soak lint demo bench clean
+.PHONY: help build test matrix soak lint structure demo bench clean
 
 # npm writes this file last, so it says which lock file node_modules was installed from.
 installed := node_modules/.package-lock.json
@@ -12,7 +12,7 @@ $(installed): package-lock.json
 	@touch $@
 
 help: ## Say what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(installed) ## Bundle the agent, the controller and the API server into dist/
 	@echo '== Building the programs'
@@ -26,9 +26,12 @@ matrix: $(installed) ## Run the matrix of faults: everything dies at every step;
 	@echo '== Running the matrix of faults'
 	@CASE="$(CASE)" npm run --silent test -- --projects connections,matrix $(TESTS)
 
-lint: $(installed) ## Check types, style and format
-	@echo '== Checking types, style and format'
+lint: $(installed) ## Check types, style, format and the direction of imports
+	@echo '== Checking types, style, format and imports'
 	@npm run --silent lint
+
+structure: $(installed) ## Print lines, files and room imports of each package, and imports that run upward
+	@npm run --silent structure
 
 demo: $(installed) ## Watch a fleet of stand-in nodes take an update
 	@echo '== Starting the demonstration'

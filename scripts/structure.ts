@@ -1,11 +1,12 @@
 /**
- * Prints the size and the imports of each package, and fails on an import that runs upward or in a circle.
+ * Prints the size and the room imports of each package, and fails on an import that runs upward or in a circle.
  *
- * A room is what lies directly below `packages/NAME/src`: a folder or a file. ROOMS lists them from the lowest to the highest.
- * An import, of a value or of a type, may only go to the same room or to a lower one, so the rooms can be read from the bottom up.
- * Tests and the `testing` folders are not part of the product: they may import everything, and nothing in the product imports them.
+ * A room is what lies directly below `packages/NAME/src`: a folder or a file. ROOMS lists the rooms from the lowest to the highest.
+ * An import of a value or of a type, static or dynamic, may only go to the same room or to a lower one, so the rooms can be read from
+ * the bottom up. A service may import `shared`, and no other package. Tests and the `testing` folders are not part of the product:
+ * they may import everything, and nothing in the product imports them.
  *
- * `node scripts/structure.ts` prints the figures, `node scripts/structure.ts --check` prints only what is wrong.
+ * `node scripts/structure.ts [PACKAGE…]` prints the figures, `node scripts/structure.ts --check [PACKAGE…]` prints only violations.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
@@ -51,56 +52,63 @@ interface SourceFile {
   readonly lines: number;
   /** Paths below `src` of the files of the same package that it imports. */
   readonly imports: readonly string[];
-  /** Imports of a `testing` folder of another package. */
-  readonly doubles: readonly string[];
+  /** Imports of other workspaces and of files outside `src`, such as `@brupop/shared/kube/client`. */
+  readonly outside: readonly string[];
 }
 
-function productFiles(source: string): SourceFile[] {
+/** What follows `from`, `import` or `import(`, in code and in types. */
+const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"`](?<specifier>[^'"`]+)['"`]/gu;
+
+function readPackage(name: string): SourceFile[] {
+  const source = join(root, 'packages', name, 'src');
   return readdirSync(source, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts') && !path.startsWith('testing/'))
     .toSorted()
-    .map((path) => readSource(source, path));
-}
-
-function readSource(source: string, path: string): SourceFile {
-  const text = readFileSync(join(source, path), 'utf8');
-  const specifiers = [...text.matchAll(/(?:from|import\() ?'(?<specifier>[^']+)'/gu)].map(
-    ({ groups }) => groups?.['specifier'] ?? '',
-  );
-  return {
-    path,
-    room: roomOf(path),
-    lines: text.split('\n').length - 1,
-    imports: specifiers.filter((one) => one.startsWith('.')).map((one) => normalize(join(path, '..', one))),
-    doubles: specifiers.filter((one) => one.startsWith('@brupop/') && one.includes('/testing/')),
-  };
+    .map((path) => {
+      const text = readFileSync(join(source, path), 'utf8');
+      const own = `@brupop/${name}/`;
+      const specifiers = [...text.matchAll(SPECIFIER)].map(({ groups }) => groups?.['specifier'] ?? '');
+      const local = specifiers.flatMap((one) => {
+        if (one.startsWith(own)) return [`${one.slice(own.length)}.ts`];
+        return one.startsWith('.') ? [normalize(join(path, '..', one))] : [];
+      });
+      return {
+        path,
+        room: roomOf(path),
+        lines: text.split('\n').length - 1,
+        imports: local.filter((to) => !to.startsWith('..')),
+        outside: [
+          ...local.filter((to) => to.startsWith('..')),
+          ...specifiers.filter((one) => one.startsWith('@brupop/') && !one.startsWith(own)),
+        ],
+      };
+    });
 }
 
 function roomOf(path: string): string {
   return path.split('/')[0] ?? path;
 }
 
-/** What is wrong with the imports of a package, a line each. */
-function problems(name: string, files: readonly SourceFile[]): string[] {
+const isForeign = (to: string): boolean => !to.startsWith('@brupop/shared/') || to.includes('/testing/');
+
+/** A line for each violation in a package. */
+function violations(name: string, files: readonly SourceFile[]): string[] {
   const rooms = ROOMS[name] ?? [];
-  const where = (path: string): string => `packages/${name}/src/${path}`;
-  const unknown = [...new Set(files.map(({ room }) => room))].filter((room) => !rooms.includes(room));
-  const upward = files.flatMap(({ path, room, imports, doubles }) => [
-    ...imports
-      .filter((to) => rooms.indexOf(roomOf(to)) > rooms.indexOf(room) || roomOf(to) === 'testing')
-      .map((to) => `${where(path)} imports ${to}, which lies above it`),
-    ...doubles.map((to) => `${where(path)} imports ${to}, which only tests may import`),
-  ]);
+  const where = (path: string): string => join('packages', name, 'src', path);
+  const isUpward = (from: string, to: string): boolean =>
+    roomOf(to) === 'testing' || rooms.indexOf(roomOf(to)) > rooms.indexOf(from);
+  const unknown = new Set(files.map(({ room }) => room).filter((room) => !rooms.includes(room)));
   return [
-    ...unknown.map(
-      (room) => `${where(room)} is not in ROOMS of scripts/structure.ts: say there which rooms lie below it`,
-    ),
-    ...upward,
+    ...[...unknown].map((room) => `${where(room)} is missing in ROOMS of scripts/structure.ts`),
+    ...files.flatMap(({ path, room, imports, outside }) => [
+      ...imports.filter((to) => isUpward(room, to)).map((to) => `${where(path)} imports ${to}, which lies above it`),
+      ...outside.filter(isForeign).map((to) => `${where(path)} imports ${to}, which the product may not import`),
+    ]),
     ...circles(files).map((circle) => `${circle.map(where).join(' -> ')} is a circle of imports`),
   ];
 }
 
-/** One circle for each import that closes one, in a walk along the imports from every file. */
+/** A circle for each import that closes one, found by a depth-first walk from every file. */
 function circles(files: readonly SourceFile[]): string[][] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const done = new Set<string>();
@@ -115,33 +123,31 @@ function circles(files: readonly SourceFile[]): string[][] {
   return found;
 }
 
-/** How many pairs of rooms there are of which one imports the other. */
-function roomImports(files: readonly SourceFile[]): number {
-  const pairs = files.flatMap(({ room, imports }) => imports.map((to) => `${room} ${roomOf(to)}`));
-  return new Set(pairs.filter((pair) => pair.split(' ')[0] !== pair.split(' ')[1])).size;
-}
-
-function row(cells: readonly (string | number)[]): string {
-  return cells.map((cell, index) => (index === 0 ? String(cell).padEnd(11) : String(cell).padStart(8))).join('');
+/** Rooms, pairs of rooms of which one imports the other, and circles. */
+function figures(files: readonly SourceFile[]): number[] {
+  const pairs = files.flatMap(({ room, imports }) =>
+    imports.flatMap((to) => (roomOf(to) === room ? [] : `${room} ${roomOf(to)}`)),
+  );
+  return [new Set(files.map(({ room }) => room)).size, new Set(pairs).size, circles(files).length];
 }
 
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {
-  const sum = (files: readonly SourceFile[]): number => files.reduce((total, { lines }) => total + lines, 0);
-  const all = packages.flatMap(([, files]) => files);
-  const rows = packages.map(([name, files]) => [
-    name,
+  const size = (files: readonly SourceFile[]): number[] => [
     files.length,
-    sum(files),
-    new Set(files.map(({ room }) => room)).size,
-    roomImports(files),
-    circles(files).length,
-  ]);
-  const lines = [['package', 'files', 'lines', 'rooms', 'imports', 'circles'], ...rows, ['all', all.length, sum(all)]];
-  process.stdout.write(`${lines.map(row).join('\n')}\n`);
+    files.reduce((sum, { lines }) => sum + lines, 0),
+  ];
+  const rows = [
+    ['package', 'files', 'lines', 'rooms', 'imports', 'circles'],
+    ...packages.map(([name, files]) => [name, ...size(files), ...figures(files)]),
+    ['all', ...size(packages.flatMap(([, files]) => files))],
+  ];
+  for (const [name, ...cells] of rows)
+    process.stdout.write(`${String(name).padEnd(11)}${cells.map((cell) => String(cell).padStart(8)).join('')}\n`);
 }
 
-const packages = Object.keys(ROOMS).map((name) => [name, productFiles(join(root, 'packages', name, 'src'))] as const);
+const names = process.argv.slice(2).filter((argument) => argument !== '--check');
+const packages = (names.length === 0 ? Object.keys(ROOMS) : names).map((name) => [name, readPackage(name)] as const);
 if (!process.argv.includes('--check')) print(packages);
-const wrong = packages.flatMap(([name, files]) => problems(name, files));
-for (const line of wrong) process.stderr.write(`${line}\n`);
-process.exitCode = wrong.length === 0 ? 0 : 1;
+const found = packages.flatMap(([name, files]) => violations(name, files));
+for (const line of found) process.stderr.write(`${line}\n`);
+process.exitCode = found.length === 0 ? 0 : 1;

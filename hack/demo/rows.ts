@@ -1,6 +1,6 @@
 import type { V1Node } from '@kubernetes/client-node';
 import type { BottlerocketShadow, ShadowSpec, ShadowStatus } from '../../packages/shared/src/api/shadow.ts';
-import type { KubernetesObject } from '../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../packages/shared/src/api/meta.ts';
 
 /** One line of the table. */
 export interface Row {

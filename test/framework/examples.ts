@@ -1,6 +1,6 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 
 /** `T` with every field set, at every depth. */
 export type Full<T> = T extends readonly (infer E)[]

@@ -1,5 +1,6 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
-import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Action } from './action.ts';
 import type { ApiserverClient } from './apiserver/client.ts';

@@ -1,4 +1,4 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from './apiserver/error.ts';
 import { HostError } from './host/host.ts';
 import { endWorlds, MINUTE, REBOOT, STAGE, world } from './testing/world.ts';

@@ -1,5 +1,6 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { messageOf, OperationError } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';

@@ -1,5 +1,5 @@
 import type { ApiErrorCode } from '@brupop/shared/api/agent-protocol';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { KubeError } from '@brupop/shared/kube/client';
 
 /** A call that is refused or cannot be served. It knows the contract's codes and nothing of HTTP; the message is for the caller's log. */

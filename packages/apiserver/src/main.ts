@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { APISERVER, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';

@@ -1,6 +1,6 @@
 import type { Server } from 'node:net';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { SigningKeys } from './auth/keys.ts';
 import type { StreamHub } from './shadows/stream-hub.ts';
 

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { jest } from '@jest/globals';
 import { createKubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
-import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';

@@ -1,5 +1,5 @@
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
-import type { Condition } from '../../../packages/shared/src/kube/types.ts';
+import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { eventually } from '../eventually.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Watchdog } from '../watchdog.ts';
 import type { Command } from './command.ts';

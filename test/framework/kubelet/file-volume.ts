@@ -1,5 +1,5 @@
 import type { V1ServiceAccountTokenProjection } from '@kubernetes/client-node';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { showFiles } from './atomic-files.ts';
 import type { Pod } from './pod.ts';

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { KubeError } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';

@@ -1,5 +1,5 @@
 import type { V1Container, V1PodSpec } from '@kubernetes/client-node';
-import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 
 /** A pod as its JSON is: client-node's types turn times into Date objects, which plain JSON does not have. */
 export interface Pod extends KubernetesObject {

@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
 import type { V1Container, V1HTTPGetAction, V1Probe } from '@kubernetes/client-node';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { CannotHonour } from './pod.ts';
 
 /** Where a container can be probed. */

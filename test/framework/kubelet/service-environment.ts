@@ -1,5 +1,5 @@
 import type { V1ServicePort } from '@kubernetes/client-node';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 
 export interface Service extends KubernetesObject {
   readonly spec: { readonly clusterIP?: string; readonly ports?: readonly V1ServicePort[] };

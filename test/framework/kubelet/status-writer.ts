@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';

@@ -15,7 +15,7 @@ import {
   shadowName,
   UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
-import type { Condition } from '../../../packages/shared/src/kube/types.ts';
+import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import type { ApiError } from '../../framework/control-plane/api.ts';

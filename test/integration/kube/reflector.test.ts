@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
-import type { KubernetesObject } from '../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';

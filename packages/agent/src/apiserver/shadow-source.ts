@@ -1,5 +1,5 @@
 import type { AgentShadow, StreamMessage } from '@brupop/shared/api/agent-protocol';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';

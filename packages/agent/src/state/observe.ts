@@ -1,5 +1,6 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { type ErrorCode, messageOf } from '@brupop/shared/api/error-codes';
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { concernsSettings } from '../decide/host-settings-diff.ts';
 import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';

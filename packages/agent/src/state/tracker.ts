@@ -1,5 +1,6 @@
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/api/agent-protocol';
-import { type ErrorCode, messageOf, OperationError } from '@brupop/shared/api/error-codes';
+import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import type { Action } from '../action.ts';
 import { ApiError } from '../apiserver/error.ts';

@@ -1,11 +1,10 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
-import { slimMetadata } from '@brupop/shared/kube/metadata';
+import { type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
 import { ApiError } from '../errors.ts';
 
 /** A pod, cut to where it runs. */

@@ -1,5 +1,5 @@
 import { compactVerify, createLocalJWKSet, errors, type JSONWebKeySet } from 'jose';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';

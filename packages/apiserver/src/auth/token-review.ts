@@ -1,4 +1,4 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { ApiError } from '../errors.ts';

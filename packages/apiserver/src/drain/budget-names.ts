@@ -1,4 +1,4 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Budget, budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';

@@ -2,7 +2,7 @@ import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';

@@ -1,4 +1,4 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';

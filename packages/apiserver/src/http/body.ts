@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from '../errors.ts';
 
 /** Media type and charset (RFC 8259, 11 and 8.1). */

@@ -1,6 +1,6 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { asApiError, ApiError } from '../errors.ts';
 import { localsOf } from './call.ts';

@@ -6,7 +6,7 @@ import {
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { type Activation, rememberActivation } from '@brupop/shared/node/activations';
 import {
   cordonedByUs,

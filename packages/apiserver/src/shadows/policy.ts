@@ -1,7 +1,6 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
-import { slimMetadata } from '@brupop/shared/kube/metadata';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import { type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 

@@ -1,4 +1,4 @@
-import { messageOf } from '@brupop/shared/api/error-codes';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, COMPONENT_LABEL, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';

@@ -1,7 +1,7 @@
 import { WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { TaintChange } from '../plan/plan.ts';
 import { forFirstOf, type Writer } from './writer.ts';

@@ -2,7 +2,7 @@ import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
-import type { Condition } from '@brupop/shared/kube/types';
+import type { Condition } from '@brupop/shared/api/meta';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { type AssumeCache, saysTheSame } from '../cluster/assume-cache.ts';
 import { PROGRESSING } from '../cluster/shadow.ts';

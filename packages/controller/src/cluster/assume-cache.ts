@@ -1,4 +1,4 @@
-import type { Condition } from '@brupop/shared/kube/types';
+import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowView } from './shadow.ts';
 
 /** A condition that the watch has not shown by then has been overwritten: it is written again. */

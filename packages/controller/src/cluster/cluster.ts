@@ -12,7 +12,7 @@ import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
-import type { KubernetesObject } from '@brupop/shared/kube/types';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { AssumeCache } from './assume-cache.ts';

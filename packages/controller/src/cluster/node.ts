@@ -8,7 +8,7 @@ import {
   WAITING_TAINT,
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
-import type { KubernetesObject, ObjectMeta } from '@brupop/shared/kube/types';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 
 /** A Node cut to what decisions need. */

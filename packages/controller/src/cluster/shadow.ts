@@ -7,7 +7,7 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { type BottlerocketShadow, SHADOW_STATES, type ShadowStatus } from '@brupop/shared/api/shadow';
-import type { Condition, ObjectMeta } from '@brupop/shared/kube/types';
+import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
 import { type NodeView, pick } from './node.ts';
 
 /** The condition that this controller keeps on each shadow. */

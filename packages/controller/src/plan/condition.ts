@@ -1,5 +1,5 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import type { Condition } from '@brupop/shared/kube/types';
+import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';

@@ -1,5 +1,5 @@
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
-import type { Condition } from '@brupop/shared/kube/types';
+import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';

@@ -1,5 +1,5 @@
 import type { SpecReader } from '@brupop/shared/api/brupop-config';
-import type { LabelSelector } from '@brupop/shared/kube/label-selector';
+import type { LabelSelector } from '@brupop/shared/api/meta';
 
 type Requirement = NonNullable<LabelSelector['matchExpressions']>[number];
 

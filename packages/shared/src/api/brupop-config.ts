@@ -1,5 +1,4 @@
-import type { LabelSelector } from '../kube/label-selector.ts';
-import type { Condition, KubernetesObject } from '../kube/types.ts';
+import type { Condition, KubernetesObject, LabelSelector } from './meta.ts';
 
 /** What a pause does to the nodes that are updating. */
 export const PAUSE_MODES = ['Finish', 'Interrupt'] as const;

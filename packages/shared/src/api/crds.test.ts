@@ -1,5 +1,5 @@
 import { type CrdName, readCrd, type Schema } from '../../../../test/framework/crds.ts';
-import type { Condition } from '../kube/types.ts';
+import type { Condition } from './meta.ts';
 import { config, shadow } from '../testing/crd-tables.ts';
 import { DAYS, ORDERS, PAUSE_MODES, POD_POLICIES, SECONDS, TIMEOUT_ACTIONS } from './brupop-config.ts';
 import { ERROR_CODES } from './error-codes.ts';

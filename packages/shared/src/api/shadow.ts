@@ -1,4 +1,4 @@
-import type { Condition, KubernetesObject } from '../kube/types.ts';
+import type { Condition, KubernetesObject } from './meta.ts';
 import type { ErrorCode } from './error-codes.ts';
 
 /** States of the update state machine. In `spec` the value ErrorReset (written by older operators) means Idle. */

@@ -1,5 +1,4 @@
-import { type LabelSelector, selects } from '../kube/label-selector.ts';
-import type { KubernetesObject, ObjectMeta } from '../kube/types.ts';
+import { type KubernetesObject, type LabelSelector, type ObjectMeta, selects } from '../api/meta.ts';
 import { type DrainPod, isTerminating } from './pods.ts';
 
 /** A PodDisruptionBudget, cut to what evictions are decided by. */

@@ -1,5 +1,5 @@
 import { APISERVER, COMPONENT_LABEL, CONTROLLER, DRAIN_KEY } from '../api/names.ts';
-import type { KubernetesObject, ObjectMeta, OwnerReference } from '../kube/types.ts';
+import type { KubernetesObject, ObjectMeta, OwnerReference } from '../api/meta.ts';
 import { parseTime } from '../runtime/clock.ts';
 
 /** What a drain must know of a pod. */

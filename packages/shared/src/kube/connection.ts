@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from '../runtime/errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { type ClusterAccess, type Credentials, readCredentials, readToken } from './credentials.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type * as ClientNode from '@kubernetes/client-node';
-import { ConfigError } from '../api/error-codes.ts';
+import { ConfigError } from '../runtime/errors.ts';
 import { type Env, integer, requiredText, text } from '../runtime/env.ts';
 
 /** Where the Kubernetes API is and as whom it is called. */

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from '../runtime/errors.ts';
 import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
 import { type Clock, rfc3339 } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
 import { corePath } from './paths.ts';
-import type { KubernetesObject } from './types.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 
 /** An object as an Event names it. */
 export interface Reference {

@@ -1,4 +1,4 @@
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from '../runtime/errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';

@@ -1,5 +1,5 @@
 import { rfc3339Micro } from '../runtime/clock.ts';
-import type { KubernetesObject } from './types.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 
 export interface LeaseSpec {
   readonly holderIdentity?: string;

@@ -1,11 +1,11 @@
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from '../runtime/errors.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus, KubeError } from './error.ts';
 import { type Listener, Store } from './store.ts';
-import type { KubernetesObject } from './types.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 

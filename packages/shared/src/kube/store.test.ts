@@ -1,5 +1,5 @@
 import { Store } from './store.ts';
-import type { KubernetesObject } from './types.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 
 function object(name: string, uid: string, resourceVersion: string): KubernetesObject {
   return { metadata: { name, uid, resourceVersion } };

@@ -1,4 +1,4 @@
-import type { KubernetesObject } from './types.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 
 export interface ReflectorEvent<T> {
   readonly type: 'Added' | 'Modified' | 'Deleted';

@@ -1,4 +1,4 @@
-import { ConfigError } from '../api/error-codes.ts';
+import { ConfigError } from './errors.ts';
 import { integer, oneOf, requiredText, text } from './env.ts';
 
 describe('reading settings', () => {

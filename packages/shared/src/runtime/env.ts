@@ -1,4 +1,4 @@
-import { ConfigError } from '../api/error-codes.ts';
+import { ConfigError } from './errors.ts';
 
 /** The environment that the readers below read; a program passes `process.env` through its own `config.ts`. */
 export type Env = Readonly<Record<string, string | undefined>>;

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from './errors.ts';
 
 /** Undefined when all is well, else why not. */
 export type Check = () => string | undefined;

@@ -1,4 +1,4 @@
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from './errors.ts';
 import { backoff } from './backoff.ts';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';

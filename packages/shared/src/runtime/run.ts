@@ -1,4 +1,4 @@
-import { messageOf } from '../api/error-codes.ts';
+import { messageOf } from './errors.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type Env, oneOf, processEnv } from './env.ts';
 import { createLogger, LOG_LEVELS, type Logger } from './log.ts';

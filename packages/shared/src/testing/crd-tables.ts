@@ -1,6 +1,6 @@
 import type { BrupopConfig } from '../api/brupop-config.ts';
 import type { BottlerocketShadow, DrainStatus, HostSettingsStatus, LastOperation } from '../api/shadow.ts';
-import type { Condition } from '../kube/types.ts';
+import type { Condition } from '../api/meta.ts';
 import type { Fields } from './crd-fields.ts';
 
 // The tables below say of each TypeScript type which fields it has. The compiler refuses a table that does not fit its type exactly, and

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterAccess, createKubeClient, type KubeClient } from '../../../../packages/shared/src/kube/client.ts';
 import { LeaderElection } from '../../../../packages/shared/src/kube/leader-election.ts';
-import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/api/meta.ts';
 import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 

@@ -1,5 +1,5 @@
 import type { LeaseSpec } from '../../../../packages/shared/src/kube/lease.ts';
-import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/api/meta.ts';
 import type { Connection } from '../../../framework/control-plane/connection.ts';
 
 export interface World {

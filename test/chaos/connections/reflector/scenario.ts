@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKubeClient, type KubeClient } from '../../../../packages/shared/src/kube/client.ts';
 import { Reflector, type ReflectorEvent } from '../../../../packages/shared/src/kube/reflector.ts';
-import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/api/meta.ts';
 import { systemClock } from '../../../../packages/shared/src/runtime/clock.ts';
 import type { Connection } from '../../../framework/control-plane/connection.ts';
 import { eventually } from '../../../framework/eventually.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KubernetesObject } from '../../../../packages/shared/src/kube/types.ts';
+import type { KubernetesObject } from '../../../../packages/shared/src/api/meta.ts';
 import type { Api } from '../../../framework/control-plane/api.ts';
 
 /** A write that the API server has confirmed. */

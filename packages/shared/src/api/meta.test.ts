@@ -1,4 +1,4 @@
-import { type LabelSelector, selects } from './label-selector.ts';
+import { type LabelSelector, selects } from './meta.ts';
 
 const labels = { app: 'web', tier: 'front' };
 const expression = (operator: string, key: string, values?: string[]): LabelSelector => ({

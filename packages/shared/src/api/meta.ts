@@ -1,0 +1,92 @@
+/** metav1: the metadata, conditions and selectors of Kubernetes objects, cut to the fields that more than one program reads. */
+
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+  readonly blockOwnerDeletion?: boolean;
+}
+
+export interface ObjectMeta {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly namespace?: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+  readonly finalizers?: readonly string[];
+}
+
+export interface KubernetesObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: ObjectMeta;
+}
+
+/** metav1.Condition. */
+export interface Condition {
+  readonly type: string;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  readonly lastTransitionTime: string;
+  readonly observedGeneration?: number;
+}
+
+/** The metadata that caches keep: what an object is and whether it is on its way out. */
+export function slimMetadata(metadata: ObjectMeta): ObjectMeta {
+  const { name, namespace = '', uid, resourceVersion, generation, deletionTimestamp } = metadata;
+  return {
+    name,
+    namespace,
+    uid,
+    resourceVersion,
+    ...(generation === undefined ? {} : { generation }),
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+  };
+}
+
+/** metav1.LabelSelector: all of its requirements must hold. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly Requirement[];
+}
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+/** True when `selector` selects an object with these labels: an empty selector selects all, an absent one none. */
+export function selects(selector: LabelSelector | null | undefined, labels: Readonly<Record<string, string>>): boolean {
+  if (selector == null) return false;
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    matchExpressions.every((requirement) => holds(requirement, labels))
+  );
+}
+
+/** The four operators of LabelSelectorRequirement. One of another release is taken to select: what it protects is then left alone. */
+function holds({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
+  const value = labels[key];
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'DoesNotExist':
+      return value === undefined;
+    case 'Exists':
+      return value !== undefined;
+    default:
+      return true;
+  }
+}
