@@ -38,24 +38,23 @@ function tables(file: string, ...head: string[]): Table[] {
   return found;
 }
 
-/** The code spans of the first column of these tables. */
-function named(...from: Parameters<typeof tables>): string[] {
-  return tables(...from).flatMap(({ rows }) => rows.map(([cell]) => codeOf(cell)));
-}
-
 /** Values by the code span in the first column. */
 function byName<T>(from: readonly Table[], value: (cells: readonly string[]) => T): Record<string, T> {
   return Object.fromEntries(from.flatMap(({ rows }) => rows.map((cells) => [codeOf(cells[0]), value(cells)])));
 }
 
 describe('the error codes', () => {
+  const page = read('docs/error-codes.md');
+
   it('are all documented with their recovery rules, and no others', () => {
-    const documented = byName(tables('docs/error-codes.md', 'code'), ([, recovery]) => recovery);
-    expect(documented).toEqual(ERROR_CODES);
+    const documented = [...sectionOf(page, 'Codes').matchAll(/^- `(?<code>\w+)` \((?<recovery>\w+)\):/gmu)];
+    expect(Object.fromEntries(documented.map(({ groups }) => [groups?.['code'], groups?.['recovery']]))).toEqual(
+      ERROR_CODES,
+    );
   });
 
   it('have recovery rules that are all explained, and no others', () => {
-    expect(new Set(named('docs/error-codes.md', 'rule'))).toEqual(new Set(Object.values(ERROR_CODES)));
+    expect(new Set(entriesOf(sectionOf(page, 'Recovery rules')))).toEqual(new Set(Object.values(ERROR_CODES)));
   });
 });
 
@@ -95,11 +94,7 @@ describe('the metrics', () => {
   new ApiserverMetrics(apiserver);
 
   it('are all documented with type, labels and program, and no others', async () => {
-    const documented = byName(tables('docs/metrics.md', 'metric'), ([, type, labels = '', program]) => ({
-      type,
-      labels: labels === 'none' ? [] : labels.split(', ').map(codeOf),
-      program,
-    }));
+    const documented = Object.assign({}, ...Object.entries(PROGRAMS).map(documentedMetrics)) as object;
     const inBoth = await metricsIn(controller, 'controller');
     for (const [name, metric] of Object.entries(await metricsIn(apiserver, 'apiserver'))) {
       inBoth[name] = name in inBoth ? { ...metric, program: 'both' } : metric;
@@ -108,8 +103,8 @@ describe('the metrics', () => {
   });
 
   it('that the queries name all exist', () => {
-    const asked = tables('docs/metrics.md', 'question').flatMap(({ rows }) => rows.map(([, query]) => codeOf(query)));
-    const named = asked.flatMap((query) => query.match(/brupop_\w+/gu) ?? []);
+    const asked = [...read('docs/metrics.md').matchAll(/```promql\n(?<query>.*?)```/gsu)];
+    const named = asked.flatMap(({ groups }) => groups?.['query']?.match(/brupop_\w+/gu) ?? []);
     const names = new Set(named.map((name) => name.replace(/_bucket$/u, '')));
     const unknown = [...names].filter(
       (name) => controller.getSingleMetric(name) === undefined && apiserver.getSingleMetric(name) === undefined,
@@ -117,6 +112,21 @@ describe('the metrics', () => {
     expect({ asked: names.size > 0, unknown }).toEqual({ asked: true, unknown: [] });
   });
 });
+
+/** The headings under which the metrics of a program are. */
+const PROGRAMS = { both: 'Both programs', controller: 'Controller', apiserver: 'API server' };
+
+function documentedMetrics([program, heading]: [string, string]): Record<string, object> {
+  const entries = sectionOf(read('docs/metrics.md'), heading).matchAll(
+    /^- `(?<name>\w+)` \((?<type>\w+)(?:; (?<labels>[^)]+))?\):/gmu,
+  );
+  return Object.fromEntries(
+    [...entries].map(({ groups }) => [
+      groups?.['name'],
+      { type: groups?.['type'], labels: groups?.['labels']?.split(', ').map(codeOf) ?? [], program },
+    ]),
+  );
+}
 
 async function metricsIn(registry: Registry, program: string): Promise<Record<string, object>> {
   const all = await registry.getMetricsAsJSON();
