@@ -8,7 +8,7 @@ import { Metrics as ControllerMetrics } from '../../packages/controller/src/metr
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
-import { nodesAtOnce, readFleetSettings } from '../../packages/controller/src/policy/policy.ts';
+import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import { type BrupopConfig, DEFAULT_SPEC } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
 import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
@@ -190,7 +190,7 @@ describe('the examples of a BrupopConfig', () => {
     const known = new Set(fields(schema?.openAPIV3Schema ?? {}).map(([field]) => field));
     const { spec, metadata } = example;
     expect(fieldsIn(spec, 'spec').filter((field) => !known.has(field))).toEqual([]);
-    expect(readFleetSettings({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
+    expect(readPolicy({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
   });
 });
 
@@ -247,7 +247,7 @@ function fields({ properties = {} }: Schema, path: readonly string[] = []): [str
 function atOnce(text: string, nodes: number): number {
   const maxUpdating: unknown = parse(text);
   const config = { metadata: { generation: 1 }, spec: { concurrency: { maxUpdating } } } as BrupopConfig;
-  const { concurrency, problem } = readFleetSettings(config);
+  const { concurrency, problem } = readPolicy(config);
   if (problem !== undefined) throw new Error(problem);
   return nodesAtOnce(concurrency.maxUpdating, nodes);
 }

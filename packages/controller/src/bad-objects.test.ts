@@ -13,7 +13,7 @@ import { isReadable, readShadow } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { statusOf } from './plan/config-conditions.ts';
 import { type Plan, plan } from './plan/plan.ts';
-import { nodesAtOnce, readFleetSettings } from './policy/policy.ts';
+import { nodesAtOnce, readPolicy } from './policy/policy.ts';
 import { NOW, podsOf } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
@@ -136,7 +136,8 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   const pods = new Map(
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
   );
-  return { managedNodes, config: given, pods, budgets: [], watchLags: [], ownNode: 'node-0', monitoringMs: 0 };
+  const policy = readPolicy(given);
+  return { managedNodes, config: given, policy, pods, budgets: [], watchLags: [], ownNode: 'node-0' };
 }
 
 /** All that a plan makes the controller send, as it is sent. */
@@ -166,7 +167,7 @@ it(`plans for any fleet without a crash, starts no more than may be, and gives e
       concurrency: { maxUpdating },
       problem,
       paused,
-    } = readFleetSettings(snapshot.config);
+    } = snapshot.policy;
     const may = problem !== undefined || paused ? 0 : nodesAtOnce(maxUpdating, made.counts.managed);
     expect(starts.length).toBeLessThanOrEqual(may);
     expect(

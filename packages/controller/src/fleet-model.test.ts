@@ -157,7 +157,7 @@ class Fleet {
   }
 
   #judgeStart({
-    fleet: {
+    policy: {
       concurrency: { maxUpdating },
       paused,
       problem,

@@ -18,7 +18,7 @@ import {
   MINUTE,
   NEW,
   NOW,
-  RULES,
+  POLICY,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
@@ -32,7 +32,7 @@ const write = (parts: ShadowParts, transition: Transition): SpecChange =>
 
 describe('the patch of a spec', () => {
   it('names the very object it was planned from', () => {
-    expect(patchOf(write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toEqual({
+    expect(patchOf(write({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toEqual({
       metadata: {
         uid: 'shadow-node-a',
         resourceVersion: '1',
@@ -51,17 +51,17 @@ describe('the patch of a spec', () => {
   it('uses up the annotation that asks for another attempt, at the start only', () => {
     const annotations = { [RETRY_ANNOTATION]: NEW };
     const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
-    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }))).toMatchObject(
+    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toMatchObject(
       used,
     );
-    expect(patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome: 'Failed' }))).not.toMatchObject(used);
+    expect(patchOf(write({ annotations }, { spec: idleSpec(POLICY, NOW), outcome: 'Failed' }))).not.toMatchObject(used);
   });
 });
 
 describe('the count of attempts that were called off', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
     const annotations = count === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: count };
-    const patch = patchOf(write({ annotations }, { spec: idleSpec(RULES, NOW), outcome })) as { metadata: object };
+    const patch = patchOf(write({ annotations }, { spec: idleSpec(POLICY, NOW), outcome })) as { metadata: object };
     return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNREPORTED_ATTEMPTS_ANNOTATION];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
@@ -77,13 +77,13 @@ describe('the count of attempts that were called off', () => {
 const BY = { component: 'brupop-controller', instance: 'pod' };
 
 describe('an Event', () => {
-  const started = write({}, { spec: startSpec(NEW, RULES, NOW), outcome: 'Started' }).event;
+  const started = write({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }).event;
   const failed = write(
     {
       spec: underWay('RebootedIntoUpdate'),
       status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
     },
-    { spec: idleSpec(RULES, NOW), outcome: 'Failed' },
+    { spec: idleSpec(POLICY, NOW), outcome: 'Failed' },
   ).event;
 
   it('tells the versions at the start and the code at a failure', () => {
@@ -93,12 +93,12 @@ describe('an Event', () => {
 
   it('tells why an update is called off', () => {
     const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
-    const calledOff = write({}, { spec: idleSpec(RULES, NOW), outcome: 'Cancelled', because }).event;
+    const calledOff = write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Cancelled', because }).event;
     expect(calledOff).toMatchObject(because);
   });
 
   it('is not written for each step', () => {
-    expect(write({}, { spec: idleSpec(RULES, NOW), outcome: 'Advanced' }).event).toBeUndefined();
+    expect(write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Advanced' }).event).toBeUndefined();
   });
 
   it('has the same name for the same occurrence, and another one for another', () => {

@@ -15,6 +15,7 @@ import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
+import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { PodLookups } from './pods.ts';
@@ -52,12 +53,15 @@ export class Cluster {
   /** By node name: when the Node or the shadow of a pair went, the other one staying. */
   readonly #missingSince = new Map<string, number>();
   readonly #startedAt: number;
+  /** Read once, when the configuration changes. */
+  #policy: UpdatePolicy;
 
   constructor(options: ClusterOptions) {
     const { client, clock, log } = options;
     const common = { client, clock, log };
     this.#options = options;
     this.#startedAt = clock.now();
+    this.#policy = readPolicy(undefined, options.monitoringMs);
     this.#nodes = new Reflector({ ...common, name: 'nodes', path: corePath('nodes'), slim: readNode });
     this.#shadows = new Reflector({ ...common, name: SHADOW_PLURAL, path: this.#shadowsPath, slim: readShadow });
     const configs = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
@@ -65,6 +69,7 @@ export class Cluster {
     const budgets = groupPath('policy/v1', BUDGETS);
     this.#budgets = new Reflector({ ...common, name: BUDGETS, path: budgets, slim: slimBudget });
     this.lookups = new PodLookups(common);
+    this.#configs.subscribe((event) => this.#readPolicy(event));
     this.#nodes.subscribe((event) => this.#notePair(event, event.object.metadata.name));
     this.#shadows.subscribe((event) => this.#notePair(event, nodeOf(event.object)));
     this.#shadows.subscribe(({ type, object }) => {
@@ -144,12 +149,13 @@ export class Cluster {
   /** All there is to decide on, as of now. `refusalOf` tells by UID why a spec was refused. Throws an error while a cache is not filled. */
   snapshot(refusalOf: (uid: string) => string | undefined): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet: nothing can be decided');
-    const { nodeName, monitoringMs } = this.#options;
+    const { nodeName: ownNode } = this.#options;
     const config = this.#configs.get(CONFIG_NAME);
     const managedNodes = this.#managedNodes().map((managedNode) => withRefusal(managedNode, refusalOf));
     const { known: pods } = this.lookups;
     const budgets = this.#budgets.list();
-    return { managedNodes, config, pods, budgets, watchLags: this.watchLags(), ownNode: nodeName, monitoringMs };
+    const policy = this.#policy;
+    return { managedNodes, config, policy, pods, budgets, watchLags: this.watchLags(), ownNode };
   }
 
   get #reflectors(): readonly Pick<Reflector<KubernetesObject>, 'run' | 'synced' | 'waitSynced'>[] {
@@ -188,6 +194,14 @@ export class Cluster {
     else if (type !== 'Modified') this.#missingSince.delete(name);
   }
 
+  /** Reads the configuration when something changes that it says, or that is on record as in force. */
+  #readPolicy({ type, object, old }: ReflectorEvent<BrupopConfig>): void {
+    if (object.metadata.name !== CONFIG_NAME) return;
+    const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
+    if (type === 'Modified' && isSame) return;
+    this.#policy = readPolicy(type === 'Deleted' ? undefined : object, this.#options.monitoringMs);
+  }
+
   #concernsUs({ object, old }: ReflectorEvent<NodeView>): boolean {
     return [object, ...(old === undefined ? [] : [old])].some(
       (node) => isManaged(node) || bearsOwnership(node) || this.#shadowOf(node.metadata.name) !== undefined,
@@ -206,6 +220,11 @@ function withRefusal(managedNode: ManagedNode, refusalOf: (uid: string) => strin
 
 function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {
   return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
+}
+
+/** What a policy is read from. */
+function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {
+  return { generation, spec, inForce: status?.inForce };
 }
 
 /** A resourceVersion changes with every heartbeat, and the Progressing condition is this controller's own. */

@@ -1,6 +1,7 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeView } from './node.ts';
 import type { ShadowView } from './shadow.ts';
 
@@ -39,6 +40,8 @@ export interface Snapshot {
   /** Every node that is managed, has a shadow or carries something of ours; by name. */
   readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
+  /** What `config` asks for. */
+  readonly policy: UpdatePolicy;
   /** What was looked up of the nodes whose turn it was; by node name. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   readonly budgets: readonly Budget[];
@@ -46,8 +49,6 @@ export interface Snapshot {
   readonly watchLags: readonly WatchLag[];
   /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */
   readonly ownNode: string;
-  /** How long a node must have been healthy after its update, milliseconds. */
-  readonly monitoringMs: number;
 }
 
 /** API servers send a bookmark about once a minute, and the transport gives up a stream that is silent for 100 seconds. */

@@ -2,7 +2,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { type Rules, wantedVersion } from '../policy/policy.ts';
+import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { failures } from './attempts.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import { notConfigured, overdue, silent, updating, upToDate, type ProgressingCondition, waiting } from './condition.ts';
@@ -39,7 +39,7 @@ export interface Assessment {
 type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
 
 export interface AssessInput {
-  readonly rules: Rules;
+  readonly policy: UpdatePolicy;
   readonly drainOf: (node: NodeView) => Drainable;
   /** Why a node that has staged its version must not be drained now, or undefined. */
   readonly whyNotDrained: (candidate: Candidate) => Blocked | undefined;
@@ -76,37 +76,37 @@ function assessOwn(own: Own, circumstances: Circumstances): Findings {
 }
 
 function advanceInput({ node, shadow, writeRejection }: Own, circumstances: Circumstances): TransitionInput {
-  const { rules, drainOf, whyNotDrained, now } = circumstances;
+  const { policy, drainOf, whyNotDrained, now } = circumstances;
   const { status, spec } = shadow;
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
   const blockedBy = staged
     ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', writeRejection })
     : undefined;
-  return { shadow, node, rules, drain: drainOf(node), blockedBy, now };
+  return { shadow, node, policy, drain: drainOf(node), blockedBy, now };
 }
 
 function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
   const atRest = own.shadow.spec.state === 'Idle';
-  const released = { spec: idleSpec(circumstances.rules, circumstances.now), outcome: 'Released' } as const;
+  const released = { spec: idleSpec(circumstances.policy, circumstances.now), outcome: 'Released' } as const;
   const change = atRest ? advance(advanceInput(own, circumstances)) : released;
   return { ...(change !== undefined && { change }), times: [] };
 }
 
 function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
   const { node, shadow, writeRejection } = own;
-  const { rules, now } = circumstances;
+  const { policy, now } = circumstances;
   const input = advanceInput(own, circumstances);
   const change = advance(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
   const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
-  const progressing = stuck ? overdue({ shadow, node, rules }, change?.outcome) : goesOn;
+  const progressing = stuck ? overdue({ shadow, node, policy }, change?.outcome) : goesOn;
   return {
     ...next(change, progressing, writeRejection),
     phase: stuck ? 'failed' : 'updating',
-    pending: !stuck && !sameSettings(shadow.spec.hostSettings, rules.hostSettings),
+    pending: !stuck && !sameSettings(shadow.spec.hostSettings, policy.hostSettings),
     ...(lookUp && { lookUp }),
-    times: [deadlineOf(shadow, rules, now), monitoredUntil(input)],
+    times: [deadlineOf(shadow, policy, now), monitoredUntil(input)],
   };
 }
 
@@ -123,8 +123,8 @@ function next(
   };
 }
 
-function isStuck({ shadow, rules, now }: TransitionInput, change: Transition | undefined): boolean {
-  return isOverdue(shadow, rules, now) && (change === undefined || change.outcome === 'Cancelled');
+function isStuck({ shadow, policy, now }: TransitionInput, change: Transition | undefined): boolean {
+  return isOverdue(shadow, policy, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
 function assessSettled(own: Own, circumstances: Circumstances): Findings {
@@ -132,13 +132,13 @@ function assessSettled(own: Own, circumstances: Circumstances): Findings {
   const { status } = shadow;
   if (status === undefined) return { phase: 'waiting', times: [] };
   const change = advance(advanceInput(own, circumstances));
-  const version = wantedVersion(status.target_version, circumstances.rules.versions);
+  const version = wantedVersion(status.target_version, circumstances.policy.versions);
   const trouble = status.hostSettings?.message;
   if (trouble !== undefined && sameVersion(status.current_version, status.target_version)) {
     return { progressing: notConfigured(trouble), ...changed(change, writeRejection), phase: 'waiting', times: [] };
   }
   if (sameVersion(status.current_version, version)) {
-    const progressing = upToDate(status.current_version, circumstances.rules.versions.pin !== undefined);
+    const progressing = upToDate(status.current_version, circumstances.policy.versions.pin !== undefined);
     return { progressing, ...changed(change, writeRejection), phase: 'upToDate', times: [] };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';

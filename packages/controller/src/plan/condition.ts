@@ -3,7 +3,7 @@ import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import type { Rules } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
 import type { Outcome } from './spec-change.ts';
@@ -59,11 +59,11 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
 
 /** The step under way has run past its deadline. */
 export function overdue(
-  { shadow, node, rules }: { readonly shadow: ShadowView; readonly node: NodeView; readonly rules: Rules },
+  { shadow, node, policy }: { readonly shadow: ShadowView; readonly node: NodeView; readonly policy: UpdatePolicy },
   outcome: Outcome | undefined,
 ): ProgressingCondition {
   const { state, version } = shadow.spec;
-  const minutes = Math.round(limitMs(shadow.spec, rules) / MINUTE_MS);
+  const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
   if (state === 'MonitoringUpdate') {
     const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
     return progressing(

@@ -1,5 +1,6 @@
 import { type BrupopConfig, type BrupopConfigStatus, DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { readPolicy } from '../policy/policy.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
 import { statusOf } from './config-conditions.ts';
 import { plan } from './plan.ts';
@@ -18,7 +19,8 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
-  return statusOf({ config, plan: plan({ ...snapshot, config, watchLags }, NOW), before, isInEffect, now: NOW });
+  const made = plan({ ...snapshot, config, policy: readPolicy(config), watchLags }, NOW);
+  return statusOf({ config, plan: made, before, isInEffect, now: NOW });
 }
 
 function told(status: BrupopConfigStatus, type: string): string {

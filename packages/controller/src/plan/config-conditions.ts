@@ -36,7 +36,7 @@ export function conditionsOf(plan: Plan): NewCondition[] {
   return [ready(plan), paused(plan), frozen(plan), windowOpen(plan), progressing(plan), degraded(plan)];
 }
 
-function ready({ fleet: { problem } }: Plan): NewCondition {
+function ready({ policy: { problem } }: Plan): NewCondition {
   if (problem === undefined) {
     return { type: 'Ready', status: 'True', reason: 'InUse', message: 'The configuration is in use' };
   }
@@ -44,7 +44,7 @@ function ready({ fleet: { problem } }: Plan): NewCondition {
   return { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message };
 }
 
-function paused({ fleet: { paused, pauseReason } }: Plan): NewCondition {
+function paused({ policy: { paused, pauseReason } }: Plan): NewCondition {
   if (!paused) {
     return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Nodes may begin updates' };
   }
@@ -52,7 +52,7 @@ function paused({ fleet: { paused, pauseReason } }: Plan): NewCondition {
   return { type: 'Paused', status: 'True', reason: 'Paused', message };
 }
 
-function frozen({ fleet: { problem }, stale }: Plan): NewCondition {
+function frozen({ policy: { problem }, stale }: Plan): NewCondition {
   if (stale.length > 0) {
     const message = `No node begins an update: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
     return { type: 'Frozen', status: 'True', reason: 'WatchStale', message };
@@ -81,17 +81,17 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Plan): NewCondition {
   return { type: 'WindowOpen', status: open ? 'True' : 'False', reason, message };
 }
 
-function progressing({ counts, forecast: { reasons, completionTime }, fleet }: Plan): NewCondition {
+function progressing({ counts, forecast: { reasons, completionTime }, policy }: Plan): NewCondition {
   const type = 'Progressing';
   const { managed, upToDate, updating } = counts;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate} of ${managed} nodes are up to date`;
   if (managed === 0) {
-    const which = fleet.nodeSelector === undefined ? '' : ' and that spec.nodeSelector selects';
+    const which = policy.nodeSelector === undefined ? '' : ' and that spec.nodeSelector selects';
     const message = `There is no node with the label of managed nodes${which}`;
     return { type, status: 'False', reason: 'NoNodes', message };
   }
-  if (fleet.problem !== undefined) {
+  if (policy.problem !== undefined) {
     const message = `${tally}, ${updating} are updating, and no other begins: the configuration cannot be followed`;
     return { type, status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
   }
@@ -108,7 +108,7 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({ fleet: { problem }, counts: { failed }, forecast: { reasons } }: Plan): NewCondition {
+function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons } }: Plan): NewCondition {
   const type = 'Degraded';
   const needed = [...reasons]
     .filter(([reason]) => traitsOf(reason).needsAttention === true)
@@ -140,8 +140,8 @@ export interface ReportInput {
 /** The status that says what a plan made of the configuration. */
 export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
   const { generation = 0 } = config.metadata;
-  const { fleet, forecast, counts } = plan;
-  const takesEffect = isInEffect && fleet.problem === undefined;
+  const { policy, forecast, counts } = plan;
+  const takesEffect = isInEffect && policy.problem === undefined;
   const observed = takesEffect ? generation : before?.observedGeneration;
   const conditions = conditionsOf(plan).map((condition): Condition => {
     const last = before?.conditions?.find(({ type }) => type === condition.type);
@@ -158,12 +158,12 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
     plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
       return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
     }),
-    ...(fleet.inForce !== undefined && { inForce: fleet.inForce }),
+    ...(policy.inForce !== undefined && { inForce: policy.inForce }),
   };
 }
 
-function windowOf({ fleet, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
-  if (fleet.maintenance.windows.length === 0 && fleet.maintenance.blackouts.length === 0) return {};
+function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
+  if (policy.maintenance.windows.length === 0 && policy.maintenance.blackouts.length === 0) return {};
   const { open, until } = window;
   const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
   return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };

@@ -11,7 +11,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { Rules } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -35,8 +35,8 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
  * When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. A drain may begin late, since
  * agents wait for the API servers: from then on it has its time. After the deadline it is too late.
  */
-export function deadlineOf(shadow: ShadowView, rules: Rules, now: number): number {
-  const limit = limitMs(shadow.spec, rules);
+export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
+  const limit = limitMs(shadow.spec, policy);
   const since = stateSince(shadow.spec, now) ?? now;
   const begun = drainingSince(shadow, now) ?? since;
   return (begun > since && begun < since + limit ? begun : since) + limit;
@@ -51,7 +51,10 @@ function drainingSince({ metadata, spec, status }: ShadowView, now: number): num
 }
 
 /** How long a node may take for what its spec calls for, milliseconds. What its agent was told when the step began holds until that ends. */
-export function limitMs({ state, timeoutSeconds }: ShadowSpec, { monitoringMs, drainMs, timeouts }: Rules): number {
+export function limitMs(
+  { state, timeoutSeconds }: ShadowSpec,
+  { monitoring, drainMs, timeouts }: UpdatePolicy,
+): number {
   const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
   switch (state) {
     case 'StagedAndPerformedUpdate':
@@ -59,21 +62,21 @@ export function limitMs({ state, timeoutSeconds }: ShadowSpec, { monitoringMs, d
     case 'RebootedIntoUpdate':
       return drainMs + ACTIVATION_MS + (toldMs ?? timeouts.rebootMs) + REPORT_MS;
     case 'MonitoringUpdate':
-      return timeouts.monitorMs + monitoringMs;
+      return monitoring.timeoutMs + monitoring.healthyForMs;
     default:
       return IDLE_LIMIT_MS;
   }
 }
 
 /** The limit that the agent is told for a state, whole seconds; null: it has none of the configuration. */
-export function timeoutSeconds(state: ShadowState, { timeouts }: Rules): number | null {
+export function timeoutSeconds(state: ShadowState, { timeouts }: UpdatePolicy): number | null {
   if (state === 'StagedAndPerformedUpdate') return timeouts.stageMs / 1000;
   return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
 }
 
 /** True when the spec calls for a step of an update whose deadline has passed. */
-export function isOverdue(shadow: ShadowView, rules: Rules, now: number): boolean {
-  return isUnderWay(shadow) && now >= deadlineOf(shadow, rules, now);
+export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
+  return isUnderWay(shadow) && now >= deadlineOf(shadow, policy, now);
 }
 
 /** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */
@@ -145,23 +148,23 @@ function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
  * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update, and a drain
  * that begins too late still empties it until it is called off.
  */
-export function slotHeldUntil(managedNode: ManagedNode, rules: Rules, now: number): number | undefined {
+export function slotHeldUntil(managedNode: ManagedNode, policy: UpdatePolicy, now: number): number | undefined {
   const { node } = managedNode;
   if (node === undefined) return undefined;
   const shadow =
     managedNode.shadow !== undefined && isOwnedBy(managedNode.shadow, node) ? managedNode.shadow : undefined;
   const ends = [
-    shadow === undefined || isSettled(shadow) ? undefined : shadowUntil(shadow, rules, now),
+    shadow === undefined || isSettled(shadow) ? undefined : shadowUntil(shadow, policy, now),
     ownedByUs(node)
-      ? markedSince(node, shadow, managedNode.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, rules)
+      ? markedSince(node, shadow, managedNode.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, policy)
       : undefined,
     shadow !== undefined && isUnderWay(shadow) ? undefined : rebootUntil({ ...managedNode, shadow }, now),
   ].filter((end): end is number => end !== undefined);
   return ends.length === 0 ? undefined : Math.max(...ends);
 }
 
-function shadowUntil(shadow: ShadowView, rules: Rules, now: number): number {
-  return isUnderWay(shadow) ? deadlineOf(shadow, rules, now) : silentAt(shadow, now);
+function shadowUntil(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
+  return isUnderWay(shadow) ? deadlineOf(shadow, policy, now) : silentAt(shadow, now);
 }
 
 function markedSince(node: NodeView, shadow: ShadowView | undefined, missingSince: number, now: number): number {

@@ -4,7 +4,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
-import { type FleetSettings, readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Estimate, estimateOf } from './attempts.ts';
 import { isUnavailable, Capacity, nodesOverLimit } from './capacity.ts';
 import { slotHeldUntil } from './deadlines.ts';
@@ -13,8 +13,7 @@ import { isConcerned } from './gates/selection.ts';
 
 /** What the decision on one node takes from the rest of the fleet. */
 export interface FleetState {
-  readonly fleet: FleetSettings;
-  readonly rules: Rules;
+  readonly policy: UpdatePolicy;
   /** Resources of which nothing was heard for too long. */
   readonly stale: readonly string[];
   readonly drainOf: (node: NodeView) => Drainable;
@@ -33,22 +32,19 @@ export interface FleetState {
 
 /** Puts it together. */
 export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
-  const { managedNodes, config, monitoringMs } = snapshot;
-  const fleet = readFleetSettings(config);
-  const rules = rulesOf(fleet, monitoringMs);
-  const places = new Map(managedNodes.map((managedNode) => [managedNode, slotHeldUntil(managedNode, rules, now)]));
+  const { managedNodes, config, policy } = snapshot;
+  const places = new Map(managedNodes.map((managedNode) => [managedNode, slotHeldUntil(managedNode, policy, now)]));
   const versions = config?.status?.versions ?? [];
   return {
-    fleet,
-    rules,
+    policy,
     stale: staleResources(snapshot.watchLags),
-    drainOf: (node) => drainable(node, snapshot, fleet.drain, now),
+    drainOf: (node) => drainable(node, snapshot, policy.drain, now),
     offeredSince: (version) => parseTime(versions.find((one) => sameVersion(one.version, version))?.firstOfferedTime),
-    estimate: estimateOf(managedNodes, fleet.maintenance),
+    estimate: estimateOf(managedNodes, policy.maintenance),
     slotHeldUntil: places,
     before: config?.status,
-    nodesOverLimit: nodesOverLimit(takingPlaces(places, now), roomOf(fleet, places, now, isDisturbed)),
-    capacity: roomOf(fleet, places, now),
+    nodesOverLimit: nodesOverLimit(takingPlaces(places, now), roomOf(policy, places, now, isDisturbed)),
+    capacity: roomOf(policy, places, now),
     now,
   };
 }
@@ -64,7 +60,7 @@ function isDisturbed({ node, shadow }: ManagedNode): boolean {
 
 /** Every node that takes a place counts, and the nodes that the configuration is about also when they are away for another reason. */
 function roomOf(
-  fleet: FleetSettings,
+  policy: UpdatePolicy,
   places: ReadonlyMap<ManagedNode, number | undefined>,
   now: number,
   counts: (managedNode: ManagedNode) => boolean = () => true,
@@ -73,9 +69,9 @@ function roomOf(
     const { node } = managedNode;
     return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(managedNode) }];
   });
-  const capacity = new Capacity(fleet.concurrency, nodes.filter(({ node }) => isConcerned(node, fleet)).length);
+  const capacity = new Capacity(policy.concurrency, nodes.filter(({ node }) => isConcerned(node, policy)).length);
   for (const { node, updating } of nodes) {
-    if (updating || (isConcerned(node, fleet) && isUnavailable(node))) capacity.reserve(node, updating);
+    if (updating || (isConcerned(node, policy) && isUnavailable(node))) capacity.reserve(node, updating);
   }
   return capacity;
 }

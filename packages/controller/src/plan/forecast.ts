@@ -68,8 +68,8 @@ function isOut({ reason }: { readonly reason: Reason }): boolean {
 
 /** Looks ahead: updates that begin as soon as there is a place, in a window that fits, and take as long as they usually do. */
 export function forecastOf({ fleetState, counted, waiting }: ForecastInput): Forecast {
-  const { fleet, estimate, now } = fleetState;
-  const window = fleet.calendar.at(now);
+  const { policy, estimate, now } = fleetState;
+  const window = policy.calendar.at(now);
   const slots = slotsFrom(fleetState, counted);
   const queue = waiting.flatMap((decision) => expectationOf(decision, fleetState, slots));
   const ends = [
@@ -89,7 +89,7 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
     window,
-    nextOpenAt: fleet.calendar.opening(now)?.fromMs,
+    nextOpenAt: policy.calendar.opening(now)?.fromMs,
     times: [window.until],
   };
 }
@@ -106,7 +106,7 @@ interface Slots {
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
-function slotsFrom({ fleet, estimate, now }: FleetState, counted: readonly Decision[]): Slots {
+function slotsFrom({ policy, estimate, now }: FleetState, counted: readonly Decision[]): Slots {
   const busy = counted
     .filter(({ phase }) => phase === 'updating')
     .map(({ assessment: { managedNode } }) => {
@@ -115,10 +115,10 @@ function slotsFrom({ fleet, estimate, now }: FleetState, counted: readonly Decis
     })
     .toSorted((a, b) => a - b);
   const inTime = busy.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(fleet.concurrency, counted)));
+  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)));
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: fleet.calendar.forecast(now) };
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: policy.calendar.forecast(now) };
 }
 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */

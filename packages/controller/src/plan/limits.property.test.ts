@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { type FleetSettings, type NodeLimit, readFleetSettings } from '../policy/policy.ts';
+import type { NodeLimit, UpdatePolicy } from '../policy/policy.ts';
 import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import type { SpecChange } from './spec-change.ts';
@@ -10,10 +10,10 @@ import type { SpecChange } from './spec-change.ts';
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
 
 /** Turns in which `isWrong` holds must be none, however people edit the configuration and whatever happens. */
-function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings: FleetSettings) => boolean): void {
+function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings: UpdatePolicy) => boolean): void {
   const property = fc.property(story(maxMinutes, back), (events) => {
     const wrong = tell(events).filter((turn) => {
-      const settings = readFleetSettings(aSnapshot([], turn.before.config).config);
+      const settings = aSnapshot([], turn.before.config).policy;
       return settings.problem === undefined && isWrong(turn, settings);
     });
     expect(wrong).toEqual([]);

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import type { ShadowState } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { readFleetSettings } from '../policy/policy.ts';
 import {
   carryOut,
   happen,
@@ -39,7 +38,7 @@ test('nothing but a start makes more nodes be under way', () => {
 
 test('a pause or a configuration that cannot be followed starts nothing', () => {
   never(40, ({ before, made }) => {
-    const { paused, problem } = readFleetSettings(aSnapshot([], before.config).config);
+    const { paused, problem } = aSnapshot([], before.config).policy;
     return (paused || problem !== undefined) && startsOf(made) > 0;
   });
   expect.hasAssertions();
@@ -65,7 +64,7 @@ test('nothing is started or asked to reboot that cannot be drained', () => {
 
 test('a pause that interrupts leaves nothing under way that was not asked to reboot', () => {
   never(40, ({ before, after }) => {
-    const { paused, pauseMode } = readFleetSettings(aSnapshot([], before.config).config);
+    const { paused, pauseMode } = aSnapshot([], before.config).policy;
     const goesOn = after.managedNodes.some(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
     return paused && pauseMode === 'Interrupt' && goesOn;
   });

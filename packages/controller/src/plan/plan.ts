@@ -1,7 +1,7 @@
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, viewTimes } from '../cluster/snapshot.ts';
-import type { FleetSettings, Rules } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { assess, type Assessment, type NodePhase } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
 import type { Capacity } from './capacity.ts';
@@ -39,7 +39,7 @@ export interface Plan {
   /** Nodes whose pods are to be looked up before it goes on. */
   readonly lookUps: readonly NodeView[];
   readonly taints: readonly TaintChange[];
-  readonly fleet: FleetSettings;
+  readonly policy: UpdatePolicy;
   /** Resources of which nothing was heard for too long: nothing starts. */
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
@@ -63,19 +63,19 @@ export interface Decision {
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { fleet, stale, drainOf, capacity, slotHeldUntil } = fleetState;
+  const { policy, stale, drainOf, capacity, slotHeldUntil } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) =>
     assess(managedNode, {
-      rules: rulesFor(managedNode, fleetState),
+      policy: policyFor(managedNode, fleetState),
       drainOf,
       whyNotDrained: (candidate) => holdsDrain(candidate, fleetState),
       now,
     }),
   );
-  const queuedCandidates = inOrder(assessments.flatMap(queuedCandidate), snapshot.ownNode, fleet.order);
+  const queuedCandidates = inOrder(assessments.flatMap(queuedCandidate), snapshot.ownNode, policy.order);
   const admitted = admit(queuedCandidates, fleetState, capacity);
   const decisions = assessments.map((assessment) => admitted.get(assessment) ?? { ...assessment, assessment });
-  const counted = decisions.filter(({ assessment }) => isCounted(assessment, fleet));
+  const counted = decisions.filter(({ assessment }) => isCounted(assessment, policy));
   const forecast = forecastOf({
     fleetState,
     counted,
@@ -90,8 +90,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
       snapshot,
       now,
     ),
-    taints: decisions.flatMap((decision) => taintChange(decision.assessment.managedNode, wantsTaint(decision, fleet))),
-    fleet,
+    taints: decisions.flatMap((decision) => taintChange(decision.assessment.managedNode, wantsTaint(decision, policy))),
+    policy,
     stale,
     counts: count(counted),
     forecast,
@@ -101,8 +101,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 }
 
 /** Hosts that the configuration is not about keep their settings, or get them back. */
-function rulesFor({ node }: ManagedNode, { rules, fleet }: FleetState): Rules {
-  return node === undefined || isConcerned(node, fleet) ? rules : { ...rules, hostSettings: undefined };
+function policyFor({ node }: ManagedNode, { policy }: FleetState): UpdatePolicy {
+  return node === undefined || isConcerned(node, policy) ? policy : { ...policy, hostSettings: undefined };
 }
 
 interface QueuedCandidate {
@@ -115,8 +115,8 @@ function queuedCandidate(assessment: Assessment): QueuedCandidate[] {
   return candidate === undefined ? [] : [{ assessment, candidate }];
 }
 
-function isCounted({ managedNode: { node } }: Assessment, fleet: FleetSettings): boolean {
-  return node !== undefined && isConcerned(node, fleet);
+function isCounted({ managedNode: { node } }: Assessment, policy: UpdatePolicy): boolean {
+  return node !== undefined && isConcerned(node, policy);
 }
 
 /** Sends the candidates through the gates, in their order, until the free places are taken. */
@@ -148,7 +148,7 @@ function holdsDrain(candidate: Candidate, fleetState: FleetState): Blocked | und
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   const yields = fleetState.nodesOverLimit.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
-  const late = isOverdue(shadow, fleetState.rules, now) ? PLACE_GONE : undefined;
+  const late = isOverdue(shadow, fleetState.policy, now) ? PLACE_GONE : undefined;
   return (
     whyNotDrained({ ...fleetState, candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs }) ??
     yields ??
@@ -163,8 +163,8 @@ const PLACE_GONE: Blocked = {
 };
 const TOO_MANY_AWAY: Blocked = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
 
-function start(assessment: Assessment, { version }: Candidate, { rules, now }: FleetState): Decision {
-  const change = { spec: startSpec(version, rules, now), outcome: 'Started' } as const;
+function start(assessment: Assessment, { version }: Candidate, { policy, now }: FleetState): Decision {
+  const change = { spec: startSpec(version, policy, now), outcome: 'Started' } as const;
   return { assessment, change, progressing: updating(version), phase: 'updating' };
 }
 
@@ -209,7 +209,7 @@ function retries({ pods }: Snapshot): number[] {
 }
 
 /** Nodes that could run a newer version, or are on their way to it; not those that failed, nor new ones of which nothing is known. */
-function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: FleetSettings): boolean {
+function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: UpdatePolicy): boolean {
   const isBlocked = phase === 'waiting' && assessment.candidate !== undefined;
   const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
   return drain.taintWaitingNodes && assessment.managed && ((isBlocked && goes) || phase === 'updating');

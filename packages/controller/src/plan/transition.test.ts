@@ -1,6 +1,6 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
-import type { Rules } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import {
   ago,
   aNode,
@@ -12,7 +12,7 @@ import {
   type NodeParts,
   NOW,
   OLD,
-  RULES,
+  POLICY,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
@@ -21,15 +21,17 @@ import type { Blocked } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
 import { advance } from './transition.ts';
 
+const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
+
 const next = (
   shadow: ShadowParts,
   node: NodeParts = {},
-  more: Partial<Rules & Drainable & { blockedBy: Blocked }> = {},
+  more: Partial<UpdatePolicy & Drainable & { blockedBy: Blocked }> = {},
 ): Transition | undefined =>
   advance({
     shadow: aShadow(shadow),
     node: aNode(node),
-    rules: { ...RULES, ...more },
+    policy: { ...POLICY, ...more },
     drain: { ...DRAINABLE, ...more },
     blockedBy: more.blockedBy,
     now: NOW,
@@ -84,7 +86,10 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     ),
     undefined,
   ],
-  'nor one under observation': [next(monitored, {}, { interrupt: true, monitoringMs: 2 * MINUTE }), undefined],
+  'nor one under observation': [
+    next(monitored, {}, { interrupt: true, monitoring: healthyFor(2 * MINUTE) }),
+    undefined,
+  ],
   'a node that is still staging stays': [
     next({ spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } }),
     undefined,
@@ -115,17 +120,20 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next({ ...monitored, status: { current_version: OLD } }),
     undefined,
   ],
-  'a node is observed for the monitoring time': [next(monitored, {}, { monitoringMs: 2 * MINUTE }), undefined],
+  'a node is observed for the monitoring time': [
+    next(monitored, {}, { monitoring: healthyFor(2 * MINUTE) }),
+    undefined,
+  ],
   'a node that was Ready only lately is observed longer': [
     next(
       { ...monitored, spec: underWay('MonitoringUpdate', 5 * MINUTE) },
       { readySince: ago(MINUTE) },
-      { monitoringMs: 2 * MINUTE },
+      { monitoring: healthyFor(2 * MINUTE) },
     ),
     undefined,
   ],
   'a node that was healthy for the monitoring time has succeeded': [
-    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, { monitoringMs: 2 * MINUTE }),
+    next({ ...monitored, spec: underWay('MonitoringUpdate', 2 * MINUTE) }, {}, { monitoring: healthyFor(2 * MINUTE) }),
     'Idle',
     'Succeeded',
   ],
@@ -156,7 +164,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next(
       { spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } },
       {},
-      { monitoringMs: MINUTE },
+      { monitoring: healthyFor(MINUTE) },
     ),
     undefined,
   ],

@@ -5,7 +5,7 @@ import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
-import { isWanted, type Rules } from '../policy/policy.ts';
+import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
 import { type Drainable, isDrainable, isHopeless } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
@@ -14,7 +14,7 @@ import type { Transition } from './spec-change.ts';
 export interface TransitionInput {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  readonly rules: Rules;
+  readonly policy: UpdatePolicy;
   readonly drain: Drainable;
   /** Why a node that has staged its version must not be drained now. */
   readonly blockedBy: Blocked | undefined;
@@ -22,7 +22,7 @@ export interface TransitionInput {
 }
 
 /** The spec of a node at rest, and the end of an update, whatever its result. */
-export function idleSpec({ hostSettings }: Rules, now: number): ShadowSpec {
+export function idleSpec({ hostSettings }: UpdatePolicy, now: number): ShadowSpec {
   const state_transition_timestamp = rfc3339(now);
   return {
     state: 'Idle',
@@ -34,13 +34,13 @@ export function idleSpec({ hostSettings }: Rules, now: number): ShadowSpec {
 }
 
 /** The spec that starts an update to `version`. */
-export function startSpec(version: string, rules: Rules, now: number): ShadowSpec {
-  return stepSpec({ ...idleSpec(rules, now), version }, 'StagedAndPerformedUpdate', rules, now);
+export function startSpec(version: string, policy: UpdatePolicy, now: number): ShadowSpec {
+  return stepSpec({ ...idleSpec(policy, now), version }, 'StagedAndPerformedUpdate', policy, now);
 }
 
-function stepSpec(spec: ShadowSpec, state: ShadowState, rules: Rules, now: number): ShadowSpec {
+function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, now: number): ShadowSpec {
   const state_transition_timestamp = rfc3339(now);
-  return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, rules) };
+  return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, policy) };
 }
 
 /** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
@@ -49,16 +49,16 @@ export function advance(input: TransitionInput): Transition | undefined {
 }
 
 /** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
-function interrupt({ shadow, rules, now }: TransitionInput): Transition | undefined {
-  if (!rules.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Interrupted' };
+function interrupt({ shadow, policy, now }: TransitionInput): Transition | undefined {
+  if (!policy.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
+  return { spec: idleSpec(policy, now), outcome: 'Interrupted' };
 }
 
 /** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
-function supersede({ shadow, rules, now }: TransitionInput): Transition | undefined {
-  if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', rules.versions))
+function supersede({ shadow, policy, now }: TransitionInput): Transition | undefined {
+  if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', policy.versions))
     return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Superseded' };
+  return { spec: idleSpec(policy, now), outcome: 'Superseded' };
 }
 
 function isPastDrain({ spec, status }: ShadowView): boolean {
@@ -68,9 +68,9 @@ function isPastDrain({ spec, status }: ShadowView): boolean {
 }
 
 /** A node at rest whose host is to be set otherwise than its spec says. */
-function configure({ shadow: { spec }, rules, now }: TransitionInput): Transition | undefined {
-  if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, rules.hostSettings)) return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Configured' };
+function configure({ shadow: { spec }, policy, now }: TransitionInput): Transition | undefined {
+  if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, policy.hostSettings)) return undefined;
+  return { spec: idleSpec(policy, now), outcome: 'Configured' };
 }
 
 /** True when both ask the same of the host. */
@@ -87,11 +87,11 @@ function mayHaveRebooted({ spec, status }: ShadowView): boolean {
   );
 }
 
-function repair({ shadow, rules, now }: TransitionInput): Transition | undefined {
+function repair({ shadow, policy, now }: TransitionInput): Transition | undefined {
   const { spec } = shadow;
   if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
   if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
-    return { spec: idleSpec(rules, now), outcome: 'Repaired' };
+    return { spec: idleSpec(policy, now), outcome: 'Repaired' };
   return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
 }
 
@@ -100,10 +100,10 @@ function redated(spec: ShadowSpec, now: number): Transition {
 }
 
 function answer(input: TransitionInput): Transition | undefined {
-  const { shadow, rules, now } = input;
+  const { shadow, policy, now } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
-  if (state === 'ErrorReset') return { spec: idleSpec(rules, now), outcome: 'Failed' };
+  if (state === 'ErrorReset') return { spec: idleSpec(policy, now), outcome: 'Failed' };
   return state === shadow.spec.state ? reached(input) : undefined;
 }
 
@@ -113,12 +113,12 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 };
 
 function reached(input: TransitionInput): Transition | undefined {
-  const { shadow, rules, now } = input;
+  const { shadow, policy, now } = input;
   if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
   const next = NEXT[shadow.spec.state];
-  if (next !== undefined) return { spec: stepSpec(shadow.spec, next, rules, now), outcome: 'Advanced' };
+  if (next !== undefined) return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced' };
   const healthyAt = monitoredUntil(input);
-  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(rules, now), outcome: 'Succeeded' };
+  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(policy, now), outcome: 'Succeeded' };
 }
 
 function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
@@ -126,23 +126,23 @@ function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
 }
 
 /** What is not seen is waited for; with what is seen the node gives its place to others. */
-function postpone({ rules, blockedBy, drain, now }: TransitionInput): Transition | undefined {
+function postpone({ policy, blockedBy, drain, now }: TransitionInput): Transition | undefined {
   const stays = blockedBy === undefined ? !isHopeless(drain, now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
+  return { spec: idleSpec(policy, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
 /**
  * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
  * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
  */
-function cancel({ shadow, node, rules, now }: TransitionInput): Transition | undefined {
+function cancel({ shadow, node, policy, now }: TransitionInput): Transition | undefined {
   const hopeless =
     shadow.spec.state === 'MonitoringUpdate' &&
     unwell(shadow, node) === undefined &&
     astray(shadow, node) !== undefined;
-  if ((isPastDrain(shadow) && !hopeless) || !isOverdue(shadow, rules, now)) return undefined;
-  return { spec: idleSpec(rules, now), outcome: 'Cancelled' };
+  if ((isPastDrain(shadow) && !hopeless) || !isOverdue(shadow, policy, now)) return undefined;
+  return { spec: idleSpec(policy, now), outcome: 'Cancelled' };
 }
 
 /** True when only the pods on the node are still to be looked up before it goes on. */
@@ -153,10 +153,10 @@ export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolea
 
 /** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
 export function monitoredUntil(input: TransitionInput): number | undefined {
-  const { shadow, node, rules, now } = input;
+  const { shadow, node, policy, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
   const since = stateSince(shadow.spec, now) ?? now;
-  return Math.max(since, parseTime(node.readySince) ?? since) + rules.monitoringMs;
+  return Math.max(since, parseTime(node.readySince) ?? since) + policy.monitoring.healthyForMs;
 }
 
 /** Why a node that has booted its new version is not healthy, or undefined. */

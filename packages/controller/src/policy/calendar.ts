@@ -63,19 +63,11 @@ export class Recent<K, V> {
   }
 }
 
-/** Calendars kept: more than there are configurations in use at a time. */
-const CALENDARS = 32;
-/** Timelines kept for each: today's, and those of the days on which nodes may be tried again. */
+/** Timelines kept: today's, and those of the days on which nodes may be tried again. */
 const TIMELINES = 8;
 
-const calendars = new Recent<string, Calendar>(CALENDARS);
-
-/** The calendar of a maintenance in which `problemOf` finds no mistake; throws for one with a mistake. Equal ones share a calendar. */
+/** The calendar of a maintenance in which `problemOf` finds no mistake; throws for one with a mistake. */
 export function calendarOf(maintenance: Maintenance): Calendar {
-  return calendars.get(JSON.stringify(maintenance), () => compile(maintenance));
-}
-
-function compile(maintenance: Maintenance): Calendar {
   const make = timelines(maintenance);
   const kept = new Recent<number, Timeline>(TIMELINES);
   const timelineAt = (time: number): Timeline => {
@@ -159,19 +151,8 @@ export interface Maintenance {
 /** Shortest and longest window. The longest is how far back a window that still runs may have begun. */
 export const WINDOW_MS = { min: 60_000, max: 7 * 24 * 60 * 60_000 } as const;
 
-/** Maintenances whose mistakes are remembered: to ask croner takes time. */
-const judged = new Recent<string, { readonly problem: string | undefined }>(32);
-
 /** The first mistake in `maintenance`, as `field: expected …, found …`, or undefined when a calendar can be made of it. */
 export function problemOf({ timeZone, windows, blackouts }: Maintenance): string | undefined {
-  // JSON has but one text for all numbers that are not finite.
-  const key = JSON.stringify([timeZone, windows, blackouts], (_, value: unknown) =>
-    typeof value === 'number' ? `${value}` : value,
-  );
-  return judged.get(key, () => ({ problem: judge({ timeZone, windows, blackouts }) })).problem;
-}
-
-function judge({ timeZone, windows, blackouts }: Maintenance): string | undefined {
   return timeZoneProblem(timeZone) ?? firstProblem(windows, windowProblem) ?? firstProblem(blackouts, blackoutProblem);
 }
 

@@ -1,7 +1,7 @@
 import { aSnapshot } from '../testing/objects.ts';
-import { nodesAtOnce, readFleetSettings } from './policy.ts';
+import { nodesAtOnce, readPolicy } from './policy.ts';
 
-const read = (spec: unknown): ReturnType<typeof readFleetSettings> => readFleetSettings(aSnapshot([], spec).config);
+const read = (spec: unknown): ReturnType<typeof readPolicy> => readPolicy(aSnapshot([], spec).config);
 
 const limits: Record<string, [unknown, number, number]> = {
   'without a configuration one node updates at once': [undefined, 10, 1],

@@ -41,7 +41,14 @@ export interface VersionSettings {
 export interface Timeouts {
   readonly stageMs: number;
   readonly rebootMs: number;
-  readonly monitorMs: number;
+}
+
+/** How a node is watched after its update, milliseconds. */
+export interface Monitoring {
+  /** How long it must have been healthy. */
+  readonly healthyForMs: number;
+  /** How much longer than that it may take. */
+  readonly timeoutMs: number;
 }
 
 /** When failed nodes are tried again. Times are milliseconds. */
@@ -52,17 +59,24 @@ export interface RetrySettings {
   readonly attempts: number;
 }
 
-/** What people have set for the whole fleet, checked, with every default filled in. */
-export interface FleetSettings {
+/** How nodes are updated: the configuration, checked, with every default filled in, and what follows from it. */
+export interface UpdatePolicy {
   readonly paused: boolean;
   readonly pauseMode: PauseMode;
+  /** Updates whose host was not yet asked to reboot are cancelled. */
+  readonly interrupt: boolean;
   readonly pauseReason: string | undefined;
   readonly maintenance: MaintenanceSettings;
   readonly calendar: Calendar;
   readonly concurrency: Concurrency;
   readonly versions: VersionSettings;
+  /** What the hosts are to be set to; undefined: they keep what they have. */
+  readonly hostSettings: HostSettings | undefined;
   readonly drain: DrainSettings;
+  /** How long load balancers and the drain may take together, milliseconds. */
+  readonly drainMs: number;
   readonly timeouts: Timeouts;
+  readonly monitoring: Monitoring;
   readonly retry: RetrySettings;
   /** Undefined: all nodes with the label of managed ones. */
   readonly nodeSelector: LabelSelector | undefined;
@@ -81,10 +95,15 @@ const NEVER_OPEN: Calendar = {
   opening: () => undefined,
 };
 
-type Read = Omit<FleetSettings, 'inForce'>;
+type Read = Omit<UpdatePolicy, 'inForce'>;
 
 /** Reads a BrupopConfig; undefined: there is none. The API server's schema refuses most mistakes; what slips through is named in `problem`. */
-export function readFleetSettings(config: BrupopConfig | undefined): FleetSettings {
+export function readPolicy(config: BrupopConfig | undefined, monitoringMs = 0): UpdatePolicy {
+  const policy = readConfig(config);
+  return { ...policy, monitoring: { ...policy.monitoring, healthyForMs: monitoringMs } };
+}
+
+function readConfig(config: BrupopConfig | undefined): UpdatePolicy {
   if (config === undefined) return { ...readSpec(withDefaults(undefined)), inForce: undefined };
   const inForce = inForceOf(config);
   const settings = readSpec(inForce.spec);
@@ -101,10 +120,10 @@ export function readFleetSettings(config: BrupopConfig | undefined): FleetSettin
 function lastGood(good: InForce | undefined, own: Read): Read {
   const { paused, pauseReason } = own;
   // Of what nobody has ever put in force all counts that can be made out.
-  if (good === undefined) return { ...own, pauseMode: 'Finish' };
+  if (good === undefined) return { ...own, pauseMode: 'Finish', interrupt: false };
   const before = readSpec(good.spec);
   if (!paused || before.paused) return before;
-  return { ...before, paused, pauseMode: 'Finish', pauseReason };
+  return { ...before, paused, pauseMode: 'Finish', interrupt: false, pauseReason };
 }
 
 /** Fields that have fields of their own. */
@@ -119,15 +138,21 @@ function readSpec(spec: unknown): Read {
   for (const group of GROUPS) readGroup(read, group);
   const drain = readDrainSettings(spec);
   const maintenance = readMaintenance(read);
+  const paused = read.flag('paused');
+  const pauseMode = read.oneOf('pauseMode', PAUSE_MODES);
+  const versions = readVersions(read);
   const settings = {
-    paused: read.flag('paused'),
-    pauseMode: read.oneOf('pauseMode', PAUSE_MODES),
+    paused,
+    pauseMode,
+    interrupt: paused && pauseMode === 'Interrupt',
     pauseReason: read.text('pauseReason'),
     maintenance,
     concurrency: readConcurrency(read),
-    versions: readVersions(read),
+    versions,
+    hostSettings: hostSettingsOf(versions),
     drain: drain.settings,
-    timeouts: readTimeouts(read),
+    drainMs: drainLimitMs(drain.settings),
+    ...readTimeouts(read),
     retry: readRetry(read),
     nodeSelector: readSelector(read, 'nodeSelector'),
     order: read.oneOf('order', ORDERS),
@@ -175,14 +200,16 @@ function readVersion(read: SpecReader, field: string): string | undefined {
     : read.wrong(field, 'a semantic version such as 1.21.0, without a leading v', value);
 }
 
-function readTimeouts(read: SpecReader): Timeouts {
+function readTimeouts(read: SpecReader): Pick<UpdatePolicy, 'timeouts' | 'monitoring'> {
   const milliseconds = (field: string, min: number, fallback: number): number =>
     (read.wholeNumber(`timeouts.${field}`, { min, max: 86_400 }) ?? fallback) * 1000;
   return {
-    stageMs: milliseconds('stageSeconds', 60, 2_700),
-    // Below that no agent could ask for a reboot whose answer may be lost: see its limits.
-    rebootMs: milliseconds('rebootSeconds', 480, 900),
-    monitorMs: milliseconds('monitorSeconds', 60, 1_800),
+    timeouts: {
+      stageMs: milliseconds('stageSeconds', 60, 2_700),
+      // Below that no agent could ask for a reboot whose answer may be lost: see its limits.
+      rebootMs: milliseconds('rebootSeconds', 480, 900),
+    },
+    monitoring: { healthyForMs: 0, timeoutMs: milliseconds('monitorSeconds', 60, 1_800) },
   };
 }
 
@@ -194,37 +221,9 @@ function readRetry(read: SpecReader): RetrySettings {
 }
 
 /** What the hosts are to be set to; undefined: they keep what they have. */
-export function hostSettings({ versions: { pin, ignoreWaves } }: FleetSettings): HostSettings | undefined {
+function hostSettingsOf({ pin, ignoreWaves }: VersionSettings): HostSettings | undefined {
   if (pin === undefined && !ignoreWaves) return undefined;
   return { ...(pin !== undefined && { versionLock: pin }), ...(ignoreWaves && { ignoreWaves }) };
-}
-
-/** What is set about the course of an update that has begun. */
-export interface Rules {
-  /** How long a node must have been healthy after its update, milliseconds. */
-  readonly monitoringMs: number;
-  /** How long load balancers and the drain may take together, milliseconds. */
-  readonly drainMs: number;
-  readonly timeouts: Timeouts;
-  /** Updates whose host was not yet asked to reboot are called off. */
-  readonly interrupt: boolean;
-  readonly versions: VersionSettings;
-  /** What the hosts are to be set to; undefined: they keep what they have. */
-  readonly hostSettings: HostSettings | undefined;
-}
-
-/** Puts them together. */
-export function rulesOf(fleet: FleetSettings, monitoringMs: number): Rules {
-  const { paused, pauseMode, drain, timeouts, versions } = fleet;
-  const interrupt = paused && pauseMode === 'Interrupt';
-  return {
-    monitoringMs,
-    drainMs: drainLimitMs(drain),
-    timeouts,
-    interrupt,
-    versions,
-    hostSettings: hostSettings(fleet),
-  };
 }
 
 function drainLimitMs({ exclusionMs, timeoutMs, onTimeout }: DrainSettings): number {

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { invalidSpecs } from '../../../../test/framework/configs/invalid-configs.ts';
 import { anyValidSpec, validSpecs } from '../../../../test/framework/configs/valid-configs.ts';
 import { aSnapshot } from '../testing/objects.ts';
-import { readFleetSettings } from './policy.ts';
+import { readPolicy } from './policy.ts';
 
-const problemOf = (spec: unknown): string | undefined => readFleetSettings(aSnapshot([], spec).config).problem;
+const problemOf = (spec: unknown): string | undefined => readPolicy(aSnapshot([], spec).config).problem;
 
 // test/integration/chart/brupop-config-invalid.test.ts shows that the API server refuses and accepts the same specs.
 describe('the controller, should the definition of another release let it in, follows no configuration against the rule that', () => {

@@ -7,7 +7,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { plan, type Plan } from '../plan/plan.ts';
-import { nodesAtOnce, readFleetSettings } from '../policy/policy.ts';
+import { nodesAtOnce } from '../policy/policy.ts';
 import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
 /** What the world does between two plans. */
@@ -253,7 +253,7 @@ export function isUnderWay({ configured }: World, { name, node, shadow }: Manage
 const everStarted = (generation = 0): boolean => generation > 3;
 /** What `maxUpdating` comes to. */
 export const limitOf = ({ config }: World): number =>
-  nodesAtOnce(readFleetSettings(aSnapshot([], config).config).concurrency.maxUpdating, NODES);
+  nodesAtOnce(aSnapshot([], config).policy.concurrency.maxUpdating, NODES);
 /** How many nodes begin. */
 export const startsOf = ({ specs }: Plan): number => specs.filter(({ outcome }) => outcome === 'Started').length;
 

@@ -7,7 +7,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/drainability.ts';
-import { readFleetSettings, type Rules, rulesOf } from '../policy/policy.ts';
+import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;
 export const MINUTE = 60_000;
@@ -132,11 +132,22 @@ export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[
 
 /** Nothing speaks against a drain. */
 export const DRAINABLE: Drainable = { blocks: [], fresh: true, recheckAt: NOW, problem: undefined };
-/** Of an update without special wishes. */
-export const RULES: Rules = {
-  ...rulesOf(readFleetSettings(undefined), 0),
-  drainMs: 30 * MINUTE,
-};
+/** What holds without a configuration. */
+export const POLICY = readPolicy(undefined);
+
+/** As the cluster does: the same configuration is read once. */
+const policies = new WeakMap<object, UpdatePolicy>();
+
+function policyOf(spec: unknown, config: Snapshot['config']): UpdatePolicy {
+  const known = isObject(spec) ? policies.get(spec) : undefined;
+  const policy = known ?? readPolicy(config);
+  if (isObject(spec)) policies.set(spec, policy);
+  return policy;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
 
 /** `now`: when the pods were seen. */
 export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, now = NOW): Snapshot {
@@ -145,5 +156,6 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   const pods = new Map(
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
-  return { managedNodes, config, pods, budgets: [], watchLags: [], ownNode: 'own', monitoringMs: 0 };
+  const policy = spec === undefined ? POLICY : policyOf(spec, config);
+  return { managedNodes, config, policy, pods, budgets: [], watchLags: [], ownNode: 'own' };
 }

@@ -1,9 +1,9 @@
 import type { Gate } from './gate.ts';
 
 /** People have stopped the fleet. What is under way finishes. */
-export const paused: Gate = ({ fleet }) => {
-  if (!fleet.paused) return undefined;
-  const why = fleet.pauseReason === undefined ? '' : `: ${fleet.pauseReason}`;
+export const paused: Gate = ({ policy }) => {
+  if (!policy.paused) return undefined;
+  const why = policy.pauseReason === undefined ? '' : `: ${policy.pauseReason}`;
   return { reason: 'Paused', message: `BrupopConfig "cluster" pauses all updates${why}` };
 };
 
@@ -18,7 +18,7 @@ export const freshView: Gate = ({ stale }) => {
 };
 
 /** A configuration that cannot be followed allows nothing: what its author wanted to limit is unknown. */
-export const validConfig: Gate = ({ fleet }) => {
-  if (fleet.problem === undefined) return undefined;
-  return { reason: 'InvalidConfiguration', message: `BrupopConfig "cluster" cannot be followed: ${fleet.problem}` };
+export const validConfig: Gate = ({ policy }) => {
+  if (policy.problem === undefined) return undefined;
+  return { reason: 'InvalidConfiguration', message: `BrupopConfig "cluster" cannot be followed: ${policy.problem}` };
 };

@@ -1,7 +1,7 @@
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
-import type { FleetSettings } from '../../policy/policy.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../drainability.ts';
 import type { Blocked } from '../reasons.ts';
 
@@ -18,7 +18,7 @@ export interface Candidate {
 
 export interface GateInput {
   readonly candidate: Candidate;
-  readonly fleet: FleetSettings;
+  readonly policy: UpdatePolicy;
   /** Resources of which nothing was heard for too long. */
   readonly stale: readonly string[];
   /** Why there is no place for this node among those that are away, or undefined. */

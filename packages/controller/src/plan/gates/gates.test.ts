@@ -4,7 +4,7 @@ import {
   RETRY_ANNOTATION,
   UNREPORTED_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { readFleetSettings, wantedVersion } from '../../policy/policy.ts';
+import { wantedVersion } from '../../policy/policy.ts';
 import {
   ago,
   aNode,
@@ -49,11 +49,11 @@ function blockedBy({
   const shadow = aShadow(parts);
   const { status } = shadow;
   if (status === undefined) throw new Error('a candidate has a status');
-  const fleet = readFleetSettings(aSnapshot([], config).config);
+  const { policy } = aSnapshot([], config);
   const drain = { ...DRAINABLE, ...found };
-  const version = wantedVersion(status.target_version, fleet.versions);
+  const version = wantedVersion(status.target_version, policy.versions);
   const candidate = { node: aNode(node), shadow, status, version, writeRejection };
-  return whyNot({ candidate, fleet, stale, capacity, drain, needMs, offeredSince: () => offeredSince, now: NOW });
+  return whyNot({ candidate, policy, stale, capacity, drain, needMs, offeredSince: () => offeredSince, now: NOW });
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;

@@ -15,7 +15,7 @@ import type { Candidate, Gate } from './gate.ts';
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
 /** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
-export const backoff: Gate = ({ candidate, fleet: { retry }, now }) => {
+export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
   const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
   if (asked !== undefined && sameVersion(asked, version)) return undefined;

@@ -1,21 +1,22 @@
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { selects } from '@brupop/shared/api/meta';
 import { isManaged, type NodeView } from '../../cluster/node.ts';
-import type { FleetSettings } from '../../policy/policy.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Blocked } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** True when the configuration is about this node: people manage it, and have not narrowed it out. */
-export function isConcerned(node: NodeView, fleet: FleetSettings): boolean {
-  return isManaged(node) && isSelected(node, fleet);
+export function isConcerned(node: NodeView, policy: UpdatePolicy): boolean {
+  return isManaged(node) && isSelected(node, policy);
 }
 
-function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: FleetSettings): boolean {
+function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: UpdatePolicy): boolean {
   return nodeSelector === undefined || selects(nodeSelector, labels);
 }
 
 /** People have narrowed the managed nodes down. */
-export const selected: Gate = ({ candidate: { node }, fleet }) => (isSelected(node, fleet) ? undefined : NOT_SELECTED);
+export const selected: Gate = ({ candidate: { node }, policy }) =>
+  isSelected(node, policy) ? undefined : NOT_SELECTED;
 
 const NOT_SELECTED: Blocked = {
   reason: 'NotSelected',

@@ -7,12 +7,12 @@ import type { Candidate, Gate, GateInput } from './gate.ts';
 /** Nodes only go to versions that the configuration lets them go to, and that their host offers. */
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
 
-function denied({ candidate: { version }, fleet: { versions } }: GateInput): Blocked | undefined {
+function denied({ candidate: { version }, policy: { versions } }: GateInput): Blocked | undefined {
   if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
   return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
 }
 
-function tooYoung({ candidate: { version }, fleet: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
+function tooYoung({ candidate: { version }, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
   const { pin, minimumAgeMs } = versions;
   if (pin !== undefined || minimumAgeMs === 0) return undefined;
   const since = offeredSince(version) ?? now;

@@ -4,7 +4,7 @@ import type { Reason, Blocked } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
 /** A maintenance window is entered only by a node whose whole update fits. */
-export const windowOpen: Gate = ({ fleet: { calendar }, needMs, now }) => {
+export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== undefined && retryAt <= now) return undefined;
   const [reason, why] = closed(calendar.at(now), needMs);
