@@ -122,7 +122,7 @@ function documentedMetrics([program, heading]: [string, string]): Record<string,
   );
   return Object.fromEntries(
     [...entries].map(({ groups }) => [
-      groups?.['name'],
+      groups?.['name'] ?? '',
       { type: groups?.['type'], labels: groups?.['labels']?.split(', ').map(codeOf) ?? [], program },
     ]),
   );
