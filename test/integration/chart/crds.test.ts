@@ -92,7 +92,7 @@ describe('a shadow', () => {
     ['an unknown operation', 'status.lastOperation.operation', 'Nap', 'supported values: "Stage", "Drain"'],
     ['an unknown state of an operation', 'status.lastOperation.state', 'Done', 'supported values: "Processing"'],
     ['an unknown error code', 'status.lastOperation.errorCode', 'Oops', 'supported values: "HostUnreachable"'],
-    ['a failure without a code', 'status.lastOperation.errorCode', null, 'an operation that has failed must say how'],
+    ['a failure without a code', 'status.lastOperation.errorCode', null, 'a failed operation must have an error code'],
     ['an operation without a start', 'status.lastOperation.startTime', null, 'lastOperation.startTime: Required value'],
     ['a condition without a reason', 'status.conditions', [{ type: 'A', status: 'True' }], 'reason: Required value'],
     [

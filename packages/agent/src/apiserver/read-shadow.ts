@@ -3,7 +3,6 @@ import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import {
   type HostSettings,
   type HostSettingsStatus,
-  isVersionText,
   type LastOperation,
   OPERATION_STATES,
   OPERATIONS,
@@ -12,6 +11,7 @@ import {
   type ShadowSpec,
   type ShadowStatus,
 } from '@brupop/shared/api/shadow';
+import { isVersionText } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isLock } from '../host/host-settings.ts';
 import { describe, shorten } from '../host/host-status.ts';

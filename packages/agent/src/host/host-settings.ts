@@ -1,4 +1,4 @@
-import { isVersionText } from '@brupop/shared/api/shadow';
+import { isVersionText } from '@brupop/shared/api/version';
 import { describe } from './host-status.ts';
 import { HostError, type UpdaterSettings } from './host.ts';
 

@@ -1,5 +1,5 @@
 import { OperationError } from '@brupop/shared/api/error-codes';
-import { isVersionText } from '@brupop/shared/api/shadow';
+import { isVersionText } from '@brupop/shared/api/version';
 import {
   type CommandRecord,
   HostError,

@@ -14,8 +14,8 @@ import {
   SpecReader,
   withDefaults,
 } from '@brupop/shared/api/brupop-config';
-import { type HostSettings, isVersionText } from '@brupop/shared/api/shadow';
-import { sameVersion } from '@brupop/shared/api/version';
+import type { HostSettings } from '@brupop/shared/api/shadow';
+import { isVersionText, sameVersion } from '@brupop/shared/api/version';
 import type { LabelSelector } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Blackout, type Calendar, calendarOf, type Maintenance, problemOf, type Window } from './calendar.ts';

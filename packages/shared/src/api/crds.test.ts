@@ -136,7 +136,7 @@ describe('the definition of BottlerocketShadow', () => {
       RetrySoon: /[^.]*retried soon/,
       RetryAfterBackoff: /[^.]*retried after a wait/,
       NeverThisVersion: /[^.]*not tried again/,
-      Manual: /[^.]*need a person/,
+      Manual: /[^.]*need a manual fix/,
     };
     const misplaced = Object.entries(ERROR_CODES).filter(
       ([code, recovery]) => !description.match(sentences[recovery])?.[0].includes(code),

@@ -36,6 +36,18 @@ export function described<S extends v.GenericSchema>(schema: S, description: str
   return v.pipe(schema, v.metadata({ description, ...keywords })) as unknown as S;
 }
 
+/** A described field that may be absent. */
+/* @__NO_SIDE_EFFECTS__ */
+export function optional<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
+  return v.exactOptional(described(schema, description, keywords));
+}
+
+/** A described field that may be absent or null. */
+/* @__NO_SIDE_EFFECTS__ */
+export function nullable<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
+  return v.exactOptional(v.nullable(described(schema, description, keywords)));
+}
+
 /** Text of at most `max` UTF-16 code units, and of at least `min`. */
 /* @__NO_SIDE_EFFECTS__ */
 export function text(max: number, expected = `a text of at most ${max} characters`, min = 0) {
@@ -56,16 +68,20 @@ export function whole(min: number, max: number) {
   return v.pipe(v.number(expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
 }
 
-/** A whole number from 0 that may exceed 32 bits. JSON carries up to 2^53 - 1 without loss. */
+const INT32 = 2_147_483_647;
+
+/** A whole number from 0. Definitions of custom resources leave out `max`, which is what programs take: by default that of int32. */
+/* @__NO_SIDE_EFFECTS__ */
+export function count(max = INT32) {
+  const expected = `a whole number from 0 to ${max}`;
+  const atMost = v.check((value: number) => value <= max, expected);
+  return v.pipe(v.number(expected), v.integer(expected), v.minValue(0, expected), atMost);
+}
+
+/** A whole number from 0 up to what JSON carries without loss, such as a generation. */
 /* @__NO_SIDE_EFFECTS__ */
 export function count64() {
-  const expected = 'a whole number from 0';
-  const number = v.pipe(v.number(expected), v.integer(expected), v.minValue(0, expected));
-  return v.pipe(
-    number,
-    v.check((value: number) => Number.isSafeInteger(value), expected),
-    v.metadata({ format: 'int64' }),
-  );
+  return v.pipe(count(Number.MAX_SAFE_INTEGER), v.metadata({ format: 'int64' }));
 }
 
 /* @__NO_SIDE_EFFECTS__ */

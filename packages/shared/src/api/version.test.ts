@@ -1,4 +1,4 @@
-import { isVersion, sameVersion } from './version.ts';
+import { isVersion, isVersionText, sameVersion } from './version.ts';
 
 const versions: Record<string, [string, boolean]> = {
   'three numbers are a version': ['1.20.0', true],
@@ -10,12 +10,24 @@ const versions: Record<string, [string, boolean]> = {
 };
 test.each(Object.entries(versions))('%s', (_, [text, expected]) => expect(isVersion(text)).toBe(expected));
 
-const pairs: Record<string, [string, string, boolean]> = {
+const pairs: Record<string, [string | undefined, string | undefined, boolean]> = {
   'the same text is the same release': ['1.20.0', '1.20.0', true],
   'a v makes no difference': ['v1.20.0', '1.20.0', true],
   'build metadata makes no difference': ['1.20.0+a', '1.20.0+b', true],
   'a pre-release is another release': ['1.20.0-rc.1', '1.20.0', false],
   'an older release is another one': ['1.20.0', '1.19.0', false],
   'texts that are no versions differ when they differ': ['x', 'y', false],
+  'the lock that is no version equals itself': ['latest', 'latest', true],
+  'an absent version equals nothing': [undefined, undefined, false],
 };
 test.each(Object.entries(pairs))('%s', (_, [a, b, expected]) => expect(sameVersion(a, b)).toBe(expected));
+
+test('objects and messages take no version with a v in front, and none that is too long', () => {
+  expect(['1.20.0', '1.20.0+x', 'v1.20.0', `1.20.0-${'a'.repeat(122)}`, null].map(isVersionText)).toEqual([
+    true,
+    true,
+    false,
+    false,
+    false,
+  ]);
+});

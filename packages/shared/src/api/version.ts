@@ -1,18 +1,26 @@
-/** SemVer 2.0.0 with an optional `v`, which version locks may carry: core and pre-release count, build metadata does not. */
-const SEMVER =
-  /^v?(?<precedence>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z.-]+)?)(?:\+[0-9A-Za-z.-]+)?$/u;
+/** Semantic Versioning 2.0.0, items 2, 9 and 10, with an optional `v`, which version locks of Bottlerocket may carry. */
+const VERSION =
+  /^v?(?<release>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/u;
 
-/** The part of a version that tells releases apart, or undefined when `text` is no version. */
-function precedence(text: string): string | undefined {
-  return SEMVER.exec(text)?.groups?.['precedence'];
-}
+/** Longest version in every object and message, in characters. */
+export const VERSION_LIMIT = 128;
 
-/** True when `text` is a semantic version. */
+/** True when `text` is a semantic version, with or without a leading `v`. */
 export function isVersion(text: string): boolean {
-  return precedence(text) !== undefined;
+  return VERSION.test(text);
 }
 
-/** True when both name the same release. Texts that are no versions are compared as they are. */
-export function sameVersion(a: string, b: string): boolean {
-  return a === b || (isVersion(a) && precedence(a) === precedence(b));
+/** True when objects and messages take `value` as a version: a semantic version without a leading `v`. */
+export function isVersionText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= VERSION_LIMIT && !value.startsWith('v') && isVersion(value);
+}
+
+/**
+ * True when both name the same release: a leading `v` and build metadata do not count. Texts that are no versions, such as the
+ * version lock `latest`, are compared as they are. An absent version equals nothing.
+ */
+export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
+  if (a == null || b == null) return false;
+  const release = VERSION.exec(a)?.groups?.['release'];
+  return a === b || (release !== undefined && release === VERSION.exec(b)?.groups?.['release']);
 }
