@@ -1,15 +1,6 @@
-import { isDeepStrictEqual } from 'node:util';
-import type {
-  DrainResult,
-  ExclusionResult,
-  RestoreResult,
-  SpecReference,
-  StatusReport,
-} from '@brupop/shared/api/agent-protocol';
+import type { DrainResult, ExclusionResult, RestoreResult, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { shadowName } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
-import { activationOf } from '@brupop/shared/node/activations';
-import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
 import { ApiError } from './errors.ts';
@@ -56,10 +47,9 @@ export class Routes {
     hub.open(identity, httpSink(response), found);
   }
 
-  /** PUT shadow/status. Before a report that a version is activated is acknowledged, the Node remembers it. */
+  /** PUT shadow/status */
   async status({ identity, body, signal, response }: Call): Promise<void> {
     const report = readStatusReport(body);
-    await this.#remember(identity, report, signal);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
     response.json(agentShadow(shadow));
   }
@@ -94,16 +84,6 @@ export class Routes {
     const shadow = cache.get(shadowName(identity.node), namespace);
     if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
     response.json(result);
-  }
-
-  async #remember(identity: Identity, { status, shadowUID }: StatusReport, signal: AbortSignal): Promise<void> {
-    const { nodes, cache, namespace } = this.#options;
-    const activation = activationOf(status.lastOperation, shadowUID);
-    if (activation === undefined) return;
-    const known = cache.get(shadowName(identity.node), namespace);
-    const before = known && activationOf(known.status?.lastOperation, known.metadata.uid);
-    if (isDeepStrictEqual(before, activation)) return;
-    await nodes.remember(identity, activation, status.current_version, signal);
   }
 
   /** The spec is read live: a cache could still hold one that the controller has taken back. */

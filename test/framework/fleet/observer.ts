@@ -19,6 +19,7 @@ import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow
 import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { type KubernetesObject, selects } from '../../../packages/shared/src/api/meta.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
+import type { ReflectorEvent } from '../../../packages/shared/src/kube/store.ts';
 import { OWNERSHIP_ANNOTATIONS } from '../../../packages/shared/src/node/ownership.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { shadowPath } from '../apiserver/shadow.ts';
@@ -62,8 +63,10 @@ export class Observer {
   readonly pods: Reflector<Observed<V1Pod>>;
   readonly #leases: Reflector<Observed<V1Lease>>;
   readonly #options: ObserverOptions;
-  /** Updates for which a node was rebooted since a person last asked for them. */
-  readonly #rebooted = new Set<string>();
+  /** How many reboots each update of a node has had since a user last asked for it. */
+  readonly #reboots = new Map<string, number>();
+  /** How many shadows of a node, by the node's name and UID, were deleted or lost their status. */
+  readonly #lostRecords = new Map<string, number>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
   /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
@@ -83,6 +86,7 @@ export class Observer {
     const statefulSets = this.#reflect<Observed<V1StatefulSet>>('/apis/apps/v1/statefulsets');
     this.nodes.subscribe(({ object }) => this.#checkUnavailable(object));
     this.shadows.subscribe(({ object, old }) => this.#noteRetry(object, old));
+    this.shadows.subscribe((event) => this.#noteLostRecord(event));
     budgets.subscribe(({ object }) => this.#checkBudget(object));
     for (const workloads of [deployments, statefulSets]) workloads.subscribe(({ object }) => this.#countReady(object));
     const all = [this.nodes, this.pods, this.shadows, this.#leases, budgets, deployments, statefulSets];
@@ -208,11 +212,25 @@ export class Observer {
     if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
   }
 
-  /** One reboot for one update; a person who asks for another attempt allows another one. */
+  /** One reboot for one update. A user who asks for another attempt, or deletes the record of the first, allows one more. */
   #checkSecondReboot(name: string, { bootID, next }: Boot): void {
-    const update = `${name} (${this.nodes.get(name)?.metadata.uid}) into ${next}`;
-    if (this.#rebooted.has(update)) this.#violated(`rebooted a second time: ${update} (boot ${bootID})`);
-    this.#rebooted.add(update);
+    const node = this.#incarnation(name);
+    const update = `${node} into ${next}`;
+    const reboots = (this.#reboots.get(update) ?? 0) + 1;
+    if (reboots > 1 + (this.#lostRecords.get(node) ?? 0))
+      this.#violated(`reboot number ${reboots}: ${update} (boot ${bootID})`);
+    this.#reboots.set(update, reboots);
+  }
+
+  #noteLostRecord({ type, object, old }: ReflectorEvent<BottlerocketShadow>): void {
+    const isWiped = old?.status?.current_state !== undefined && object.status?.current_state === undefined;
+    if (type !== 'Deleted' && !isWiped) return;
+    const node = this.#incarnation(object.metadata.name.replace(/^brs-/u, ''));
+    this.#lostRecords.set(node, (this.#lostRecords.get(node) ?? 0) + 1);
+  }
+
+  #incarnation(name: string): string {
+    return `${name} (${this.nodes.get(name)?.metadata.uid})`;
   }
 
   #noteRetry({ metadata, status }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
@@ -221,7 +239,7 @@ export class Observer {
     // What is tried again by itself must not have been booted.
     if (!isNotRetried(status)) return;
     const name = metadata.name.replace(/^brs-/u, '');
-    this.#rebooted.delete(`${name} (${this.nodes.get(name)?.metadata.uid}) into ${asked}`);
+    this.#reboots.delete(`${this.#incarnation(name)} into ${asked}`);
   }
 
   #violated(what: string): void {

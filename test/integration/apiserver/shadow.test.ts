@@ -1,7 +1,5 @@
 import { jest } from '@jest/globals';
-import type { V1Node } from '@kubernetes/client-node';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
-import { ACTIVATED_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
@@ -124,24 +122,6 @@ describe('an apiserver that keeps shadows', () => {
       const { status, body } = await report(uid, changes);
       expect([status, body.status]).toEqual([200, idleStatus(changes as object)]);
       expect((await live()).status).toEqual({ ...idleStatus(changes as object), conditions });
-    });
-
-    it('has the Node remember what is activated before it acknowledges that, and nothing of other steps', async () => {
-      const { uid } = await ensure();
-      const remembered = async (): Promise<string | undefined> => {
-        const { metadata } = await suite.cluster.api.get<V1Node>(`/api/v1/nodes/${agent.node}`);
-        return metadata?.annotations?.[ACTIVATED_ANNOTATION];
-      };
-      const { errorCode: _code, message: _message, ...step } = operation;
-      const drain = { ...step, operation: 'Drain', state: 'Processing' };
-      await report(uid, { lastOperation: drain });
-      expect(await remembered()).toBeUndefined();
-      expect((await report(uid, { lastOperation: { ...drain, operation: 'Activate' } })).status).toBe(200);
-      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid}`);
-      await report(uid, {
-        lastOperation: { ...drain, operation: 'Reboot', version: '1.22.0', bootID: 'another-boot' },
-      });
-      expect(await remembered()).toBe(`1.21.0@${operation.bootID}@${uid},1.22.0@another-boot@${uid}`);
     });
 
     it('takes away what the next report does not say any more', async () => {

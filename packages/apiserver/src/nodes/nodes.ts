@@ -3,13 +3,12 @@ import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
-import type { Activation } from '@brupop/shared/node/activations';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-import { cordon, type Cordon, exclude, type Node, type NodeChange, remember, restore, slimNode } from './policy.ts';
+import { cordon, type Cordon, exclude, type Node, type NodeChange, restore, slimNode } from './policy.ts';
 
 export type { Node } from './policy.ts';
 
@@ -68,14 +67,6 @@ export class Nodes {
   /** Takes back what of cordon and exclusion is ours. */
   async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
     return this.#change(identity, 'restored', restore, signal);
-  }
-
-  /**
-   * Has the Node remember that its host is about to boot a version.
-   * @param running - the version that its host runs
-   */
-  async remember(identity: Identity, activation: Activation, running: string, signal: AbortSignal): Promise<void> {
-    await this.#change(identity, 'remembers an activation', (node) => remember(node, activation, running), signal);
   }
 
   async #get(node: string, signal: AbortSignal): Promise<Node> {

@@ -7,7 +7,6 @@ import {
 } from '@brupop/shared/api/names';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import { type Activation, rememberActivation } from '@brupop/shared/node/activations';
 import {
   cordonedByUs,
   excludedByUs,
@@ -107,12 +106,4 @@ export function restore(node: Node): NodeChange<RestoreResult> {
   const patch = releasePatch(node);
   const result = { uncordoned: patch?.spec !== undefined, included: patch?.metadata?.labels !== undefined };
   return patch === undefined ? { result } : { patch, result };
-}
-
-/** Has the Node remember that its host is about to boot a version. */
-export function remember(node: Node, activation: Activation, running: string): NodeChange<undefined> {
-  const annotations = rememberActivation(node, activation, running);
-  return annotations === undefined
-    ? { result: undefined }
-    : { patch: { metadata: { annotations } }, result: undefined };
 }

@@ -1,5 +1,4 @@
 import {
-  ACTIVATED_ANNOTATION,
   AUTOSCALER_HOLDS,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
@@ -33,13 +32,7 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const ANNOTATIONS = [
-  ...OWNERSHIP_ANNOTATIONS,
-  ...AUTOSCALER_HOLDS,
-  ACTIVATED_ANNOTATION,
-  PRIORITY_ANNOTATION,
-  SKIP_ANNOTATION,
-];
+const ANNOTATIONS = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
 
 /** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {

@@ -22,8 +22,6 @@ export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
 export const RECORDONED_ANNOTATION = `${GROUP}/recordoned-at`;
 /** On a Node: the annotations among {@link AUTOSCALER_HOLDS} that are ours, with commas between them. */
 export const AUTOSCALER_HOLDS_ANNOTATION = `${GROUP}/autoscaler-holds`;
-/** On a Node: the versions that were activated on its host for a reboot, each with the boot in which that was and the UID of the shadow, as `1.21.0@BOOTID@UID`. */
-export const ACTIVATED_ANNOTATION = `${GROUP}/activated`;
 /**
  * Annotations with the value `true` that keep autoscalers from removing a Node: the cluster autoscaler's (its FAQ, "How can I prevent Cluster
  * Autoscaler from scaling down a particular node?") and Karpenter's ("Node-Level Controls" of its disruption page).

@@ -151,6 +151,20 @@ it('waits once for a reboot that may have been asked for, although its process m
   expect(world.host.active).toBe(NEW);
 });
 
+it('tries a version that rolled back once more when its shadow is deleted, and then names the failure', async () => {
+  const world = new SimWorld([
+    { on: 'reboot', nth: 0, after: false, later: 0, fault: { kind: 'rolls back' } },
+    { on: 'reboot', nth: 1, after: false, later: 0, fault: { kind: 'rolls back' } },
+    { on: 'reboot', nth: 0, after: true, later: MINUTE, fault: { kind: 'shadow deleted' } },
+  ]);
+  await world.run(120 * MINUTE);
+  const { status } = world.cluster.shadow ?? {};
+  world.killAgent();
+  expect(world.invariants.story.filter((line) => line.endsWith('call reboot'))).toHaveLength(2);
+  expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
+  expect(world.invariants.violations).toEqual([]);
+});
+
 it('sees that a version rolled back although its host was silent for longer than a reboot may take, and was then rebooted by others', async () => {
   const atReboot = { on: 'reboot', nth: 0, after: false } as const;
   const world = new SimWorld([

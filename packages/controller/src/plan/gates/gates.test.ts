@@ -1,9 +1,4 @@
-import {
-  ACTIVATED_ANNOTATION,
-  CORDONED_ANNOTATION,
-  RETRY_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import { wantedVersion } from '../../policy/policy.ts';
 import {
   ago,
@@ -70,17 +65,6 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
     ...more.status,
   },
 });
-/** The shadow of the cases. */
-const OWN = { uid: 'shadow-node-a' };
-/** A node on which versions were activated, by default in the boot before this one and for another shadow. */
-const activated = (versions: readonly string[], { boot = 'boot-0', uid = 'shadow-before' } = {}): NodeParts => ({
-  annotations: { [ACTIVATED_ANNOTATION]: versions.map((version) => `${version}@${boot}@${uid}`).join(',') },
-});
-/** Long enough for any backoff. */
-const longAgo: ShadowParts = {
-  spec: { state_transition_timestamp: ago(24 * 60 * MINUTE) },
-  status: { state_transition_failure_timestamp: ago(24 * 60 * MINUTE) },
-};
 const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
 /** A node whose attempts were called off, the latest a minute ago. */
 const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
@@ -154,40 +138,6 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
   'asking for another version changes nothing': [
     { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
-    'ManualRetryRequired',
-  ],
-  'a boot for a shadow that was deleted is not repeated': [{ node: activated([NEW]) }, 'ManualRetryRequired'],
-  'nor when other things have failed since': [
-    { node: activated([NEW]), shadow: failed(1, failure('HostBusy')) },
-    'ManualRetryRequired',
-  ],
-  'nor when another version was activated since': [{ node: activated([NEW, '1.20.5']) }, 'ManualRetryRequired'],
-  'a person may ask for it': [{ node: activated([NEW]), shadow: asksFor(NEW) }, undefined],
-  'a boot into another version says nothing about this one': [{ node: activated(['1.20.5']) }, undefined],
-  'an activation that no boot has followed may be repeated': [
-    { node: activated([NEW], { boot: 'boot-1' }) },
-    undefined,
-  ],
-  'what became of a boot for this shadow is on record': [
-    { node: activated([NEW], OWN), shadow: failed(1, failure('RebootRefused', { operation: 'Reboot' }), longAgo) },
-    undefined,
-  ],
-  'also when other steps have followed': [
-    { node: activated([NEW], OWN), shadow: failed(1, failure('HostBusy'), longAgo) },
-    undefined,
-  ],
-  'also when the power was cut in the drain of another attempt': [
-    {
-      node: activated([NEW], OWN),
-      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-0' }), longAgo),
-    },
-    undefined,
-  ],
-  'unless its status was wiped meanwhile': [
-    {
-      node: activated([NEW], OWN),
-      shadow: failed(1, failure('StagedImageLost', { operation: 'Drain', bootID: 'boot-1' }), longAgo),
-    },
     'ManualRetryRequired',
   ],
   'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],

@@ -1,8 +1,7 @@
 import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
-import { ACTIVATED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { readActivations } from '@brupop/shared/node/activations';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
@@ -19,7 +18,6 @@ export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
   const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
   if (asked !== undefined && sameVersion(asked, version)) return undefined;
-  if (isForgotten(candidate)) return forgotten(candidate);
   if (failures(shadow) === 0) return undefined;
   const recovery = recoveryOf(status);
   if (recovery === 'NeverThisVersion' || recovery === 'Manual') return blocked(candidate, recovery);
@@ -45,23 +43,6 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
   if (code === undefined) return 'RetryAfterBackoff';
   return isErrorCode(code) ? ERROR_CODES[code] : 'Manual';
-}
-
-/**
- * The Node remembers that this version was activated, its host has booted since without coming to it, and nothing is on record of how that ended: the
- * shadow of that time was deleted, or its status, after which an agent finds no image where it expects one.
- */
-function isForgotten({ node, shadow, status, version }: Candidate): boolean {
-  const { lastOperation, bootID } = status;
-  const found = readActivations(node).find((one) => sameVersion(one.version, version));
-  if (found === undefined || bootID === '' || found.bootID === bootID) return false;
-  const isLost = lastOperation?.errorCode === 'StagedImageLost' && lastOperation.bootID === bootID;
-  return isLost || found.shadowUID !== shadow.metadata.uid;
-}
-
-function forgotten({ node, shadow, version }: Candidate): Blocked {
-  const found = `Node ${node.metadata.name} (${ACTIVATED_ANNOTATION}): ${version} was activated and its host has booted since, but not into it`;
-  return notRetried(shadow, version, `${found}, and the shadow does not say why`);
 }
 
 function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'Manual'): Blocked | undefined {
