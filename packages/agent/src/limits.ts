@@ -1,3 +1,13 @@
+import {
+  CLOCK_TOLERANCE_MS,
+  DRAIN_OVER_LIMIT_MS,
+  HOST_SETTINGS_LIMIT_MS,
+  REBOOT_CALL_LIMIT_MS,
+  REBOOT_PENDING_LIMIT_MS,
+  REBOOT_REQUEST_LIMIT_MS,
+  REBOOT_TIMEOUT_MIN_MS,
+  STEP_LIMITS_MS,
+} from '@brupop/shared/api/deadlines';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import type { UpdateCommand } from './host/host.ts';
@@ -10,7 +20,7 @@ export const LIMITS = {
   /** One call of the host API. */
   hostCall: 10 * SECOND,
   /** The reboot call, which answers only when systemctl has returned. */
-  rebootCall: 30 * SECOND,
+  rebootCall: REBOOT_CALL_LIMIT_MS,
   /** First and longest pause between two looks at a running host command. */
   pollFirst: 10,
   pollLongest: SECOND,
@@ -35,23 +45,23 @@ export const LIMITS = {
   /** A host that is still up so long after the reboot call is asked again: systemd-logind lets inhibitors delay a reboot by 5 min. */
   rebootAgain: 6 * MINUTE,
   /** A reboot is asked for within so long after that was written down, */
-  askWritten: MINUTE,
+  askWritten: REBOOT_REQUEST_LIMIT_MS,
   /** so that after so long no reboot that was asked for can still come: the call and the inhibitors take 5.5 min. */
-  rebootPending: 7 * MINUTE,
+  rebootPending: REBOOT_PENDING_LIMIT_MS,
   /** A time that is further ahead was written before the clock was set back. */
-  clockAhead: 5 * MINUTE,
+  clockAhead: CLOCK_TOLERANCE_MS,
   /** A drain that our apiserver has refused for so long says so in the shadow. */
   troubleTold: 10 * SECOND,
   /** After so long it has failed: only passes that are run know how much time the configuration gives it. */
   drainTrouble: 30 * MINUTE,
   /** A drain that goes on for so long after its limit, as the apiserver told it, has failed. */
-  drainOverLimit: 2 * MINUTE,
+  drainOverLimit: DRAIN_OVER_LIMIT_MS,
   /** An update status that is unusable for so long is no passing trouble. */
   broken: 30 * SECOND,
   /** A refresh sees settings that were committed so long before it began: the host applies them after its answer. */
   settingsApply: 1.5 * SECOND,
   /** Settings of the host that a spec asks for and that are not in force for so long: the spec is answered without them, before the controller calls the agent silent. */
-  settings: 4 * MINUTE,
+  settings: HOST_SETTINGS_LIMIT_MS,
   /** A host that nothing is expected of is looked at so often. */
   lookAgain: 5 * MINUTE,
   /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
@@ -71,11 +81,11 @@ export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
  * configuration's limit of at most a day, and 70 min more where it is forced; before it load balancers get up to an hour.
  */
 export const STEP_LIMITS: Readonly<Record<Operation, { readonly ms: number; readonly code: ErrorCode }>> = {
-  Stage: { ms: 45 * MINUTE, code: 'StepTimedOut' },
-  Drain: { ms: 28 * 60 * MINUTE, code: 'DrainTimedOut' },
-  Activate: { ms: 10 * MINUTE, code: 'StepTimedOut' },
-  Reboot: { ms: 15 * MINUTE, code: 'RebootTimedOut' },
-  Restore: { ms: 15 * MINUTE, code: 'StepTimedOut' },
+  Stage: { ms: STEP_LIMITS_MS.Stage, code: 'StepTimedOut' },
+  Drain: { ms: STEP_LIMITS_MS.Drain, code: 'DrainTimedOut' },
+  Activate: { ms: STEP_LIMITS_MS.Activate, code: 'StepTimedOut' },
+  Reboot: { ms: STEP_LIMITS_MS.Reboot, code: 'RebootTimedOut' },
+  Restore: { ms: STEP_LIMITS_MS.Restore, code: 'StepTimedOut' },
 };
 
 /** The state in which a spec's `timeoutSeconds` is about each of these steps. */
@@ -91,7 +101,7 @@ const TIMED_BY_SPEC: Readonly<Partial<Record<Operation, ShadowState>>> = {
 export function stepLimit(operation: Operation, { state, timeoutSeconds }: ShadowSpec): number {
   if (timeoutSeconds == null || TIMED_BY_SPEC[operation] !== state) return STEP_LIMITS[operation].ms;
   const ms = timeoutSeconds * SECOND;
-  return operation === 'Reboot' ? Math.max(ms, LIMITS.rebootPending + LIMITS.askWritten) : ms;
+  return operation === 'Reboot' ? Math.max(ms, REBOOT_TIMEOUT_MIN_MS) : ms;
 }
 
 /** How long a host command may run for this spec, in milliseconds. Of a longer limit of the staging a prepare gets a third, so that it can be repeated. */

@@ -1,5 +1,6 @@
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import { type AgentAction, CALL_LIMIT_MS, DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/agent-protocol';
+import type { AgentAction } from '@brupop/shared/api/agent-protocol';
+import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Authenticator } from './auth/authenticator.ts';
@@ -29,11 +30,6 @@ const BODY_LIMIT = 64 * 1024;
 /** RFC 1123 subdomain, as the API server demands of a Node's name. */
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 const MAX_NODE_NAME = 253;
-/** Ours ends before the agent's own limit does, so that it gets to know why. */
-const CALL_MS = CALL_LIMIT_MS - 2_000;
-/** So long a caller waits for the Kubernetes API to tell who it is; the time counts towards the limit of its call. */
-const AUTHENTICATION_MS = 10_000;
-const DRAIN_MS = DRAIN_PASS_LIMIT_MS + 10_000;
 
 /** The HTTP side of the contract in `operator-api`. */
 export function createApp(options: AppOptions): Express {
@@ -53,28 +49,28 @@ export function createApp(options: AppOptions): Express {
   ];
   app.put(
     path('shadow'),
-    call('shadow', CALL_MS, (one) => routes.ensure(one)),
+    call('shadow', ANSWER_LIMIT_MS, (one) => routes.ensure(one)),
   );
   app.get(
     path('shadow/stream'),
-    call('shadow/stream', CALL_MS, (one) => routes.stream(one)),
+    call('shadow/stream', ANSWER_LIMIT_MS, (one) => routes.stream(one)),
   );
   app.put(
     path('shadow/status'),
-    call('shadow/status', CALL_MS, (one) => routes.status(one)),
+    call('shadow/status', ANSWER_LIMIT_MS, (one) => routes.status(one)),
   );
   const exclusion = 'load-balancer-exclusion';
   app.post(
     path(exclusion),
-    call(exclusion, CALL_MS, (one) => routes.exclude(one)),
+    call(exclusion, ANSWER_LIMIT_MS, (one) => routes.exclude(one)),
   );
   app.post(
     path('drain'),
-    call('drain', DRAIN_MS, (one) => routes.drain(one)),
+    call('drain', DRAIN_ANSWER_LIMIT_MS, (one) => routes.drain(one)),
   );
   app.post(
     path('restore'),
-    call('restore', CALL_MS, (one) => routes.restore(one)),
+    call('restore', ANSWER_LIMIT_MS, (one) => routes.restore(one)),
   );
   app.use(notFound);
   app.use(errorHandler(options.log));
@@ -122,7 +118,7 @@ function authenticate({ authenticator, rate, clock }: AppOptions): RequestHandle
     const authorization = authorizationOf(request);
     const address = request.socket.remoteAddress ?? '';
     const identity = authenticator.authenticate({ authorization, address, node });
-    localsOf(response).identity = await inTime(identity, clock, AUTHENTICATION_MS);
+    localsOf(response).identity = await inTime(identity, clock, AUTHENTICATION_LIMIT_MS);
     if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
     next();
   };

@@ -1,11 +1,12 @@
-import { notLive, notReady, SILENCE_LIMIT_MS, staleness } from './readiness.ts';
+import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
+import { notLive, notReady, staleness } from './readiness.ts';
 
 const watch = (silentMs = 0, synced = true) => ({ synced, silentForMs: () => silentMs });
 const { signal } = new AbortController();
 
 describe('what the watches show', () => {
   it('counts while the Kubernetes API was heard within two minutes', () => {
-    expect(staleness({ pods: watch(SILENCE_LIMIT_MS), shadows: watch() })).toBeUndefined();
+    expect(staleness({ pods: watch(WATCH_STALE_MS), shadows: watch() })).toBeUndefined();
   });
 
   it('may be out of date after more than two minutes of silence on one of them, which is named', () => {
@@ -29,7 +30,7 @@ describe('a replica', () => {
   });
 
   it('is not ready with a silent watch', () => {
-    expect(notReady({ pods: watch(SILENCE_LIMIT_MS + 1) }, { loaded: true }, signal)).toContain('out of date');
+    expect(notReady({ pods: watch(WATCH_STALE_MS + 1) }, { loaded: true }, signal)).toContain('out of date');
   });
 
   it('is not ready while it stops', () => {

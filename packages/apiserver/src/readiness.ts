@@ -1,4 +1,5 @@
 import type { Server } from 'node:net';
+import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { SigningKeys } from './auth/keys.ts';
@@ -10,12 +11,6 @@ export type Watch = Pick<Reflector<KubernetesObject>, 'synced' | 'silentForMs'>;
 /** The watches by what they show, in the plural. */
 export type Watches = Readonly<Record<string, Watch>>;
 
-/**
- * A watch that has heard nothing for so long is not believed any more. The API server sends a bookmark about once a minute and the client
- * gives a silent stream up after 100 s, so a working one never gets there.
- */
-export const SILENCE_LIMIT_MS = 120_000;
-
 /** Heartbeats are due every second, to a tenth of the streams. */
 const BEAT_LIMIT_MS = 30_000;
 
@@ -24,7 +19,7 @@ export function staleness(watches: Watches): string | undefined {
   for (const [shown, watch] of Object.entries(watches)) {
     const silentMs = watch.silentForMs();
     if (!watch.synced) return `the ${shown} are not listed yet`;
-    if (silentMs > SILENCE_LIMIT_MS)
+    if (silentMs > WATCH_STALE_MS)
       return `the ${shown} may be out of date: the Kubernetes API was last heard on their watch ${Math.round(silentMs / 1000)} s ago`;
   }
   return undefined;

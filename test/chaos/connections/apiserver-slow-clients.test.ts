@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { Memory } from '../../../hack/bench/memory.ts';
-import { CALL_LIMIT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { CALL_LIMIT_MS } from '../../../packages/shared/src/api/deadlines.ts';
 import { connectAgent } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent, type Installation, installNamespace } from '../../framework/apiserver/cluster.ts';
 import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
-import { DRAIN_CALL_LIMIT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { DRAIN_CALL_LIMIT_MS } from '../../../packages/shared/src/api/deadlines.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { untilSomeNodeIsAt } from '../../framework/fleet/steps.ts';

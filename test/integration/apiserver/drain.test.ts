@@ -1,9 +1,6 @@
 import { jest } from '@jest/globals';
-import {
-  DRAIN_PASS_LIMIT_MS,
-  type DrainResult,
-  type SpecReference,
-} from '../../../packages/shared/src/api/agent-protocol.ts';
+import type { DrainResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { DRAIN_PASS_LIMIT_MS } from '../../../packages/shared/src/api/deadlines.ts';
 import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../../framework/apiserver/pods.ts';
 import { wantReboot, wantState } from '../../framework/apiserver/shadow.ts';

@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
-import { type AgentShadow, STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/agent-protocol.ts';
+import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/deadlines.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { Stream } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';

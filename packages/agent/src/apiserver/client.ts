@@ -5,16 +5,14 @@ import {
   type AgentAction,
   agentPath,
   type AgentShadow,
-  CALL_LIMIT_MS,
-  DRAIN_CALL_LIMIT_MS,
   type DrainRequest,
   type DrainResult,
   type ExclusionResult,
   type SpecReference,
   type StatusReport,
-  STREAM_INACTIVITY_MS,
   type StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
+import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { AgentConfig } from '../config.ts';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';

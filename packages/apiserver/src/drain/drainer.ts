@@ -1,4 +1,5 @@
-import { DRAIN_PASS_LIMIT_MS, type DrainFailure, type DrainResult } from '@brupop/shared/api/agent-protocol';
+import type { DrainFailure, DrainResult } from '@brupop/shared/api/agent-protocol';
+import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { DrainSettings } from '@brupop/shared/api/brupop-config';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, podKey, podsToEvict, slimPod } from '@brupop/shared/drain/pods';

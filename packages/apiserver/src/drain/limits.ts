@@ -1,5 +1,6 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
-import { type DrainSettings, FORCE_LIMIT_MS } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
 import { parseTime } from '@brupop/shared/runtime/clock';

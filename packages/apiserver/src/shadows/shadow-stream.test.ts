@@ -1,4 +1,5 @@
-import { type AgentShadow, STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/agent-protocol';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ShadowStream } from './shadow-stream.ts';
 

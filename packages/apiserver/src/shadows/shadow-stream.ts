@@ -1,4 +1,5 @@
-import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS, type StreamMessage } from '@brupop/shared/api/agent-protocol';
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
 
 /** Where the lines of a stream go. */

@@ -1,4 +1,5 @@
-import { STREAM_HEARTBEAT_MS, type StreamMessage } from '@brupop/shared/api/agent-protocol';
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
+import { STREAM_HEARTBEAT_MS } from '@brupop/shared/api/deadlines';
 import { shadowName } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';

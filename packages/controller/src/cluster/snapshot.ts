@@ -1,4 +1,5 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -51,17 +52,15 @@ export interface Snapshot {
   readonly ownNode: string;
 }
 
-/** API servers send a bookmark about once a minute, and the transport gives up a stream that is silent for 100 seconds. */
-export const STALE_MS = 120_000;
 /** What is heard again changes nothing else, so it is looked for. */
 const LOOK_AGAIN_MS = 10_000;
 
 /** The resources whose watch cache may be far behind the cluster. */
 export function staleResources(watchLags: readonly WatchLag[]): string[] {
-  return watchLags.filter(({ ms }) => ms >= STALE_MS).map(({ resource }) => resource);
+  return watchLags.filter(({ ms }) => ms >= WATCH_STALE_MS).map(({ resource }) => resource);
 }
 
 /** When a cache may have become stale, or be fresh again, epoch milliseconds. */
 export function viewTimes(watchLags: readonly WatchLag[], now: number): number[] {
-  return watchLags.map(({ ms }) => now + (ms >= STALE_MS ? LOOK_AGAIN_MS : STALE_MS - ms));
+  return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? LOOK_AGAIN_MS : WATCH_STALE_MS - ms));
 }

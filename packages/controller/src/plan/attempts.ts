@@ -1,28 +1,23 @@
 /**
- * What the annotations of a shadow tell of its earlier attempts, and how they change with its spec.
+ * What the annotations of a shadow tell of its earlier attempts; `spec-change.ts` writes them.
  *
- * The agent counts the failures that it reports (`status.crash_count`). Here are counted the
- * attempts that were cancelled without a report, and those that failed with one version. Both counts
+ * The agent counts the failures that it reports (`status.crash_count`). The annotations count the
+ * attempts that were cancelled without a report, and those that failed with one version; both counts
  * end with a success. How long an update took is measured from its start to its success; one that
- * did not fit into its window leaves how long it took until then. `plan.ts` and the gates read,
- * `spec-change.ts` alone writes.
+ * did not fit into its window leaves how long it took until then.
  */
-import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
-  RETRY_ANNOTATION,
   UNREPORTED_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../policy/policy.ts';
-import type { Transition } from './spec-change.ts';
 
 /** How many attempts were cancelled without a report of the agent since the latest success. */
 export function unreported({ metadata: { annotations = {} } }: ShadowView): number {
@@ -41,68 +36,6 @@ export function failures(shadow: ShadowView): number {
 export function attempts({ metadata: { annotations = {} } }: ShadowView, version: string): number {
   const [of = '', count = ''] = (annotations[FAILED_ATTEMPTS_ANNOTATION] ?? '').split('=');
   return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
-}
-
-type Annotations = Readonly<Record<string, string | null>>;
-
-/** The annotations of the shadow that change with its spec. A start uses up a user's request for another attempt. */
-export function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
-  const { outcome, spec } = transition;
-  switch (outcome) {
-    case 'Started':
-      return {
-        [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
-        ...without(shadow, RETRY_ANNOTATION),
-      };
-    case 'Failed':
-      return usesAttempt(shadow) ? oneMoreAttempt(shadow) : {};
-    case 'Cancelled':
-      return { ...oneMoreAttempt(shadow), [UNREPORTED_ATTEMPTS_ANNOTATION]: String(unreported(shadow) + 1) };
-    case 'Deferred':
-      return deferredAfter(transition, shadow);
-    case 'Succeeded':
-      return {
-        ...updateSeconds(shadow, spec),
-        ...without(shadow, UNREPORTED_ATTEMPTS_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, DEFERRED_AFTER_ANNOTATION),
-      };
-    default:
-      return {};
-  }
-}
-
-function oneMoreAttempt(shadow: ShadowView): Annotations {
-  const version = shadow.spec.version ?? '';
-  return { [FAILED_ATTEMPTS_ANNOTATION]: `${version}=${attempts(shadow, version) + 1}` };
-}
-
-/** A failure that soon passes does not use up an attempt with the version. */
-function usesAttempt({ status }: ShadowView): boolean {
-  const code = status?.lastOperation?.errorCode;
-  return code === undefined || !isErrorCode(code) || ERROR_CODES[code] !== 'RetrySoon';
-}
-
-function without({ metadata: { annotations = {} } }: ShadowView, ...names: string[]): Annotations {
-  return Object.fromEntries(names.filter((name) => annotations[name] !== undefined).map((name) => [name, null]));
-}
-
-/** An update that passed a deadline predicts nothing about the next one. */
-function updateSeconds(shadow: ShadowView, spec: ShadowSpec): Annotations {
-  const seconds = shadow.progressing?.reason === 'DeadlineExceeded' ? undefined : secondsSoFar(shadow, spec);
-  return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
-}
-
-/** A node that did not fit into its window needs at least as long the next time, or it would be staged in vain in each one. */
-function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Annotations {
-  const seconds = secondsSoFar(shadow, spec);
-  const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
-  return closed && seconds !== undefined ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : {};
-}
-
-/** Seconds since the update started; undefined when the times do not tell. */
-function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
-  const start = startedAt(shadow);
-  const end = parseTime(spec.state_transition_timestamp);
-  return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
 }
 
 /** How long updates take, milliseconds. */

@@ -1,4 +1,11 @@
 import {
+  CLOCK_TOLERANCE_MS,
+  IDLE_DEADLINE_MS,
+  rebootDeadlineMs,
+  stageDeadlineMs,
+  STEP_LIMITS_MS,
+} from '@brupop/shared/api/deadlines';
+import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
@@ -12,18 +19,6 @@ import type { NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-
-const MINUTE_MS = 60_000;
-
-/** How long an agent may take to confirm that its spec says Idle. */
-const IDLE_LIMIT_MS = 5 * MINUTE_MS;
-/** Agents have the same limits for their steps and report which one was hit; only when no report comes, this much later, a step counts as stuck. */
-const REPORT_MS = 5 * MINUTE_MS;
-/** The agent's limit for activating a version. */
-const ACTIVATION_MS = 10 * MINUTE_MS;
-
-/** Clocks of two replicas may differ by so much. */
-export const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
 
 /** When the spec's state was set, epoch milliseconds; undefined when the field is absent, unreadable or in the future. */
 export function stateSince(spec: ShadowSpec, now: number): number | undefined {
@@ -58,13 +53,13 @@ export function limitMs(
   const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
   switch (state) {
     case 'StagedAndPerformedUpdate':
-      return (toldMs ?? timeouts.stageMs) + REPORT_MS;
+      return stageDeadlineMs(toldMs ?? timeouts.stageMs);
     case 'RebootedIntoUpdate':
-      return drainMs + ACTIVATION_MS + (toldMs ?? timeouts.rebootMs) + REPORT_MS;
+      return rebootDeadlineMs(drainMs, toldMs ?? timeouts.rebootMs);
     case 'MonitoringUpdate':
       return monitoring.timeoutMs + monitoring.healthyForMs;
     default:
-      return IDLE_LIMIT_MS;
+      return IDLE_DEADLINE_MS;
   }
 }
 
@@ -92,16 +87,10 @@ export function restingSince({ metadata, spec }: ShadowView, now: number): numbe
 
 /** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
 export function silentAt(shadow: ShadowView, now: number): number {
-  return restingSince(shadow, now) + IDLE_LIMIT_MS;
+  return restingSince(shadow, now) + IDLE_DEADLINE_MS;
 }
 
 const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
-/**
- * How long a host that was asked to reboot may still go down: the agent's limit for that step. Services of the host may delay a reboot
- * for 5 minutes (InhibitDelayMaxSec of logind in Bottlerocket).
- */
-export const REBOOT_LIMIT_MS = 15 * 60_000;
-
 /** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
 export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
   const times = TIMES.map((name) => parseTime(annotations[name])).filter(
@@ -132,7 +121,7 @@ export function orphanedAnnotations(node: NodeView): string[] {
 export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: number): number | undefined {
   if (node === undefined) return undefined;
   const since = shadow === undefined ? missingSince : restingSince(shadow, now);
-  return mayGoDown(node, shadow?.status) ? since + REBOOT_LIMIT_MS : undefined;
+  return mayGoDown(node, shadow?.status) ? since + STEP_LIMITS_MS.Reboot : undefined;
 }
 
 function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {

@@ -3,10 +3,20 @@
  * attempts and measure updates, and the Event on the Node. `transition.ts` and `plan.ts` decide on
  * a {@link Transition}; `plan.ts` completes it to a {@link SpecChange}, which `apply/` only sends.
  */
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
+import {
+  DEFERRED_AFTER_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
+  RETRY_ANNOTATION,
+  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { annotationsOf } from './attempts.ts';
+import { attempts, startedAt, unreported } from './attempts.ts';
 import type { Blocked } from './reasons.ts';
 
 /** What a change of a spec means. */
@@ -68,12 +78,14 @@ export interface NodeEvent {
   readonly key: string;
 }
 
+type Annotations = Readonly<Record<string, string | null>>;
+
 /** A change of a spec, complete. */
 export interface SpecChange extends Transition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   /** Annotations of the shadow to set, or with null to remove. */
-  readonly annotations: Readonly<Record<string, string | null>>;
+  readonly annotations: Annotations;
   readonly event: NodeEvent | undefined;
 }
 
@@ -120,3 +132,63 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
     return { reason: 'UpdateFailed', message: `The update to ${spec.version ?? '?'} failed: ${errorCode}: ${message}` };
   },
 };
+
+/** The annotations of the shadow that change with its spec. A start uses up a user's request for another attempt. */
+function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
+  const { outcome, spec } = transition;
+  switch (outcome) {
+    case 'Started':
+      return {
+        [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
+        ...without(shadow, RETRY_ANNOTATION),
+      };
+    case 'Failed':
+      return usesAttempt(shadow) ? oneMoreAttempt(shadow) : {};
+    case 'Cancelled':
+      return { ...oneMoreAttempt(shadow), [UNREPORTED_ATTEMPTS_ANNOTATION]: String(unreported(shadow) + 1) };
+    case 'Deferred':
+      return deferredAfter(transition, shadow);
+    case 'Succeeded':
+      return {
+        ...updateSeconds(shadow, spec),
+        ...without(shadow, UNREPORTED_ATTEMPTS_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, DEFERRED_AFTER_ANNOTATION),
+      };
+    default:
+      return {};
+  }
+}
+
+function oneMoreAttempt(shadow: ShadowView): Annotations {
+  const version = shadow.spec.version ?? '';
+  return { [FAILED_ATTEMPTS_ANNOTATION]: `${version}=${attempts(shadow, version) + 1}` };
+}
+
+/** A failure that soon passes does not use up an attempt with the version. */
+function usesAttempt({ status }: ShadowView): boolean {
+  const code = status?.lastOperation?.errorCode;
+  return code === undefined || !isErrorCode(code) || ERROR_CODES[code] !== 'RetrySoon';
+}
+
+function without({ metadata: { annotations = {} } }: ShadowView, ...names: string[]): Annotations {
+  return Object.fromEntries(names.filter((name) => annotations[name] !== undefined).map((name) => [name, null]));
+}
+
+/** An update that passed a deadline predicts nothing about the next one. */
+function updateSeconds(shadow: ShadowView, spec: ShadowSpec): Annotations {
+  const seconds = shadow.progressing?.reason === 'DeadlineExceeded' ? undefined : secondsSoFar(shadow, spec);
+  return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
+}
+
+/** A node that did not fit into its window needs at least as long the next time, or it would be staged in vain in each one. */
+function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Annotations {
+  const seconds = secondsSoFar(shadow, spec);
+  const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
+  return closed && seconds !== undefined ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : {};
+}
+
+/** Seconds since the update started; undefined when the times do not tell. */
+function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
+  const start = startedAt(shadow);
+  const end = parseTime(spec.state_transition_timestamp);
+  return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
+}

@@ -3,7 +3,6 @@ import {
   type Day,
   DAYS,
   type DrainSettings,
-  FORCE_LIMIT_MS,
   type InForce,
   inForceOf,
   type Order,
@@ -14,6 +13,7 @@ import {
   SpecReader,
   withDefaults,
 } from '@brupop/shared/api/brupop-config';
+import { FORCE_LIMIT_MS, REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from '@brupop/shared/api/deadlines';
 import type { HostSettings } from '@brupop/shared/api/shadow';
 import { isVersionText, sameVersion } from '@brupop/shared/api/version';
 import type { LabelSelector } from '@brupop/shared/api/meta';
@@ -205,9 +205,8 @@ function readTimeouts(read: SpecReader): Pick<UpdatePolicy, 'timeouts' | 'monito
     (read.wholeNumber(`timeouts.${field}`, { min, max: 86_400 }) ?? fallback) * 1000;
   return {
     timeouts: {
-      stageMs: milliseconds('stageSeconds', 60, 2_700),
-      // Below that no agent could ask for a reboot whose answer may be lost: see its limits.
-      rebootMs: milliseconds('rebootSeconds', 480, 900),
+      stageMs: milliseconds('stageSeconds', 60, STEP_LIMITS_MS.Stage / 1000),
+      rebootMs: milliseconds('rebootSeconds', REBOOT_TIMEOUT_MIN_MS / 1000, STEP_LIMITS_MS.Reboot / 1000),
     },
     monitoring: { healthyForMs: 0, timeoutMs: milliseconds('monitorSeconds', 60, 1_800) },
   };

@@ -20,16 +20,6 @@ export function agentPath(node: string, action: AgentAction): string {
   return `/v1/nodes/${encodeURIComponent(node)}/${action}`;
 }
 
-/** How often a stream that has nothing to say sends a heartbeat. */
-export const STREAM_HEARTBEAT_MS = 10_000;
-/** After so long without a byte an agent gives a stream up. */
-export const STREAM_INACTIVITY_MS = 35_000;
-/** A drain pass answers within this time. */
-export const DRAIN_PASS_LIMIT_MS = 10_000;
-/** Any other call, and a drain pass with its answer's way back, is given up after these. */
-export const CALL_LIMIT_MS = 15_000;
-export const DRAIN_CALL_LIMIT_MS = 30_000;
-
 /** An agent's own shadow as the apiserver sends it (answer of PUT shadow: exactly this). */
 export interface AgentShadow {
   readonly uid: string;

@@ -288,9 +288,6 @@ export function readDrainSettings(spec: unknown): ReadDrainSettings {
   return { settings, problem: read.problem };
 }
 
-/** A forced drain goes on for so long at most beyond its limit, milliseconds; the last hour of it only for pods that need that to end. */
-export const FORCE_LIMIT_MS = 70 * 60_000;
-
 /** What holds without a BrupopConfig. */
 export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings(undefined).settings;
 

@@ -1,3 +1,4 @@
+import { WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
@@ -34,7 +35,6 @@ const WATCH_SECONDS = 300;
 const RETRY = { baseMs: 200, capMs: 30_000 };
 /** A server that asks for more patience than that is not obeyed: a cache must not stand still for hours. */
 const LONGEST_ASKED_MS = 300_000;
-const SILENCE_LIMIT_MS = 100_000;
 /** As client-go: a watch that ends sooner has failed. */
 const GOOD_WATCH_MS = 1_000;
 /** As client-go: lists are expensive for the API server, so only so long without the need for one begins their backoff anew. */
@@ -193,7 +193,7 @@ export class Reflector<T extends KubernetesObject> {
 
   /** Ends a watch through which nothing whole has come for the limit, however many bytes have. The returned function ends that. */
   #abortWhenSilent(openedAt: number, watch: AbortController): () => void {
-    const { clock, silenceLimitMs = SILENCE_LIMIT_MS } = this.#options;
+    const { clock, silenceLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
     let cancel: (() => void) | undefined;
     const check = (): void => {
       const left = Math.max(openedAt, this.#heardAt) + silenceLimitMs - clock.monotonic();

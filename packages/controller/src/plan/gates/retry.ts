@@ -1,3 +1,4 @@
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
 import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
@@ -6,7 +7,6 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../attempts.ts';
-import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
 import { MAX_MESSAGE, type Blocked } from '../reasons.ts';
 import type { Candidate, Gate } from './gate.ts';
 

@@ -1,6 +1,6 @@
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { CLOCK_TOLERANCE_MS } from '../deadlines.ts';
 import type { Blocked } from '../reasons.ts';
 import type { Candidate, Gate, GateInput } from './gate.ts';
 

@@ -1,0 +1,98 @@
+/**
+ * Every time limit that one program sets because of another one's, in milliseconds.
+ *
+ * The program that does the work gives up first and says why; the program that waits for it gives
+ * up later, and only when no report came. So for each step
+ *
+ *     agent's limit  <  apiserver's answer at the latest  <  controller's deadline
+ *
+ * holds, except that a drain ends by the apiserver's limit first, which the configuration sets.
+ * Each limit is computed from the one it has to exceed. `test/framework/deadlines.test.ts` holds
+ * what the three programs use against each other.
+ */
+import type { Operation } from './shadow.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** The clocks of two machines may differ by this much; a time further ahead was written by a wrong clock. */
+export const CLOCK_TOLERANCE_MS = 5 * MINUTE;
+
+/** One call of the Kubernetes API to authenticate an agent; it counts towards the limit of the agent's call. */
+export const AUTHENTICATION_LIMIT_MS = 10 * SECOND;
+/** The apiserver answers a drain pass within this time. */
+export const DRAIN_PASS_LIMIT_MS = 10 * SECOND;
+/** The apiserver answers a drain request, authentication included, within this time. */
+export const DRAIN_ANSWER_LIMIT_MS = AUTHENTICATION_LIMIT_MS + DRAIN_PASS_LIMIT_MS;
+/** The agent gives up a drain request after this time. */
+export const DRAIN_CALL_LIMIT_MS = DRAIN_ANSWER_LIMIT_MS + 10 * SECOND;
+/** The apiserver answers any other request within this time. */
+export const ANSWER_LIMIT_MS = 13 * SECOND;
+/** The agent gives up any other request after this time. */
+export const CALL_LIMIT_MS = ANSWER_LIMIT_MS + 2 * SECOND;
+
+/** The apiserver sends a heartbeat on an idle stream this often. */
+export const STREAM_HEARTBEAT_MS = 10 * SECOND;
+/** The agent gives up a stream that sent nothing for this time: three heartbeats and a half. */
+export const STREAM_INACTIVITY_MS = 3.5 * STREAM_HEARTBEAT_MS;
+
+/** A client gives up a watch that sent nothing for this time; kube-apiserver sends a bookmark about once a minute. */
+export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
+/**
+ * What a watch shows is out of date after this time without an event or a bookmark: the apiserver
+ * is not ready, and the controller starts nothing. A healthy watch has been reopened before.
+ */
+export const WATCH_STALE_MS = WATCH_IDLE_LIMIT_MS + 20 * SECOND;
+
+/** The longest exclusion from load balancers and the longest drain that the configuration accepts. */
+export const EXCLUSION_MAX_MS = 60 * MINUTE;
+export const DRAIN_TIMEOUT_MAX_MS = 24 * 60 * MINUTE;
+/** A forced drain takes at most this much longer than its time limit. */
+export const FORCE_LIMIT_MS = 70 * MINUTE;
+
+/** A drain that goes on for this time after the apiserver's limit has failed for the agent. */
+export const DRAIN_OVER_LIMIT_MS = 2 * MINUTE;
+
+/** The agent asks for a reboot within this time after it recorded that it will. */
+export const REBOOT_REQUEST_LIMIT_MS = MINUTE;
+/** The reboot call of the host API answers when `systemctl reboot` returned. */
+export const REBOOT_CALL_LIMIT_MS = 30 * SECOND;
+/** Services of the host delay a reboot for at most this time: InhibitDelayMaxSec of systemd-logind in Bottlerocket. */
+const REBOOT_INHIBIT_MAX_MS = 5 * MINUTE;
+/** After this time no reboot that was recorded can still come. */
+export const REBOOT_PENDING_LIMIT_MS =
+  REBOOT_REQUEST_LIMIT_MS + REBOOT_CALL_LIMIT_MS + REBOOT_INHIBIT_MAX_MS + 30 * SECOND;
+/** The shortest `spec.timeouts.rebootSeconds`: a reboot that may still come is waited for, and then asked for again. */
+export const REBOOT_TIMEOUT_MIN_MS = REBOOT_PENDING_LIMIT_MS + REBOOT_REQUEST_LIMIT_MS;
+
+/**
+ * The agent's limits of its steps, counted from `lastOperation.startTime`. Those of Stage and Reboot
+ * are the defaults of `spec.timeouts`, which the spec carries.
+ */
+export const STEP_LIMITS_MS: Readonly<Record<Operation, number>> = {
+  Stage: 45 * MINUTE,
+  /** A backstop: the apiserver ends a drain by the configuration's limit, at most so late. */
+  Drain: EXCLUSION_MAX_MS + DRAIN_TIMEOUT_MAX_MS + FORCE_LIMIT_MS + 110 * MINUTE,
+  Activate: 10 * MINUTE,
+  Reboot: 15 * MINUTE,
+  /** It runs after the reboot has succeeded, so a controller's deadline that passes meanwhile ends nothing. */
+  Restore: 15 * MINUTE,
+};
+
+/** An agent reports the step that hit its limit; only this much later the controller acts on silence. */
+const REPORT_SLACK_MS = 5 * MINUTE;
+
+/** Settings of the host that are not in force after this time are reported as failed, and the spec is confirmed without them. */
+export const HOST_SETTINGS_LIMIT_MS = 4 * MINUTE;
+/** An agent that does not confirm a spec of Idle for this time does not respond. */
+export const IDLE_DEADLINE_MS = HOST_SETTINGS_LIMIT_MS + MINUTE;
+
+/** The controller's deadline of StagedAndPerformedUpdate, given the agent's limit for staging. */
+export function stageDeadlineMs(stageMs: number): number {
+  return stageMs + REPORT_SLACK_MS;
+}
+
+/** The controller's deadline of RebootedIntoUpdate, given the limits of the drain and of the reboot. */
+export function rebootDeadlineMs(drainMs: number, rebootMs: number): number {
+  return drainMs + STEP_LIMITS_MS.Activate + rebootMs + REPORT_SLACK_MS;
+}

@@ -1,0 +1,105 @@
+/** Holds the time limits that agents, the apiserver and the controller use against each other. */
+import { LIMITS, STEP_LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
+import { limitRemainingMs } from '../../packages/apiserver/src/drain/limits.ts';
+import { staleness } from '../../packages/apiserver/src/readiness.ts';
+import { staleResources } from '../../packages/controller/src/cluster/snapshot.ts';
+import { limitMs, rebootUntil, timeoutSeconds } from '../../packages/controller/src/plan/deadlines.ts';
+import { readPolicy, type UpdatePolicy } from '../../packages/controller/src/policy/policy.ts';
+import { aManagedNode, failure, NOW } from '../../packages/controller/src/testing/objects.ts';
+import * as deadlines from '../../packages/shared/src/api/deadlines.ts';
+import type { ShadowSpec, ShadowState } from '../../packages/shared/src/api/shadow.ts';
+import { rfc3339 } from '../../packages/shared/src/runtime/clock.ts';
+
+type Spec = NonNullable<Parameters<typeof readPolicy>[0]>['spec'];
+const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1' };
+const policyOf = (spec: Spec): UpdatePolicy => readPolicy({ metadata, spec });
+/** Limits as users may set them: the shortest, the defaults and the longest. */
+const configurations: Record<string, Spec> = {
+  shortest: {
+    drain: { timeoutSeconds: 60 },
+    loadBalancer: { exclusionSeconds: 0 },
+    timeouts: { stageSeconds: 60, rebootSeconds: 480, monitorSeconds: 60 },
+  },
+  default: {},
+  longest: {
+    drain: { timeoutSeconds: 86_400, onTimeout: 'Force' },
+    loadBalancer: { exclusionSeconds: 3_600 },
+    timeouts: { stageSeconds: 86_400, rebootSeconds: 86_400, monitorSeconds: 86_400 },
+  },
+};
+
+describe.each(Object.entries(configurations))('with the %s limits', (_, spec) => {
+  const policy = policyOf(spec);
+  const specOf = (state: ShadowState): ShadowSpec => ({
+    state,
+    version: '1.21.0',
+    state_transition_timestamp: null,
+    timeoutSeconds: timeoutSeconds(state, policy),
+  });
+  const staging = specOf('StagedAndPerformedUpdate');
+  const rebooting = specOf('RebootedIntoUpdate');
+  const begun = { observedGeneration: 1, startTime: rfc3339(NOW), evicted: 0, remaining: 1 };
+  /** The longest that the apiserver goes on with a drain, the exclusion from load balancers before it included. */
+  const drain = policy.drain.exclusionMs + limitRemainingMs(begun, policy.drain, [], NOW);
+
+  it('is a configuration that is accepted', () => expect(policy.problem).toBeUndefined());
+
+  it('the agent reports a staging that takes too long before the controller cancels it', () => {
+    expect(stepLimit('Stage', staging)).toBe(policy.timeouts.stageMs);
+    expect(limitMs(staging, policy)).toBeGreaterThan(stepLimit('Stage', staging));
+  });
+
+  it('the apiserver ends a drain before the agent does, and the agent before its backstop', () => {
+    expect(policy.drainMs).toBeGreaterThanOrEqual(drain);
+    expect(STEP_LIMITS.Drain.ms).toBeGreaterThan(policy.drainMs + LIMITS.drainOverLimit);
+  });
+
+  it('the agent reports a drain, an activation or a reboot that takes too long before the deadline of the controller', () => {
+    const steps = STEP_LIMITS.Activate.ms + stepLimit('Reboot', rebooting);
+    expect(limitMs(rebooting, policy)).toBeGreaterThan(drain + LIMITS.drainOverLimit + steps);
+  });
+
+  it('a reboot that was asked for can still come, and be asked for again, within the limit of its step', () => {
+    expect(stepLimit('Reboot', rebooting)).toBeGreaterThanOrEqual(LIMITS.rebootPending + LIMITS.askWritten);
+  });
+
+  it('the agent confirms Idle without the settings of its host before the controller finds it silent', () => {
+    expect(limitMs(specOf('Idle'), policy)).toBeGreaterThan(LIMITS.settings);
+  });
+});
+
+test('a reboot that is shorter than the agent needs is not accepted', () => {
+  const shortest = (LIMITS.rebootPending + LIMITS.askWritten) / 1000;
+  expect(policyOf({ timeouts: { rebootSeconds: shortest } }).problem).toBeUndefined();
+  expect(policyOf({ timeouts: { rebootSeconds: shortest - 1 } }).problem).toContain('rebootSeconds');
+});
+
+test('no reboot that was asked for comes later than the agent and the controller believe', () => {
+  const inhibitors = 5 * 60_000;
+  expect(LIMITS.rebootPending).toBeGreaterThan(LIMITS.askWritten + LIMITS.rebootCall + inhibitors);
+  expect(LIMITS.rebootAgain).toBeGreaterThan(LIMITS.rebootCall + inhibitors);
+  const lastOperation = failure(undefined, { operation: 'Reboot', state: 'Processing' });
+  const asked = aManagedNode('a', {}, { status: { lastOperation } });
+  const since = Date.parse(asked.shadow?.spec.state_transition_timestamp ?? '');
+  expect(rebootUntil(asked, NOW)).toBeGreaterThanOrEqual(since + LIMITS.rebootPending);
+});
+
+test('the apiserver answers before the agent gives up a request', () => {
+  expect(deadlines.DRAIN_PASS_LIMIT_MS).toBeLessThan(deadlines.DRAIN_ANSWER_LIMIT_MS);
+  expect(deadlines.DRAIN_ANSWER_LIMIT_MS).toBeLessThan(deadlines.DRAIN_CALL_LIMIT_MS);
+  expect(deadlines.AUTHENTICATION_LIMIT_MS).toBeLessThan(deadlines.ANSWER_LIMIT_MS);
+  expect(deadlines.ANSWER_LIMIT_MS).toBeLessThan(deadlines.CALL_LIMIT_MS);
+  expect(2 * deadlines.STREAM_HEARTBEAT_MS).toBeLessThan(deadlines.STREAM_INACTIVITY_MS);
+});
+
+test('apiserver and controller stop believing the same watch, and only after its client has reopened it', () => {
+  const staleMs = deadlines.WATCH_STALE_MS;
+  const watch = (ms: number): Parameters<typeof staleness>[0] => ({ nodes: { synced: true, silentForMs: () => ms } });
+  expect([staleness(watch(staleMs - 1)), staleResources([{ resource: 'nodes', ms: staleMs - 1 }])]).toEqual([
+    undefined,
+    [],
+  ]);
+  expect(staleness(watch(staleMs + 1))).toContain('nodes');
+  expect(staleResources([{ resource: 'nodes', ms: staleMs + 1 }])).toEqual(['nodes']);
+  expect(staleMs).toBeGreaterThan(deadlines.WATCH_IDLE_LIMIT_MS);
+});
