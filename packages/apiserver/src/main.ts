@@ -33,19 +33,21 @@ import { type SlimShadow, slimShadow } from './shadows/policy.ts';
 import { Shadows } from './shadows/shadows.ts';
 import { StreamHub } from './shadows/stream-hub.ts';
 
-run(
-  APISERVER,
-  async ({ signal, log, clock, env }) => {
-    const config = readConfig(env);
-    const client = await createKubeClient({ userAgent: APISERVER, clock, log, access: config.access });
-    try {
-      await runApiserver({ config, client, clock, log, registry: createRegistry(APISERVER), signal });
-    } finally {
-      await client.close();
-    }
-  },
-  { stopLimitMs: 5_000 },
-);
+// Tests import this module, and start what it exports themselves.
+if (import.meta.main)
+  run(
+    APISERVER,
+    async ({ signal, log, clock, env }) => {
+      const config = readConfig(env);
+      const client = await createKubeClient({ userAgent: APISERVER, clock, log, access: config.access });
+      try {
+        await runApiserver({ config, client, clock, log, registry: createRegistry(APISERVER), signal });
+      } finally {
+        await client.close();
+      }
+    },
+    { stopLimitMs: 5_000 },
+  );
 
 export interface ApiserverOptions {
   readonly config: Config;

@@ -9,7 +9,8 @@ import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { Metrics } from './metrics.ts';
 
-run(CONTROLLER, (context) => serve(readConfig(context.env), context));
+// Tests import this module, and call `serve` themselves.
+if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
 
 /** One replica: caches always, the loop while it leads. Resolves after a clean stop. */
 export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
