@@ -1,7 +1,7 @@
 import { type InvalidSpec, ITEMS, LENGTHS, OTHER_RELEASE, SAME, TWICE, wrong, wrongAt } from './spec-with.ts';
 
 const FIVE = /must be five cron fields \(minute, hour, .*\) such as 0 2 \* \* SAT/u;
-const MINUTE = /the first field, the minute, must be \* or numbers from 0 to 59, such as 0, 0,30 or \*\/15/u;
+const MINUTE = /the first field, the minute, must be numbers from 0 to 59, such as 0 or 0,30/u;
 const HOUR = /the second field, the hour, must be \* or numbers from 0 to 23, such as 2/u;
 const DATE = /the third field, the day of month, must be \* or numbers from 1 to 31, such as 1 or 1-7; there is no L/u;
 const MONTH = /the fourth field, the month, must be \* or numbers from 1 to 12 or names, such as 6/u;
@@ -23,11 +23,14 @@ const schedules: Record<string, InvalidSpec> = {
   'a schedule is a text': schedule(2, /must be of type string/u),
   'a schedule is not longer than 100 characters': schedule(`${'0,'.repeat(50)}0 2 * * *`, /more than 100/u, LENGTHS),
   'an hour has no minute 60': schedule('60 2 * * *', MINUTE),
-  'a minute has no step of 0': schedule('*/0 2 * * *', MINUTE),
-  'a minute has no step beyond its range': schedule('*/99 2 * * *', MINUTE),
-  'a wildcard is in no list': schedule('*,30 2 * * *', MINUTE),
-  'a wildcard is in no list, as a step of 1 either': schedule('*/1,30 2 * * *', MINUTE),
-  'a step is one of a range or a wildcard': schedule('5/15 2 * * *', MINUTE),
+  'a schedule is not each minute': schedule('* 2 * * *', MINUTE),
+  'minutes have no step': schedule('*/15 2 * * *', MINUTE),
+  'minutes have no range': schedule('0-30 2 * * *', MINUTE),
+  'an hour has no step of 0': schedule('0 */0 * * *', HOUR),
+  'an hour has no step beyond its range': schedule('0 */99 * * *', HOUR),
+  'a wildcard is in no list': schedule('0 *,2 * * *', HOUR),
+  'a wildcard is in no list, as a step of 1 either': schedule('0 */1,2 * * *', HOUR),
+  'a step is one of a range or a wildcard': schedule('0 5/15 * * *', HOUR),
   'a minute is no fraction': schedule('0.5 2 * * *', MINUTE),
   'a minute is not left to a hash': schedule('H 2 * * *', MINUTE),
   'a day has no hour 25': schedule('0 25 * * *', HOUR),
@@ -47,7 +50,7 @@ const schedules: Record<string, InvalidSpec> = {
   'the second Friday cannot be named': schedule('0 2 * * 5#2', WEEKDAY),
   'the last Friday cannot be named': schedule('0 2 * * 5L', WEEKDAY),
   'hours do not go over midnight': schedule('0 22-2 * * *', RANGE),
-  'minutes do not go down': schedule('45-15 2 * * *', RANGE),
+  'days do not go down': schedule('0 2 15-1 * *', RANGE),
   'weekdays do not go over the weekend': schedule('0 2 * * fri-mon', RANGE),
   'months do not go over new year': schedule('0 2 * DEC-FEB *', RANGE),
 };

@@ -35,14 +35,15 @@ export const validSpecs: Readonly<Record<string, object>> = {
     versions: { pin: null },
   },
   'a pause may have its reason later': { paused: true, pauseMode: 'Interrupt' },
-  'a schedule may be each minute': schedule('* * * * *'),
+  'a schedule may be each hour': schedule('0 * * * *'),
+  'a schedule may have several minutes': schedule('0,15,30,45 2 * * *'),
   'a schedule may have names': schedule('0 2 * JAN,jul Sat,SUN'),
   'a schedule may have ranges of names': schedule('0 2 * MAR-MAY MON-FRI'),
-  'a schedule may have lists of ranges with steps': schedule('0,15-30,40-59/5 0-23/6 1-7,15-21/2 */3 1-5/2,SUN'),
+  'a schedule may have lists of ranges with steps': schedule('0 0-23/6 1-7,15-21/2 */3 1-5/2,SUN'),
   'a schedule may have the lowest values': schedule('0 0 1 1 0'),
   'a schedule may have the highest values': schedule('59 23 31 12 6'),
-  'a schedule may have the longest steps': schedule('*/59 */23 */31 */12 */7'),
-  'a schedule may have steps of 1': schedule('*/1 0-5/1 * */1 *'),
+  'a schedule may have the longest steps': schedule('0 */23 */31 */12 */7'),
+  'a schedule may have steps of 1': schedule('0 0-5/1 * */1 *'),
   'a schedule may have leading zeros': schedule('00 02 01 01 *'),
   'a schedule may be aligned with spaces': schedule('0  2  *  *  SAT'),
   'a schedule may have both a day of month and a weekday': schedule('0 2 1-7 * SAT'),
@@ -114,7 +115,7 @@ function cronField(min: number, max: number, names: readonly string[] = []): fc.
 /** Days that each month has, so that each schedule comes on some day. */
 const cron = fc
   .tuple(
-    cronField(0, 59),
+    fc.array(fc.nat(59), { minLength: 1, maxLength: 5 }).map((minutes) => minutes.join(',')),
     cronField(0, 23),
     cronField(1, 28),
     cronField(1, 12, ['JAN', 'jun', 'DEC']),

@@ -89,7 +89,7 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
     window,
-    nextOpenAt: policy.calendar.opening(now)?.fromMs,
+    nextOpenAt: policy.calendar.nextFit(now, 1),
     times: [window.until],
   };
 }
@@ -118,7 +118,8 @@ function slotsFrom({ policy, estimate, now }: FleetState, counted: readonly Deci
   const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)));
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit: policy.calendar.forecast(now) };
+  const fit = (from: number, durationMs: number): number | undefined => policy.calendar.nextFit(from, durationMs, now);
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit };
 }
 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */

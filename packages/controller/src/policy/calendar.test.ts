@@ -1,7 +1,8 @@
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS, type Window } from './calendar.ts';
+import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS } from './calendar.ts';
+import type { Window } from './schedule.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -34,10 +35,11 @@ const calendar = (timeZone: string, windows: readonly Window[], blackouts: reado
 /** The open time between two times, as `from – to` in UTC. */
 function openings(of: Calendar, from: string, to: string): string[] {
   const found: string[] = [];
-  let next = of.opening(utc(from));
-  while (next !== undefined && next.fromMs < utc(to)) {
-    found.push(`${clock(next.fromMs)} – ${clock(next.toMs)?.slice(11)}`);
-    next = next.toMs === undefined ? undefined : of.opening(next.toMs);
+  let opens = of.nextFit(utc(from), 1);
+  while (opens !== undefined && opens < utc(to)) {
+    const closes = of.at(opens).until;
+    found.push(`${clock(opens)} – ${clock(closes)?.slice(11)}`);
+    opens = closes === undefined ? undefined : of.nextFit(closes, 1);
   }
   return found;
 }
@@ -108,7 +110,7 @@ describe('what holds', () => {
       until: undefined,
       blackout: undefined,
     });
-    expect(of.opening(utc('2025-01-01 00:00'))).toBeUndefined();
+    expect(of.nextFit(utc('2025-01-01 00:00'), 1)).toBeUndefined();
     expect(of.nextFit(utc('2027-06-01 00:00'), HOUR)).toBe(utc('2028-02-29 00:00'));
   });
 
@@ -203,20 +205,20 @@ describe('a schedule at fixed times', () => {
   });
 });
 
-describe('a schedule with wildcards or steps in its times', () => {
+describe('a schedule with wildcards or steps in its hours', () => {
   const begins = (schedule: string, from: string, to: string): string[] =>
     openings(calendar('Europe/Berlin', [window(schedule, 20 * MINUTE)]), from, to).map((opening) =>
       opening.slice(11, 16),
     );
 
   it('opens in both passes of the hour that autumn repeats', () => {
-    const expected = ['23:00', '23:30', '00:00', '00:30', '01:00', '01:30', '02:00'];
-    expect(begins('*/30 1-3 * * *', '2026-10-24 12:00', '2026-10-25 02:30')).toEqual(expected);
+    const expected = ['23:00', '23:30', '00:00', '00:30', '01:00'];
+    expect(begins('0,30 * * * *', '2026-10-24 22:55', '2026-10-25 01:15')).toEqual(expected);
     expect(begins('0 */2 * * *', '2026-10-24 21:00', '2026-10-25 04:00')).toEqual(['22:00', '00:00', '01:00', '03:00']);
   });
 
   it('does not open in the hour that spring skips', () => {
-    expect(begins('*/30 2 * * *', '2026-03-28 12:00', '2026-03-30 00:40')).toEqual(['00:00', '00:30']);
+    expect(begins('0,30 * * * *', '2026-03-29 00:25', '2026-03-29 01:45')).toEqual(['00:30', '01:00', '01:30']);
     expect(begins('0 */2 * * *', '2026-03-28 22:00', '2026-03-29 05:00')).toEqual(['23:00', '02:00', '04:00']);
   });
 });
@@ -246,6 +248,14 @@ describe('the next fit', () => {
     expect(clock(free.nextFit(utc('2026-04-30 22:01'), 2 * HOUR))).toBe('2026-05-02 00:00');
   });
 
+  it('of a later time has the horizon of now', () => {
+    const later = utc('2027-06-04 00:00');
+    const yearly = calendar('UTC', [window('0 2 * * *'), window('0 0 7 6 *', 12 * HOUR)]);
+    expect(clock(yearly.nextFit(later, 12 * HOUR))).toBe('2027-06-07 00:00');
+    expect(clock(yearly.nextFit(later, HOUR, utc('2026-05-01 00:00')))).toBe('2027-06-04 02:00');
+    expect(yearly.nextFit(later, 12 * HOUR, utc('2026-05-01 00:00'))).toBeUndefined();
+  });
+
   it('counts on nothing beyond the horizon', () => {
     const always = calendar('UTC', [window('0 0 * * *', DAY)]);
     const now = utc('2026-05-01 00:00');
@@ -254,17 +264,20 @@ describe('the next fit', () => {
   });
 });
 
+const EACH_MINUTE = Array.from({ length: 60 }, (_, minute) => minute).join(',');
+const EVERY_OTHER_MINUTE = Array.from({ length: 30 }, (_, minute) => 2 * minute).join(',');
+
 describe('the work', () => {
   const now = utc('2026-05-01 12:00');
   /** One question for each minute of an ordinary day and of the two that are not, and three for each day of the horizon. */
   const most = 3 * 25 * 60 + 3 * (HORIZON_DAYS + 10);
 
   it.each([
-    ['each minute for an hour', window('* * * * *')],
-    ['each minute for a week', window('* * * * *', 7 * DAY)],
-    ['every other minute for a minute', window('*/2 * * * *', MINUTE)],
-    ['each minute of Mondays for three days', window('* * * * *', 3 * DAY, ['Mon'])],
-    ['each minute of one day of the year', window('* * 29 2 *', MINUTE)],
+    ['each minute for an hour', window(`${EACH_MINUTE} * * * *`)],
+    ['each minute for a week', window(`${EACH_MINUTE} * * * *`, 7 * DAY)],
+    ['every other minute for a minute', window(`${EVERY_OTHER_MINUTE} * * * *`, MINUTE)],
+    ['each minute of Mondays for three days', window(`${EACH_MINUTE} * * * *`, 3 * DAY, ['Mon'])],
+    ['each minute of one day of the year', window(`${EACH_MINUTE} * 29 2 *`, MINUTE)],
     ['once a day', window('0 2 * * *')],
   ])('is bounded for a schedule that comes %s', (_, kind) => {
     const questions = questionsIn(() => {
@@ -276,18 +289,21 @@ describe('the work', () => {
     expect(questions).toBeLessThan(most);
   });
 
-  it('is done once for a fleet', () => {
-    const maintenance = { timeZone: 'Europe/Paris', windows: [window('0 3 * * *')], blackouts: [] };
-    const of = calendarOf(maintenance);
+  it('is done once a day for a fleet', () => {
+    const of = calendar('Europe/Paris', [window('0 3 * * *')]);
     of.nextFit(now, HOUR);
     const questions = questionsIn(() => {
-      for (let node = 0; node < 5_000; node += 1) of.nextFit(now + node, 2 * HOUR);
+      for (let node = 0; node < 5_000; node += 1) of.nextFit(now + node * DAY, 2 * HOUR, now + node);
     });
     expect(questions).toBe(0);
   });
 
   it('shortens the horizon of very many windows, but to no less than six days', () => {
-    const of = calendar('UTC', [window('*/2 * * * *', MINUTE)], [blackout('2026-05-07 12:00', '2026-05-07 12:03')]);
+    const of = calendar(
+      'UTC',
+      [window(`${EVERY_OTHER_MINUTE} * * * *`, MINUTE)],
+      [blackout('2026-05-07 12:00', '2026-05-07 12:03')],
+    );
     expect(of.at(utc('2026-05-07 12:00'))).toMatchObject({ reason: 'Blackout' });
     expect(of.nextFit(now, MINUTE)).toBe(now);
     expect(of.nextFit(now, MINUTE + 1)).toBeUndefined();

@@ -1,4 +1,4 @@
-import { type Span, spanAfter, subtract, unite } from './intervals.ts';
+import { merge, type Span, subtract } from './intervals.ts';
 
 const span = (fromMs: number, toMs: number): Span => ({ fromMs, toMs });
 
@@ -9,8 +9,9 @@ describe('spans of time', () => {
     ['some that touch', [span(1, 3), span(3, 4)], [span(1, 4)]],
     ['some that overlap', [span(1, 3), span(2, 4)], [span(1, 4)]],
     ['one within another', [span(1, 9), span(2, 4), span(8, 10)], [span(1, 10)]],
-  ])('unites %s', (_, spans, expected) => {
-    expect(unite(spans)).toEqual(expected);
+    ['empty ones', [span(1, 1), span(5, 6), span(6, 6), span(9, 8)], [span(5, 6)]],
+  ])('merges %s', (_, spans, expected) => {
+    expect(merge(spans)).toEqual(expected);
   });
 
   it.each([
@@ -27,16 +28,5 @@ describe('spans of time', () => {
 
   it('cuts all of time in two', () => {
     expect(subtract([span(-Infinity, Infinity)], [span(1, 2)])).toEqual([span(-Infinity, 1), span(2, Infinity)]);
-  });
-
-  it.each([
-    [-1, span(0, 10)],
-    [0, span(0, 10)],
-    [9, span(0, 10)],
-    [10, span(20, 30)],
-    [29, span(20, 30)],
-    [30, undefined],
-  ])('finds the span that holds %d, else the next one', (time, expected) => {
-    expect(spanAfter([span(0, 10), span(20, 30)], time)).toEqual(expected);
   });
 });

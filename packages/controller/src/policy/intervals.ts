@@ -4,55 +4,26 @@ export interface Span {
   readonly toMs: number;
 }
 
-/** The same time as spans in order that neither overlap nor touch. */
-export function unite(spans: readonly Span[]): Span[] {
-  const united: Span[] = [];
-  append(
-    united,
-    spans.toSorted((a, b) => a.fromMs - b.fromMs),
-  );
-  return united;
-}
-
-/** Adds `spans`, which are in order and begin no earlier than the last of `united`, to `united`, which stays united. */
-export function append(united: Span[], spans: readonly Span[]): void {
-  for (const span of spans) {
-    const last = united.at(-1);
-    if (last === undefined || span.fromMs > last.toMs) united.push(span);
-    else if (span.toMs > last.toMs) united[united.length - 1] = { fromMs: last.fromMs, toMs: span.toMs };
+/** Returns the same time as spans in order that neither overlap nor touch; none is empty. */
+export function merge(spans: readonly Span[]): Span[] {
+  const merged: Span[] = [];
+  for (const { fromMs, toMs } of spans.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    const last = merged.at(-1);
+    if (fromMs >= toMs) continue;
+    if (last === undefined || fromMs > last.toMs) merged.push({ fromMs, toMs });
+    else if (toMs > last.toMs) merged[merged.length - 1] = { fromMs: last.fromMs, toMs };
   }
+  return merged;
 }
 
-/** What of `spans` is outside every hole. Both are united. */
+/** Returns the parts of `spans` outside every hole. Both are merged. */
 export function subtract(spans: readonly Span[], holes: readonly Span[]): Span[] {
-  return spans.flatMap((span) => pieces(span, holes));
-}
-
-function pieces({ fromMs, toMs }: Span, holes: readonly Span[]): Span[] {
-  const left: Span[] = [];
-  let begin = fromMs;
-  for (let i = indexAfter(holes, fromMs); begin < toMs; i += 1) {
-    const hole = holes[i] ?? { fromMs: toMs, toMs };
-    const end = Math.min(hole.fromMs, toMs);
-    if (end > begin) left.push({ fromMs: begin, toMs: end });
-    begin = hole.toMs;
-  }
-  return left;
-}
-
-/** The first of the united `spans` that ends after `time`: the one that holds it, else the next one. */
-export function spanAfter(spans: readonly Span[], time: number): Span | undefined {
-  return spans[indexAfter(spans, time)];
-}
-
-/** The index of the first of the united `spans` that ends after `time`, or their number when there is none. */
-export function indexAfter(spans: readonly Span[], time: number): number {
-  let low = 0;
-  let high = spans.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((spans[middle]?.toMs ?? Infinity) > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return spans.flatMap(({ fromMs, toMs }) => {
+    const inside = holes.filter((hole) => hole.toMs > fromMs && hole.fromMs < toMs);
+    const begins = [fromMs, ...inside.map((hole) => hole.toMs)];
+    const ends = [...inside.map((hole) => hole.fromMs), toMs];
+    return begins
+      .map((begin, i) => ({ fromMs: begin, toMs: ends[i] ?? toMs }))
+      .filter((part) => part.fromMs < part.toMs);
+  });
 }

@@ -18,7 +18,8 @@ import type { HostSettings } from '@brupop/shared/api/shadow';
 import { isVersionText, sameVersion } from '@brupop/shared/api/version';
 import type { LabelSelector } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { type Blackout, type Calendar, calendarOf, type Maintenance, problemOf, type Window } from './calendar.ts';
+import { type Blackout, type Calendar, calendarOf, type Maintenance, problemOf } from './calendar.ts';
+import type { Window } from './schedule.ts';
 import { readSelector } from './selector.ts';
 
 /** How many nodes may be away at once; undefined: that does not limit. */
@@ -91,8 +92,6 @@ export interface UpdatePolicy {
 const NEVER_OPEN: Calendar = {
   at: () => ({ open: false, reason: 'OutsideWindows', until: undefined, blackout: undefined }),
   nextFit: () => undefined,
-  forecast: () => () => undefined,
-  opening: () => undefined,
 };
 
 type Read = Omit<UpdatePolicy, 'inForce'>;

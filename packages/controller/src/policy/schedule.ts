@@ -1,71 +1,61 @@
+/**
+ * Cron schedules: their syntax, and when they start. Only this file calls croner.
+ *
+ * The syntax is that of a CronJob, but with fixed minutes (ADR 0005). A schedule without a wildcard
+ * or a step in its hours is at fixed local times: it starts once when the clocks go back, and after
+ * the gap when they skip its time. Any other follows elapsed time: it starts in both passes of a
+ * repeated hour, and not in a gap.
+ */
 import { Cron } from 'croner';
-import { type Span, unite } from './intervals.ts';
-const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'];
-const WEEKDAYS = ['MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
+import type { Day } from '@brupop/shared/api/brupop-config';
+import type { Span } from './intervals.ts';
 
-/** What may be written in the five fields. Which numbers are in range is left to croner. */
+/** A recurring time in which nodes may be disrupted. */
+export interface Window {
+  /** When it opens: five cron fields, in the time zone of the maintenance. */
+  readonly schedule: string;
+  /** How long it stays open, in elapsed milliseconds, also over a change of the clocks. */
+  readonly durationMs: number;
+  /** The local weekdays on which it may open; empty: every day. */
+  readonly days: readonly Day[];
+}
+
+/** A day of 24 hours. */
+export const DAY_MS = 24 * 60 * 60_000;
+/** Combinations of date and weekday repeat after 28 years. */
+const CYCLE_MS = 28 * 366 * DAY_MS;
+
+const NUMBER = String.raw`\d+`;
+const MONTH = `${NUMBER}|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC`;
+const WEEKDAY = '[0-6]|MON|TUE|WED|THU|FRI|SAT';
+/** The syntax of each field, and an example. croner checks the range of the numbers. */
 const FIELDS = [
-  { name: 'minute', pattern: patternOf(String.raw`\d+`), example: '0 or */15' },
-  { name: 'hour', pattern: patternOf(String.raw`\d+`), example: '2 or 1,13' },
-  { name: 'day of month', pattern: patternOf(String.raw`\d+`), example: '*, 1 or 1-7' },
-  { name: 'month', pattern: patternOf([String.raw`\d+`, ...MONTHS].join('|')), example: '*, */3 or JAN,JUL' },
-  {
-    name: 'day of week',
-    pattern: patternOf(['[0-6]', ...WEEKDAYS].join('|'), '|SUN'),
-    example: '*, MON-FRI or SUN; the week begins with SUN, which is 0',
-  },
+  ['minute', /^\d+(?:,\d+)*$/u, '0 or 0,30; it has no *, range or step'],
+  ['hour', patternOf(NUMBER), '2 or 1,13'],
+  ['day of month', patternOf(NUMBER), '*, 1 or 1-7'],
+  ['month', patternOf(MONTH), '*, */3 or JAN,JUL'],
+  ['day of week', patternOf(WEEKDAY, '|SUN'), '*, MON-FRI or SUN; the week begins with SUN, which is 0'],
 ] as const;
-
 const EXPECTED = 'five fields (minute, hour, day of month, month, day of week), such as "0 2 * * *"';
 
 /**
- * A wildcard, or a list of values, ranges, and steps of a range or a wildcard. `alone` are values that end no range: a CronJob's week begins
- * with Sunday. A wildcard within a list is refused since croner and CronJobs do not agree on what it does to the other day field.
+ * Matches a wildcard, or a list of values, ranges, and steps of a range or a wildcard. `alone` are
+ * values that end no range: a CronJob's week begins with Sunday. A list contains no wildcard: croner
+ * and CronJobs disagree on what it does to the other day field.
  */
 function patternOf(value: string, alone = ''): RegExp {
   const item = String.raw`(?:\*/\d+|(?:${value}${alone})(?:-(?:${value})(?:/\d+)?)?)`;
   return new RegExp(String.raw`^(?:\*|${item}(?:,${item})*)$`, 'iu');
 }
 
-/** What is expected instead of a schedule that a CronJob would not take, or undefined. croner takes more: seconds, years, `@daily`, L, W, #, ? and +. */
-export function dialectProblem(schedule: string): string | undefined {
+/** Returns what is expected instead of `schedule`, or undefined when it is valid. */
+export function scheduleProblem(schedule: string): string | undefined {
   const fields = fieldsOf(schedule);
   if (fields.length !== FIELDS.length) return EXPECTED;
-  const wrong = FIELDS.find(({ pattern }, index) => !pattern.test(fields[index] ?? ''));
-  return wrong === undefined ? undefined : `${EXPECTED}, with a ${wrong.name} such as ${wrong.example}`;
-}
-
-/** The fields, with `*` for `*\/1`, which means the same to a CronJob but not to croner when both day fields are given. */
-export function fieldsOf(schedule: string): string[] {
-  return schedule
-    .trim()
-    .split(/\s+/u)
-    .map((field) => field.replaceAll(/\*\/0*1(?!\d)/gu, '*'));
-}
-
-/** Everything that is asked of croner. Epoch milliseconds outside, Date objects, which croner takes and gives, inside. */
-
-const EVERY_DAY = '* * * * *';
-/** An ordinary day, in milliseconds. */
-export const DAY_MS = 24 * 60 * 60_000;
-/** As many days on which a schedule comes hold every combination of date and weekday that the calendar repeats within 28 years. */
-const DAYS_LOOKED_AT = 1_000;
-
-/**
- * A schedule without wildcard or step in its minutes and hours is at fixed times: it comes once on the day on which the clocks go back, and
- * when they skip its time, after the gap. Any other follows elapsed time: it comes in both passes of a repeated hour, and not in a gap.
- * Either day field suffices when both are given, as for a CronJob.
- */
-function cron(schedule: string, timeZone: string): Cron {
-  return new Cron(schedule, { timezone: timeZone, mode: '5-part', fixedTimeRule: 'no-wildcard', domAndDow: false });
-}
-
-/** What is expected instead of `schedule`, or undefined when it can be used. */
-export function refusalOf(schedule: string): string | undefined {
-  const problem = dialectProblem(schedule);
-  if (problem !== undefined) return problem;
+  const wrong = FIELDS.find(([, pattern], index) => !pattern.test(fields[index] ?? ''));
+  if (wrong !== undefined) return `${EXPECTED}, with a ${wrong[0]} such as ${wrong[2]}`;
   try {
-    cron(fieldsOf(schedule).join(' '), 'UTC');
+    cron(fields, 'UTC');
     return undefined;
   } catch (error) {
     const reason = error instanceof Error ? error.message.replace(/^CronPattern: /u, '') : String(error);
@@ -73,78 +63,69 @@ export function refusalOf(schedule: string): string | undefined {
   }
 }
 
-/** Whether `schedule` ever comes on one of `days` (such as `Mon`; empty: any day). */
-export function comesOnDays(schedule: string, days: readonly string[]): boolean {
-  const dates = cron(['0', '0', ...fieldsOf(schedule).slice(2)].join(' '), 'UTC');
-  const weekdays = cron(weekdaysOf(days), 'UTC');
-  let date = nextAfter(dates, 0);
-  for (let looked = 0; date !== undefined && looked < DAYS_LOOKED_AT; looked += 1) {
-    if (weekdays.match(dateOf(date))) return true;
-    date = nextAfter(dates, date);
+/** Returns true when a window with a valid schedule ever opens. */
+export function everOpens(window: Window): boolean {
+  const windowsOf = windowsOn(window, 'UTC');
+  for (const day of localDays('UTC', 0)) {
+    if (windowsOf(day).length > 0) return true;
+    if (day.fromMs > CYCLE_MS) return false;
   }
   return false;
 }
 
-/**
- * The local days of a time zone in order: the one that holds `fromMs`, or the one before it, and all that follow. A match costs croner a
- * fraction of a search, so it is asked for the next midnight only where that is not 24 hours away.
- */
-export function daysOf(timeZone: string): (fromMs: number) => Iterable<Span> {
-  const midnights = cron('0 0 * * *', timeZone);
-  return function* days(fromMs) {
-    let begin = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
-    while (begin !== undefined) {
-      const tomorrow = begin + DAY_MS;
-      const end = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, begin);
-      if (end !== undefined) yield { fromMs: begin, toMs: end };
-      begin = end;
-    }
-  };
-}
-
-/** The windows, united, that begin on the local day `day`. */
-export type WindowsOfDay = (day: Span) => readonly Span[];
-
-/**
- * Asks croner once for the times of an ordinary day of 24 hours, and then for each day only whether the schedule comes on it: so a schedule
- * that comes each minute is as cheap as one that comes once. On a day that a change of the clocks makes longer or shorter, croner tells
- * every single time.
- */
-export function windowsOfDay(
-  { schedule, durationMs, days }: { schedule: string; durationMs: number; days: readonly string[] },
-  timeZone: string,
-): WindowsOfDay {
-  const conditions = [['*', '*', ...fieldsOf(schedule).slice(2)].join(' '), weekdaysOf(days)]
-    .filter((condition) => condition !== EVERY_DAY)
-    .map((condition) => cron(condition, timeZone));
-  const windows = (begins: readonly number[]): Span[] =>
-    unite(begins.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs })));
-  const times = cron([...fieldsOf(schedule).slice(0, 2), '*', '*', '*'].join(' '), 'UTC');
-  const ordinary = windows(timesWithin(times, { fromMs: 0, toMs: DAY_MS }));
-  return (day) => {
-    if (!conditions.every((condition) => condition.match(dateOf(day.fromMs)))) return [];
-    if (day.toMs - day.fromMs !== DAY_MS)
-      return windows(timesWithin(cron(fieldsOf(schedule).join(' '), timeZone), day));
-    return ordinary.map(({ fromMs, toMs }) => ({ fromMs: day.fromMs + fromMs, toMs: day.fromMs + toMs }));
-  };
-}
-
-function timesWithin(times: Cron, { fromMs, toMs }: Span): number[] {
-  const found: number[] = [];
-  let time = nextAfter(times, fromMs - 1);
-  while (time !== undefined && time < toMs) {
-    found.push(time);
-    time = nextAfter(times, time);
+/** Yields the local days of a time zone in order, from the one that holds `fromMs` or the one before. */
+export function* localDays(timeZone: string, fromMs: number): Generator<Span> {
+  const midnights = cron(['0', '0', '*', '*', '*'], timeZone);
+  let begin = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
+  while (begin !== undefined) {
+    const tomorrow = begin + DAY_MS;
+    // A match costs croner a tenth of a search.
+    const end = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, begin);
+    if (end !== undefined) yield { fromMs: begin, toMs: end };
+    begin = end;
   }
-  return found;
 }
 
-function weekdaysOf(days: readonly string[]): string {
-  return `* * * * ${days.length === 0 ? '*' : days.join(',')}`;
+/**
+ * Returns a function that lists the windows that open on a local day. On a day of 24 hours croner
+ * only matches the date; on any other it computes every start.
+ */
+export function windowsOn({ schedule, days, durationMs }: Window, timeZone: string): (day: Span) => readonly Span[] {
+  const fields = fieldsOf(schedule);
+  const weekdays = days.length === 0 ? '*' : days.join(',');
+  const dates = [fields.slice(2), ['*', '*', weekdays]].map((date) => cron(['*', '*', ...date], timeZone));
+  const exact = cron(fields, timeZone);
+  const ordinary = startsWithin(cron([...fields.slice(0, 2), '*', '*', '*'], 'UTC'), { fromMs: 0, toMs: DAY_MS });
+  return (day) => {
+    if (!dates.every((date) => date.match(dateOf(day.fromMs)))) return [];
+    const isOrdinary = day.toMs - day.fromMs === DAY_MS;
+    const starts = isOrdinary ? ordinary.map((time) => day.fromMs + time) : startsWithin(exact, day);
+    return starts.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs }));
+  };
 }
 
-function nextAfter(times: Cron, time: number): number | undefined {
-  return times.nextRun(dateOf(time))?.getTime();
+function startsWithin(schedule: Cron, { fromMs, toMs }: Span): number[] {
+  const starts: number[] = [];
+  for (let time = nextAfter(schedule, fromMs - 1); time !== undefined && time < toMs; time = nextAfter(schedule, time))
+    starts.push(time);
+  return starts;
+}
+
+/** Splits a schedule and reads `*\/1` as `*`, as a CronJob does; croner does not when both day fields are given. */
+function fieldsOf(schedule: string): string[] {
+  return schedule
+    .trim()
+    .split(/\s+/u)
+    .map((field) => field.replaceAll(/\*\/0*1(?!\d)/gu, '*'));
+}
+
+/** Either day field suffices when both are given, as for a CronJob. */
+function cron(fields: readonly string[], timezone: string): Cron {
+  return new Cron(fields.join(' '), { timezone, mode: '5-part', fixedTimeRule: 'no-wildcard', domAndDow: false });
+}
+
+function nextAfter(schedule: Cron, time: number): number | undefined {
+  return schedule.nextRun(dateOf(time))?.getTime();
 }
 
 function dateOf(epochMs: number): Date {

@@ -36,11 +36,11 @@ test('the controller finds no problem in any spec that the schema takes', () => 
 
 /** What the schema cannot tell, and takes. */
 const onlyHere: Record<string, [string, string | readonly string[], RegExp]> = {
-  'a schedule that comes on no day': ['0 2 30 2 *', [], /schedule: expected a day that comes, found "0 2 30 2 \*"/u],
+  'a schedule that comes on no day': ['0 2 30 2 *', [], /schedule: expected a date that exists, found "0 2 30 2 \*"/u],
   'a schedule that comes on none of its days': [
     '0 2 * * SAT',
     ['Sun'],
-    /days: expected a day on which "0 2 \* \* SAT" comes/u,
+    /days: expected a day on which "0 2 \* \* SAT" starts/u,
   ],
   'a range from a name to a number that goes down': ['0 2 * * FRI-1', [], /From value is larger than to value/u],
 };

@@ -2,7 +2,8 @@
  * What a calendar should answer, found out the slow way, for its tests: looks at one minute after the other, reads its local date and time
  * from Intl, and compares the fields of the schedule itself. Shares nothing with the calendar but the types.
  */
-import type { Maintenance, Window } from '../policy/calendar.ts';
+import type { Maintenance } from '../policy/calendar.ts';
+import type { Window } from '../policy/schedule.ts';
 
 const MINUTE = 60_000;
 const QUARTER = 15 * MINUTE;

@@ -9,7 +9,7 @@ export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {
   if (retryAt !== undefined && retryAt <= now) return undefined;
   const [reason, why] = closed(calendar.at(now), needMs);
   if (retryAt !== undefined) return { reason, message: `${why}; it may begin at ${rfc3339(retryAt)}`, retryAt };
-  const everOpens = calendar.opening(now) !== undefined;
+  const everOpens = calendar.nextFit(now, 1) !== undefined;
   return everOpens ? tooShort(needMs) : { reason, message: `${why}, and none opens within 400 days` };
 };
 
