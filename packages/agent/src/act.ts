@@ -5,15 +5,8 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Action } from './action.ts';
 import type { ApiserverClient } from './apiserver/client.ts';
 import { commandError, judgeCommand } from './host/host-status.ts';
-import {
-  type Guard,
-  type Host,
-  HostError,
-  StaleDecisionError,
-  type UpdateCommand,
-  type UpdateStatus,
-} from './host/host.ts';
-import { commandLimit, LIMITS } from './limits.ts';
+import { type Guard, type Host, HostError, StaleDecisionError, type UpdateStatus } from './host/host.ts';
+import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
 import type { Observation } from './state/observe.ts';
 
 export interface Clients {

@@ -1,5 +1,6 @@
 import type { AgentStatus } from '@brupop/shared/api/shadow';
-import type { UpdateCommand, UpdaterSettings } from './host/host.ts';
+import type { UpdaterSettings } from './host/host.ts';
+import type { UpdateCommand } from './limits.ts';
 
 /** The one thing that the agent does next, and why. */
 export type Action = { readonly reason: string } & (

@@ -32,6 +32,21 @@ it('brings a node from Idle through the update and back, in the order that prote
   expect(w.status).toMatchObject({ current_state: 'Idle', observedGeneration: 5 });
 });
 
+it('takes a release that the host offers with build metadata for the release that the spec names without it', async () => {
+  const w = world(undefined, `${NEW}+build.7`);
+  await w.pass(MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'Idle', target_version: `${NEW}+build.7` });
+  await w.spec(STAGE);
+  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', lastOperation: { state: 'Succeeded' } });
+  await w.spec(REBOOT);
+  await w.boot();
+  expect(w.status).toMatchObject({
+    current_state: 'RebootedIntoUpdate',
+    current_version: `${NEW}+build.7`,
+    crash_count: 0,
+  });
+});
+
 it('writes nothing when nothing changes', async () => {
   const w = world();
   await w.pass(MINUTE);

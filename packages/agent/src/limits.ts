@@ -10,7 +10,6 @@ import {
 } from '@brupop/shared/api/deadlines';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
-import type { UpdateCommand } from './host/host.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -67,6 +66,10 @@ export const LIMITS = {
   /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
   loopStuck: 5 * MINUTE,
 } as const;
+
+/** The commands of the host's updater. */
+export const UPDATE_COMMANDS = ['refresh', 'prepare', 'activate', 'deactivate'] as const;
+export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
 
 /** How long a host command may run, in milliseconds. */
 export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {

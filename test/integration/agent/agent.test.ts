@@ -175,6 +175,17 @@ describe('an agent', () => {
     expect(lock()).toBe(NEW);
   });
 
+  it('is pinned to a release that the repository lists with build metadata, and takes it', async () => {
+    const built = `${NEW}+build.7`;
+    host.setRepository([OLD, built, '1.28.0']);
+    await reached({ current_state: 'Idle', target_version: '1.28.0' });
+    await pin({ versionLock: NEW });
+    await reached({ target_version: built });
+    await update(NEW);
+    await reached({ current_state: 'Idle', current_version: built, target_version: built, crash_count: 0 });
+    expect(host.bootedVersions).toEqual([OLD, built]);
+  });
+
   it('goes back to the version that it is pinned to, and without the pin is offered the newest again', async () => {
     host.setRepository([{ version: '1.25.0', waves: { 0: '2999-01-01T00:00:00Z' } }, OLD, NEW]);
     await reached({ target_version: NEW });

@@ -5,14 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { isActivated, isStaged } from '../../../packages/agent/src/host/host-status.ts';
-import {
-  HostError,
-  StaleDecisionError,
-  type UpdateCommand,
-  type UpdateStatus,
-} from '../../../packages/agent/src/host/host.ts';
+import { HostError, StaleDecisionError, type UpdateStatus } from '../../../packages/agent/src/host/host.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
+import type { UpdateCommand } from '../../../packages/agent/src/limits.ts';
 
 const OLD = '1.26.0';
 const NEW = '1.27.0';

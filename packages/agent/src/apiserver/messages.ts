@@ -7,7 +7,7 @@ import {
   type StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-import { shorten } from '../host/host-status.ts';
+import { shorten } from '@brupop/shared/runtime/text';
 import { ApiError, type ApiTrouble } from './error.ts';
 import { count, fields, flag, readShadow, unintelligible } from './read-shadow.ts';
 

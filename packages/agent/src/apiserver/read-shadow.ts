@@ -13,8 +13,8 @@ import {
 } from '@brupop/shared/api/shadow';
 import { isVersionText } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten, describe } from '@brupop/shared/runtime/text';
 import { isLock } from '../host/host-settings.ts';
-import { describe, shorten } from '../host/host-status.ts';
 import { ApiError } from './error.ts';
 
 const MAX_ID = 128;

@@ -1,6 +1,6 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
-import { sameVersion } from '../host/host-status.ts';
+import { sameVersion } from '@brupop/shared/api/version';
 import type { UpdaterSettings } from '../host/host.ts';
 
 /** The settings that were changed for a spec, without words. */

@@ -1,8 +1,8 @@
 import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten } from '@brupop/shared/runtime/text';
 import type { Action } from '../action.ts';
-import { shorten } from '../host/host-status.ts';
 import { dueMs, lookWith, settleSettings } from './host-settings.ts';
 import { recordPossibleReboot } from './reboot-guard.ts';
 import { begin, type Context, ended, nextLook, report, undo, wait } from './report.ts';

@@ -1,7 +1,8 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { sameVersion } from '@brupop/shared/api/version';
 import type { Action } from '../action.ts';
-import { describeStatus, isActivated, isStaged, sameVersion } from '../host/host-status.ts';
+import { describeStatus, isActivated, isStaged } from '../host/host-status.ts';
 import { LIMITS, stepLimit } from '../limits.ts';
 import { begin, type Context, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './report.ts';
 import { cleanUp } from './stage.ts';

@@ -1,6 +1,7 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus } from '@brupop/shared/api/shadow';
-import { sameVersion, shorten } from '../host/host-status.ts';
+import { sameVersion } from '@brupop/shared/api/version';
+import { shorten } from '@brupop/shared/runtime/text';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, SETTINGS_TRIES } from '../limits.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';

@@ -50,6 +50,23 @@ const cases: Cases = {
     { ...staging, version: `v${NEW}`, update: STAGED },
     'report StagedAndPerformedUpdate, Stage Succeeded',
   ],
+  'stage: build metadata of the version that is available makes no difference': [
+    {
+      ...staging,
+      update: update('Available', record('refresh'), { chosenVersion: `${NEW}+x` }),
+      attempt: { refreshed: true },
+    },
+    'prepare',
+  ],
+  'stage: build metadata of the prepared version makes no difference': [
+    {
+      ...staging,
+      update: update('Staged', record('prepare', `Starting update to ${NEW}+x\n`), {
+        staged: { version: `${NEW}+x`, nextToBoot: false },
+      }),
+    },
+    'report StagedAndPerformedUpdate, Stage Succeeded',
+  ],
   'stage: a version that runs already is done': [
     { ...staging, running: NEW },
     'report StagedAndPerformedUpdate, Stage Succeeded',

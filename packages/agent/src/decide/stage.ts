@@ -1,5 +1,6 @@
+import { sameVersion } from '@brupop/shared/api/version';
 import type { Action } from '../action.ts';
-import { isOffered, isStaged, sameVersion } from '../host/host-status.ts';
+import { isOffered, isStaged } from '../host/host-status.ts';
 import { enforceSettings } from './host-settings.ts';
 import { begin, type Context, ended, hasFailed, settle, stepUnderWay, undo } from './report.ts';
 import { stepGuard } from './step-guards.ts';

@@ -6,7 +6,7 @@ import type {
   ShadowStatus,
 } from '@brupop/shared/api/shadow';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { sameVersion } from '../host/host-status.ts';
+import { sameVersion } from '@brupop/shared/api/version';
 import type { UpdateStatus } from '../host/host.ts';
 import type { Observation } from '../state/observe.ts';
 

@@ -1,5 +1,5 @@
 import { isVersionText } from '@brupop/shared/api/version';
-import { describe } from './host-status.ts';
+import { describe } from '@brupop/shared/runtime/text';
 import { HostError, type UpdaterSettings } from './host.ts';
 
 /** What is asked for; settings that are not stored are left out of the answer. */

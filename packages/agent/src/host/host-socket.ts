@@ -3,17 +3,17 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { shorten, describe } from '@brupop/shared/runtime/text';
 import { type Answer, exchange } from '../http/exchange.ts';
-import { LIMITS } from '../limits.ts';
+import { LIMITS, type UpdateCommand } from '../limits.ts';
 import { DEFAULT_SETTINGS, parseSettings, SETTINGS_QUERY, settingsBody } from './host-settings.ts';
-import { describe, parseUpdateStatus, parseVersion, shorten } from './host-status.ts';
+import { parseUpdateStatus, parseVersion } from './host-status.ts';
 import {
   type Guard,
   type Host,
   HostError,
   type HostErrorKind,
   StaleDecisionError,
-  type UpdateCommand,
   type UpdaterSettings,
   type UpdateStatus,
 } from './host.ts';

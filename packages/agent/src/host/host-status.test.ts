@@ -1,14 +1,7 @@
+import { sameVersion } from '@brupop/shared/api/version';
+import { shorten } from '@brupop/shared/runtime/text';
 import { STATUS } from '../testing/bad-answers.ts';
-import {
-  type Finished,
-  isActivated,
-  isStaged,
-  judgeCommand,
-  parseUpdateStatus,
-  parseVersion,
-  sameVersion,
-  shorten,
-} from './host-status.ts';
+import { type Finished, isActivated, isStaged, judgeCommand, parseUpdateStatus, parseVersion } from './host-status.ts';
 import { HostError } from './host.ts';
 
 function parse(changes: object): ReturnType<typeof parseUpdateStatus> {

@@ -1,14 +1,8 @@
 import { OperationError } from '@brupop/shared/api/error-codes';
-import { isVersionText } from '@brupop/shared/api/version';
-import {
-  type CommandRecord,
-  HostError,
-  type StagedImage,
-  UPDATE_COMMANDS,
-  UPDATE_STATES,
-  type UpdateCommand,
-  type UpdateStatus,
-} from './host.ts';
+import { isVersionText, sameVersion } from '@brupop/shared/api/version';
+import { describe, shorten } from '@brupop/shared/runtime/text';
+import { type CommandRecord, HostError, type StagedImage, UPDATE_STATES, type UpdateStatus } from './host.ts';
+import { type UpdateCommand, UPDATE_COMMANDS } from '../limits.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -101,28 +95,6 @@ function oneOf<T extends string>(value: unknown, values: readonly T[], field: st
 
 function unexpected(field: string, expected: string, found: unknown): HostError {
   return new HostError('unreadable', `update status: ${field}: expected ${expected}, found ${describe(found)}`);
-}
-
-/** What was found, in a few words. What is nested may be nested so deeply that it cannot be written. */
-export function describe(found: unknown): string {
-  if (found === undefined) return 'nothing';
-  if (typeof found === 'object' && found !== null) return Array.isArray(found) ? 'a list' : 'an object';
-  return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
-}
-
-/** Cuts a text that somebody else wrote to `length` characters in one line: kubectl shows no second line of a column or an Event. */
-export function shorten(text: string, length: number): string {
-  // No pattern that tries every blank: of a long run of them that would take minutes.
-  const lines = text.split('\n').map((one) => one.trim());
-  const line = lines.filter((one) => one !== '').join('; ');
-  if (line.length <= length) return line;
-  const head = Math.floor(length / 3);
-  return `${line.slice(0, head)} … ${line.slice(head - length)}`;
-}
-
-/** Versions are equal when their texts are, but for a leading `v`. */
-export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
-  return a != null && b != null && a.replace(/^v/, '') === b.replace(/^v/, '');
 }
 
 /** The version that a prepare wrote according to its own words, which the status does not tell: it records the chosen one. */

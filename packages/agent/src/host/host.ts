@@ -1,9 +1,8 @@
 /** The Bottlerocket host API as far as updates need it. */
+import type { UpdateCommand } from '../limits.ts';
 
 export const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
-export const UPDATE_COMMANDS = ['refresh', 'prepare', 'activate', 'deactivate'] as const;
-export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
 
 /** The record of the host's latest finished update command. */
 export interface CommandRecord {

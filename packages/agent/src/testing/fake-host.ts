@@ -3,11 +3,11 @@ import {
   type Host,
   HostError,
   type StagedImage,
-  type UpdateCommand,
   type UpdaterSettings,
   type UpdateState,
   type UpdateStatus,
 } from '../host/host.ts';
+import type { UpdateCommand } from '../limits.ts';
 
 export type HostCall = 'version' | 'updateStatus' | 'settings' | 'configure' | UpdateCommand | 'reboot';
 

@@ -12,10 +12,11 @@ import type {
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../action.ts';
 import { decide } from '../decide/decide.ts';
-import type { CommandRecord, UpdateCommand, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
+import type { CommandRecord, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
 import type { HostView, Observation, SettingsReading, UpdateView } from '../state/observe.ts';
 import type { SettingsTrackerView } from '../state/settings-tracker.ts';
 import { type Attempt, freshAttempt, type TrackerView } from '../state/tracker.ts';
+import type { UpdateCommand } from '../limits.ts';
 
 export const MINUTE = 60_000;
 export const WALL = 1_800_000_000_000;

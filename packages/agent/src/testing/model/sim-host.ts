@@ -4,12 +4,12 @@ import {
   type CommandRecord,
   HostError,
   type StagedImage,
-  type UpdateCommand,
   type UpdaterSettings,
   type UpdateState,
   type UpdateStatus,
 } from '../../host/host.ts';
 import { SimSettings } from './sim-settings.ts';
+import type { UpdateCommand } from '../../limits.ts';
 
 /** How the next run of a command ends, instead of well. */
 export type CommandEnd = 'fails' | 'dies' | 'writes nothing' | 'writes another';

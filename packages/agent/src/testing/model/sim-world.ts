@@ -2,13 +2,14 @@
 import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protocol';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ApiError } from '../../apiserver/error.ts';
-import { HostError, type UpdateCommand, type UpdaterSettings } from '../../host/host.ts';
+import { HostError, type UpdaterSettings } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, Happening } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { SimCluster } from './sim-cluster.ts';
 import { SimController } from './sim-controller.ts';
 import { SimHost } from './sim-host.ts';
+import type { UpdateCommand } from '../../limits.ts';
 
 export type CallName =
   | UpdateCommand
