@@ -1,39 +1,38 @@
-import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
 import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { Authenticator } from './auth/authenticator.ts';
+import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
-import { readBody } from './http/body.ts';
-import { type Call, inTime, localsOf, withinLimit } from './http/call.ts';
+import { inTime, localsOf, readBody, withinLimit } from './http/call.ts';
 import { errorHandler, notFound } from './http/error-handler.ts';
-import type { RateLimit } from './http/rate-limit.ts';
+import { RateLimit } from './http/rate-limit.ts';
 import type { Metrics } from './metrics.ts';
-import type { Routes } from './routes.ts';
+import type { Call, Routes } from './routes.ts';
 
 export interface AppOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly routes: Routes;
-  /** Calls per node. */
-  readonly rate: RateLimit;
   /** Undefined when ready, else why not. */
   readonly ready: () => string | undefined;
   readonly metrics: Pick<Metrics, 'requests' | 'duration'>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The process stops. */
+  /** Aborts when the process is asked to stop. */
   readonly stop: AbortSignal;
 }
 
-const BODY_LIMIT = 64 * 1024;
-/** RFC 1123 subdomain, as the API server demands of a Node's name. */
+/** Calls of one node: an agent makes a few per minute, some more around an update. */
+const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
+/** RFC 1123 subdomain, which the Kubernetes API requires of a Node's name. */
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 const MAX_NODE_NAME = 253;
 
-/** The HTTP side of the contract in `operator-api`. */
+/** The HTTP side of the agent protocol. */
 export function createApp(options: AppOptions): Express {
-  const { routes } = options;
+  const { routes, log } = options;
+  const rate = new RateLimit({ clock: options.clock, ...NODE_RATE });
   const app = express();
   app.disable('x-powered-by');
   app.set('etag', false);
@@ -41,58 +40,42 @@ export function createApp(options: AppOptions): Express {
   app.enable('case sensitive routing');
   app.enable('strict routing');
   app.use(measure(options));
-  const call = (action: AgentAction, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler[] => [
-    name(action),
-    requireReady(options),
-    authenticate(options),
-    handle(options, limitMs, work),
-  ];
-  app.put(
-    path('shadow'),
-    call('shadow', ANSWER_LIMIT_MS, (one) => routes.ensure(one)),
-  );
-  app.get(
-    path('shadow/stream'),
-    call('shadow/stream', ANSWER_LIMIT_MS, (one) => routes.stream(one)),
-  );
-  app.put(
-    path('shadow/status'),
-    call('shadow/status', ANSWER_LIMIT_MS, (one) => routes.status(one)),
-  );
-  const exclusion = 'load-balancer-exclusion';
-  app.post(
-    path(exclusion),
-    call(exclusion, ANSWER_LIMIT_MS, (one) => routes.exclude(one)),
-  );
-  app.post(
-    path('drain'),
-    call('drain', DRAIN_ANSWER_LIMIT_MS, (one) => routes.drain(one)),
-  );
-  app.post(
-    path('restore'),
-    call('restore', ANSWER_LIMIT_MS, (one) => routes.restore(one)),
-  );
+  const handle = (
+    method: 'get' | 'put' | 'post',
+    action: AgentAction,
+    limitMs: number,
+    work: (call: Call) => Promise<void>,
+  ): void => {
+    app[method](`/v1/nodes/:node/${action}`, async (request: Request, response: Response) => {
+      const started = options.clock.monotonic();
+      localsOf(response).route = action;
+      const identity = await authenticate(request, options);
+      const { node } = identity;
+      localsOf(response).node = node;
+      if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
+      const body = await readBody(request, response);
+      const { clock, stop } = options;
+      const leftMs = limitMs - (clock.monotonic() - started);
+      await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
+        work({ identity, body, signal, response }),
+      );
+    });
+  };
+  handle('put', 'shadow', ANSWER_LIMIT_MS, (call) => routes.ensure(call));
+  handle('get', 'shadow/stream', ANSWER_LIMIT_MS, (call) => routes.stream(call));
+  handle('put', 'shadow/status', ANSWER_LIMIT_MS, (call) => routes.status(call));
+  handle('post', 'load-balancer-exclusion', ANSWER_LIMIT_MS, (call) => routes.exclude(call));
+  handle('post', 'drain', DRAIN_ANSWER_LIMIT_MS, (call) => routes.drain(call));
+  handle('post', 'restore', ANSWER_LIMIT_MS, (call) => routes.restore(call));
   app.use(notFound);
-  app.use(errorHandler(options.log));
+  app.use(errorHandler(log));
   return app;
 }
 
-function path(action: AgentAction): string {
-  return `/v1/nodes/:node/${action}`;
-}
-
-function name(action: AgentAction): RequestHandler {
-  return (_request, response, next) => {
-    localsOf(response).route = action;
-    next();
-  };
-}
-
-/** Counts each answer under its route; what matches none shares one label. */
+/** Counts each answer under its route; requests that match no route share one label. */
 function measure({ metrics, clock }: AppOptions): RequestHandler {
   return (_request, response, next) => {
     const started = clock.monotonic();
-    localsOf(response).started = started;
     response.once('close', () => {
       const { route = 'other' } = localsOf(response);
       metrics.requests.inc({ route, code: response.headersSent ? String(response.statusCode) : '0' });
@@ -102,44 +85,17 @@ function measure({ metrics, clock }: AppOptions): RequestHandler {
   };
 }
 
-function requireReady({ ready, stop }: AppOptions): RequestHandler {
-  return (_request, _response, next) => {
-    const problem = stop.aborted ? 'shutting down' : ready();
-    if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
-    next();
-  };
-}
-
-function authenticate({ authenticator, rate, clock }: AppOptions): RequestHandler {
-  return async (request: Request, response: Response, next: NextFunction) => {
-    const node = String(request.params['node']);
-    if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
-      throw new ApiError('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
-    const authorization = authorizationOf(request);
-    const address = request.socket.remoteAddress ?? '';
-    const identity = authenticator.authenticate({ authorization, address, node });
-    localsOf(response).identity = await inTime(identity, clock, AUTHENTICATION_LIMIT_MS);
-    if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
-    next();
-  };
-}
-
-/** Throws Failure `BadRequest` when there are two (RFC 6750, 3.1): who reads the other one would see another caller. */
-function authorizationOf({ headersDistinct }: Request): string | undefined {
-  const [authorization, ...more] = headersDistinct['authorization'] ?? [];
-  if (more.length === 0) return authorization;
-  throw new ApiError('BadRequest', `Authorization: expected one such header, found ${more.length + 1}`);
-}
-
-function handle(options: AppOptions, limitMs: number, work: (call: Call) => Promise<void>): RequestHandler {
-  const { clock, stop } = options;
-  return async (request: Request, response: Response) => {
-    const { identity, started = 0 } = localsOf(response);
-    if (identity === undefined) throw new ApiError('Unauthenticated', 'no identity');
-    const body = await readBody(request, BODY_LIMIT);
-    const leftMs = limitMs - (clock.monotonic() - started);
-    await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
-      work({ identity, body, signal, response }),
-    );
-  };
+/** Throws ApiError `Unavailable` unless this replica is ready, `BadRequest`, and what the authenticator throws. */
+async function authenticate(request: Request, { authenticator, ready, clock, stop }: AppOptions): Promise<Identity> {
+  const problem = stop.aborted ? 'shutting down' : ready();
+  if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
+  const node = String(request.params['node']);
+  if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
+    throw new ApiError('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
+  // With two of them, another reader could take another one (RFC 6750, 3.1).
+  const [authorization, ...more] = request.headersDistinct['authorization'] ?? [];
+  if (more.length > 0)
+    throw new ApiError('BadRequest', `Authorization: expected one such header, found ${more.length + 1}`);
+  const address = request.socket.remoteAddress ?? '';
+  return inTime(authenticator.authenticate({ authorization, address, node }), clock, AUTHENTICATION_LIMIT_MS);
 }

@@ -2,7 +2,7 @@ import type { ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { KubeError } from '@brupop/shared/kube/client';
 
-/** A call that is refused or cannot be served. It knows the contract's codes and nothing of HTTP; the message is for the caller's log. */
+/** A request that is refused or fails, with the protocol's code. The message goes to the caller's log. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiErrorCode;
@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What a failed call to the Kubernetes API means to an agent; anything but a KubeError stays as it is. */
+/** Maps a KubeError to what it means to an agent; returns every other error as it is. */
 export function asApiError(error: unknown): unknown {
   if (!(error instanceof KubeError)) return error;
   return new ApiError(codeOf(error.status), messageOf(error), { cause: error });

@@ -4,14 +4,14 @@ import { notLive, notReady, staleness } from './readiness.ts';
 const watch = (silentMs = 0, synced = true) => ({ synced, silentForMs: () => silentMs });
 const { signal } = new AbortController();
 
-describe('what the watches show', () => {
-  it('counts while the Kubernetes API was heard within two minutes', () => {
+describe('a watch cache', () => {
+  it('counts while the last message is less than two minutes old', () => {
     expect(staleness({ pods: watch(WATCH_STALE_MS), shadows: watch() })).toBeUndefined();
   });
 
-  it('may be out of date after more than two minutes of silence on one of them, which is named', () => {
+  it('may be out of date after two minutes without a message on a watch, which is named', () => {
     expect(staleness({ pods: watch(), shadows: watch(150_400) })).toBe(
-      'the shadows may be out of date: the Kubernetes API was last heard on their watch 150 s ago',
+      'the shadows may be out of date: no message from the Kubernetes API for 150 s',
     );
   });
 
@@ -21,7 +21,7 @@ describe('what the watches show', () => {
 });
 
 describe('a replica', () => {
-  it('is ready with keys and with watches that count', () => {
+  it('is ready with keys and current watch caches', () => {
     expect(notReady({ pods: watch() }, { loaded: true }, signal)).toBeUndefined();
   });
 
@@ -29,20 +29,20 @@ describe('a replica', () => {
     expect(notReady({ pods: watch() }, { loaded: false }, signal)).toContain('/openid/v1/jwks');
   });
 
-  it('is not ready with a silent watch', () => {
+  it('is not ready with a stale watch', () => {
     expect(notReady({ pods: watch(WATCH_STALE_MS + 1) }, { loaded: true }, signal)).toContain('out of date');
   });
 
-  it('is not ready while it stops', () => {
+  it('is not ready while it shuts down', () => {
     expect(notReady({ pods: watch() }, { loaded: true }, AbortSignal.abort())).toBe('shutting down');
   });
 });
 
 describe('a replica is restarted', () => {
   it.each([
-    ['not while it listens and sends heartbeats', true, 1_000, undefined],
+    ['not while it is listening and sends heartbeats', true, 1_000, undefined],
     ['when its listener is closed', false, 1_000, 'the listener for agents is closed'],
-    ['when it has sent no heartbeats for long', true, 45_000, 'no heartbeats were sent for 45 s'],
+    ['when it has sent no heartbeats for 45 s', true, 45_000, 'no heartbeats were sent for 45 s'],
   ])('%s', (_when, listening, lateMs, why) => {
     expect(notLive({ listening }, { sinceBeatMs: () => lateMs })).toBe(why);
   });

@@ -1,16 +1,26 @@
+import type { Response } from 'express';
 import type { DrainResult, ExclusionResult, RestoreResult, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { shadowName } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
+import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
 import { ApiError } from './errors.ts';
-import type { Call } from './http/call.ts';
 import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
 import type { Nodes } from './nodes/nodes.ts';
-import { httpSink } from './shadows/http-sink.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
-import type { StreamHub } from './shadows/stream-hub.ts';
+import type { StreamHub } from './shadows/streams.ts';
+
+/** An authenticated call. */
+export interface Call {
+  readonly identity: Identity;
+  /** Parsed JSON, not validated. */
+  readonly body: unknown;
+  /** Aborts when the agent closes the connection, at the limit of the call, or when the process stops. */
+  readonly signal: AbortSignal;
+  readonly response: Response;
+}
 
 export interface RoutesOptions {
   readonly shadows: Shadows;
@@ -24,7 +34,7 @@ export interface RoutesOptions {
   readonly ownNode: string;
 }
 
-/** What each call of the contract does. Every one acts on the node of the caller's token only. */
+/** What each call of the agent protocol does. A call acts only on the node of the caller's token. */
 export class Routes {
   readonly #options: RoutesOptions;
 
@@ -44,10 +54,10 @@ export class Routes {
     const known = cache.get(shadowName(identity.node), namespace);
     const found = known ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
-    hub.open(identity, httpSink(response), found);
+    hub.open(identity, response, found);
   }
 
-  /** PUT shadow/status */
+  /** PUT shadow/status.  */
   async status({ identity, body, signal, response }: Call): Promise<void> {
     const report = readStatusReport(body);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
@@ -77,7 +87,7 @@ export class Routes {
     response.json(result);
   }
 
-  /** POST restore: needs no permission of the spec, since giving back what is ours is never wrong. */
+  /** POST restore. Needs no permission by the spec: it only removes what the operator has set. */
   async restore({ identity, signal, response }: Call): Promise<void> {
     const { nodes, cache, drainer, namespace } = this.#options;
     const result: RestoreResult = await nodes.restore(identity, signal);
@@ -86,7 +96,7 @@ export class Routes {
     response.json(result);
   }
 
-  /** The spec is read live: a cache could still hold one that the controller has taken back. */
+  /** Reads the spec from the Kubernetes API: the cache may still have one that the controller has revoked. */
   async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<SlimShadow> {
     const shadow = await this.#options.shadows.read(identity.node, signal);
     requireOwn(shadow, identity);

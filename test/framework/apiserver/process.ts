@@ -100,7 +100,7 @@ function tlsOf({ certFile, keyFile }: { certFile: string; keyFile: string }): No
 }
 
 function portIn(log: string): number {
-  const port = /"msg":"listens".*"port":(\d+)/u.exec(log)?.[1];
+  const port = /"msg":"server listening".*"port":(\d+)/u.exec(log)?.[1];
   if (port === undefined) throw new Error('it does not listen yet');
   return Number(port);
 }

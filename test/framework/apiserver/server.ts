@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import type { Config } from '../../../packages/apiserver/src/config.ts';
 import { runApiserver } from '../../../packages/apiserver/src/main.ts';
 import { APISERVER } from '../../../packages/shared/src/api/names.ts';
-import { type ClusterAccess, createKubeClient } from '../../../packages/shared/src/kube/client.ts';
+import {
+  type ClusterAccess,
+  createKubeClient,
+  type KubeClient,
+  type KubeRequest,
+} from '../../../packages/shared/src/kube/client.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createRegistry } from '../../../packages/shared/src/runtime/metrics.ts';
 import { makeServingCertificate } from '../certificates.ts';
@@ -33,6 +38,8 @@ export interface RunningApiserver {
 /** What differs from the chart's settings. */
 export interface ApiserverSettings extends Partial<Config> {
   readonly clock?: Clock;
+  /** What the apiserver is told that `/openid/v1/jwks` answers, instead of the cluster's own keys. */
+  readonly jwks?: object;
 }
 
 /** Starts an apiserver with the chart's permissions and waits until it is ready. */
@@ -41,7 +48,7 @@ export async function startApiserver(
   installation: Installation,
   options: ApiserverSettings = {},
 ): Promise<RunningApiserver> {
-  const { clock = systemClock, ...settings } = options;
+  const { clock = systemClock, jwks, ...settings } = options;
   const { log, lines } = recordingLogger();
   const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
   const tls = writeCertificate(dir);
@@ -50,6 +57,7 @@ export async function startApiserver(
   const config = configFor({ access, healthPort, namespace: installation.namespace, tls, settings });
   const registry = createRegistry(APISERVER);
   const client = await createKubeClient({ userAgent: APISERVER, clock, log, access });
+  if (jwks !== undefined) publish(client, jwks);
   const stop = new AbortController();
   const { signal } = stop;
   const listening = Promise.withResolvers<number>();
@@ -80,6 +88,13 @@ export async function startApiserver(
     await end().catch(() => undefined);
     throw new Error(`the apiserver is not ready: ${lines.join('')}`, { cause: error });
   }
+}
+
+/** Has a client answer a request for the cluster's key set with another one. */
+function publish(client: KubeClient, jwks: object): void {
+  const request = client.request.bind(client);
+  client.request = <T>(one: KubeRequest): Promise<T> =>
+    one.path === '/openid/v1/jwks' ? Promise.resolve(jwks as T) : request<T>(one);
 }
 
 /** Waits until /readyz says so. */

@@ -2,6 +2,7 @@ import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-c
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { connectSharedControlPlane } from '../control-plane/shared.ts';
+import type { ControlPlaneOptions } from '../control-plane/arguments.ts';
 import { type Components, startControlPlane } from '../control-plane/start.ts';
 import { installCrds } from '../crds.ts';
 import { type Installation, installNamespace } from './cluster.ts';
@@ -54,6 +55,20 @@ export function useConfiguredApiserver(
     return components;
   };
   return Object.assign(suite, { configure, components: running });
+}
+
+/** As `useApiserver`, on a control plane of its own. */
+export function useApiserverOn(options: ControlPlaneOptions): Suite {
+  const suite = useInstallation(async () => {
+    const own = await startControlPlane(options);
+    await installCrds(own);
+    return { cluster: own, end: async () => await own.stop() };
+  });
+  beforeAll(async () => {
+    suite.apiserver = await startApiserver(suite.cluster, suite.installation);
+  });
+  afterAll(async () => await suite.apiserver.stop());
+  return suite;
 }
 
 /** Replaces the BrupopConfig. An apiserver that is started after this follows it from its first call on. */

@@ -1,4 +1,4 @@
-import type { Identities } from './identities.ts';
+import type { Identities, SigningCurve } from './identities.ts';
 
 export type AuditLevel = 'None' | 'Metadata' | 'Request' | 'RequestResponse';
 
@@ -8,6 +8,8 @@ export interface ControlPlaneOptions {
   auditLevel?: AuditLevel;
   /** How long a node may miss its heartbeats before it counts as Unknown, in seconds; default 40. */
   nodeMonitorGracePeriod?: number;
+  /** The curve of the key that service-account tokens are signed with; default P-256. */
+  signingCurve?: SigningCurve;
   /** Further flags of kube-apiserver, such as `--v=6`. */
   apiserverFlags?: readonly string[];
   /** Further flags of kube-controller-manager. */

@@ -26,8 +26,11 @@ export interface Identities {
   serviceAccountPublicKeyFile: string;
 }
 
+/** The curve of the key that service-account tokens are signed with. */
+export type SigningCurve = 'P-256' | 'P-384' | 'P-521';
+
 /** Writes the API server's certificate, the token file and the keys that service-account tokens are signed with into `dir`. */
-export function writeIdentities(dir: string): Identities {
+export function writeIdentities(dir: string, namedCurve: SigningCurve = 'P-256'): Identities {
   const file = (name: string, text: string): string => {
     const path = join(dir, name);
     writeFileSync(path, text, { mode: 0o600 });
@@ -45,7 +48,7 @@ export function writeIdentities(dir: string): Identities {
     dnsNames: names,
     ipAddresses: ['127.0.0.1', '10.96.0.1'],
   });
-  const signing = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const signing = generateKeyPairSync('ec', { namedCurve });
   const tokens = Object.fromEntries(
     Object.keys(users).map((user) => [user, randomBytes(24).toString('hex')]),
   ) as Record<User, string>;

@@ -73,7 +73,7 @@ async function startIn(
   const [etcdPort = 0, etcdPeer = 0, apiserverPort = 0] = await freePorts(3);
   const ports: Ports = { etcd: etcdPort, etcdPeer, apiserver: apiserverPort };
   const url = `https://127.0.0.1:${ports.apiserver}`;
-  const identities = writeIdentities(dir);
+  const identities = writeIdentities(dir, options.signingCurve);
   for (const user of Object.keys(users) as User[]) writeKubeconfig(dir, url, user, identities);
   writeFileSync(join(dir, 'audit-policy.json'), auditPolicy(options.auditLevel ?? 'Metadata'));
   writeFileSync(join(dir, 'kwok.yaml'), kwokConfig);

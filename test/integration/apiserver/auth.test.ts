@@ -127,7 +127,7 @@ describe('an apiserver asked who calls', () => {
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     expect(await ourRequests(suite.cluster.auditLogPath, suite.namespace, position)).toEqual([]);
     const [, payload = ''] = agent.token.split('.');
-    expect(suite.apiserver.lines.join('')).toContain('a call was refused');
+    expect(suite.apiserver.lines.join('')).toContain('request refused');
     expect(suite.apiserver.lines.join('')).not.toContain(payload.slice(0, 40));
   });
 });

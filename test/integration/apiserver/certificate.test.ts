@@ -66,8 +66,9 @@ describe('the certificate of an apiserver', () => {
 
   it('is the one that new connections see', async () => {
     const listener = (): void => undefined;
-    const limits = { maxConnections: 10, maxConnectionsPerAddress: 10, refused: () => undefined };
-    const server = createHttpsServer({ listener, certificate: await tls.load(), limits });
+    const limits = { maxConnections: 10, maxConnectionsPerAddress: 10 };
+    const certificate = await tls.load();
+    const server = createHttpsServer({ listener, certificate, ...limits, metrics, log: recordingLogger().log });
     const port = await listen(server, '127.0.0.1', 0);
     const { ca } = writeCertificate(dir);
     server.setSecureContext(secureContext(await tls.load()));

@@ -51,7 +51,7 @@ describe('the listener of an apiserver', () => {
 
   it.each([
     ['that is no JSON', '{"shadowUID":', 400, 'BadRequest', 'body: expected JSON'],
-    ['that is empty', '', 400, 'BadRequest', 'body: expected an object, found nothing'],
+    ['that is empty', '', 400, 'BadRequest', 'body.shadowUID: expected a UID, found nothing'],
     ['of more than 64 KiB', filler(70_000), 413, 'TooLarge', 'body: expected at most 65536 bytes, found 70013'],
   ])('refuses a body %s and says what it expects', async (_what, raw, status, code, words) => {
     const answer = await suite.apiserver.client.call('POST', `/v1/nodes/${agent.node}/drain`, {

@@ -135,8 +135,8 @@ describe('a shadow stream', () => {
     skippedMs += 121_000;
     await stream.closed;
     expect(types(stream)).toEqual(['deleted', 'end']);
-    expect(JSON.stringify(stream.messages.at(-1))).toContain('out of date: the Kubernetes API was last heard');
-    expect(await readiness()).toContain('out of date: the Kubernetes API was last heard');
+    expect(JSON.stringify(stream.messages.at(-1))).toContain('out of date: no message from the Kubernetes API');
+    expect(await readiness()).toContain('out of date: no message from the Kubernetes API');
     expect((await cut.client.act(agent, 'restore')).code).toBe('Unavailable');
     proxy.mend();
     await eventually(async () => expect(await readiness()).toBe('ok\n'));

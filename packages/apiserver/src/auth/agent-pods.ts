@@ -7,12 +7,12 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { ApiError } from '../errors.ts';
 
-/** A pod, cut to where it runs. */
+/** A pod, reduced to where it runs. */
 export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
 }
 
-/** Picks the agents' pods. */
+/** Selects the agents' pods. */
 export const agentPodSelector = `${COMPONENT_LABEL}=${AGENT}`;
 
 export function slimAgentPod(raw: unknown): AgentPod {
@@ -23,7 +23,7 @@ export function slimAgentPod(raw: unknown): AgentPod {
   };
 }
 
-/** Which agent pods exist, and where. */
+/** The agents' pods and the nodes that they run on. */
 export class AgentPods {
   readonly #reflector: Reflector<AgentPod>;
   readonly #client: KubeClient;
@@ -35,15 +35,15 @@ export class AgentPods {
     this.#namespace = options.namespace;
   }
 
-  /** The pod as the watch knows it, or undefined when it does not or knows another of that name. */
+  /** Returns the pod from the watch cache, or undefined when it has none with this name and UID. */
   known(name: string, uid: string): AgentPod | undefined {
     const pod = this.#reflector.get(name, this.#namespace);
     return pod?.metadata.uid === uid ? pod : undefined;
   }
 
   /**
-   * The pod as the watch or else the API server knows it. Throws Failure `Unauthenticated` when it does not exist
-   * (its tokens are void, though the Kubernetes API accepts them for some seconds more), `Unavailable` without an answer.
+   * Returns the pod as the watch or else the API server has it. Throws ApiError `Unauthenticated` when it does not exist (its
+   * tokens are void, though TokenReview accepts them for some seconds more) and `Unavailable` without an answer.
    */
   async find(name: string, uid: string): Promise<AgentPod> {
     const pod = this.known(name, uid) ?? (await this.#get(name));

@@ -1,10 +1,10 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { caught } from '../../../../test/framework/caught.ts';
 import { ApiError } from '../errors.ts';
-import { RateLimit } from '../http/rate-limit.ts';
 import type { AgentPod } from './agent-pods.ts';
 import { Authenticator, type AuthenticatorOptions, bearerToken, identityOf } from './authenticator.ts';
 import type { TokenReviewStatus } from './token-review.ts';
+import type { AgentToken } from './token.ts';
 
 const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({
   metadata: { name: 'agent', namespace: 'brupop', uid, resourceVersion: '1' },
@@ -20,32 +20,37 @@ const accepted: TokenReviewStatus = {
   },
 };
 
-/** An authenticator whose keys take every token, with a cluster that a test can change. */
-function setUp(lifeMs = 600_000): {
-  call: (token?: string, node?: string) => Promise<unknown>;
-  clock: FakeClock;
-  world: { answer: TokenReviewStatus | Error; pod: AgentPod | undefined };
-  reviews: () => number;
-} {
+interface World {
+  answer: TokenReviewStatus | Error;
+  pod: AgentPod | undefined;
+  /** False: signed by a key that the cluster does not list. */
+  verified: boolean;
+  podUID: string;
+}
+
+interface SetUp {
+  readonly call: (token?: string, node?: string) => Promise<unknown>;
+  readonly clock: FakeClock;
+  readonly world: World;
+  readonly reviews: () => number;
+}
+
+/** An authenticator of a cluster that a test can change. */
+function setUp(lifeMs = 600_000): SetUp {
   const clock = new FakeClock();
-  const exp = (clock.now() + lifeMs) / 1000;
-  const world: { answer: TokenReviewStatus | Error; pod: AgentPod | undefined } = { answer: accepted, pod: agentPod() };
+  const expiresAt = clock.now() + lifeMs;
+  const world: World = { answer: accepted, pod: agentPod(), verified: true, podUID: 'p' };
   let reviews = 0;
-  const claims = {
-    iss: 'issuer',
-    aud: 'brupop-apiserver',
-    sub: 'system:serviceaccount:brupop:brupop-agent',
-    exp,
-    'kubernetes.io': {
-      namespace: 'brupop',
-      serviceaccount: { name: 'brupop-agent' },
-      pod: { name: 'agent', uid: 'p' },
-    },
-  };
   const known = (_name: string, uid: string): AgentPod | undefined =>
     world.pod?.metadata.uid === uid ? world.pod : undefined;
   const options: AuthenticatorOptions = {
-    keys: { issuer: 'issuer', verify: async () => claims },
+    verifier: {
+      verify: async (): Promise<AgentToken> => {
+        const { verified, podUID } = world;
+        if (clock.now() >= expiresAt) throw new ApiError('Unauthenticated', 'expired');
+        return { podName: 'agent', podUID, expiresAt, verified };
+      },
+    },
     review: async () => {
       reviews += 1;
       if (world.answer instanceof Error) throw world.answer;
@@ -59,7 +64,6 @@ function setUp(lifeMs = 600_000): {
         return pod;
       },
     },
-    failures: new RateLimit({ clock, burst: 100, perSecond: 1, keys: 10 }),
     namespace: 'brupop',
     clock,
   };
@@ -142,11 +146,66 @@ describe('a refused token', () => {
 describe('an address with many refused tokens', () => {
   it('is told no more than that, while every good token that comes from it is served', async () => {
     const { call } = setUp();
-    const refusals = Array.from({ length: 101 }, () =>
+    const refusals = Array.from({ length: 31 }, () =>
       call('no-token').catch((error: unknown) => (error as ApiError).code),
     );
     expect((await Promise.all(refusals)).slice(-2)).toEqual(['Unauthenticated', 'TooManyRequests']);
     expect(await call()).toMatchObject({ node: 'node-1' });
+  });
+});
+
+describe('a token whose key the cluster does not list', () => {
+  const forged: TokenReviewStatus = { authenticated: false, error: 'invalid' };
+
+  const codes = async (call: SetUp['call'], count: number): Promise<unknown[]> => {
+    const calls = Array.from({ length: count }, (_, number) =>
+      call(`a.b.${number}`).then(
+        () => 'accepted',
+        (error: unknown) => (error as ApiError).code,
+      ),
+    );
+    return Promise.all(calls);
+  };
+
+  it('is accepted when TokenReview accepts it, and then good for a minute', async () => {
+    const { call, world, reviews } = setUp();
+    world.verified = false;
+    expect(await call()).toMatchObject({ node: 'node-1', podUID: 'p' });
+    await call();
+    expect(reviews()).toBe(1);
+  });
+
+  it('is refused when TokenReview refuses it', async () => {
+    const { call, world } = setUp();
+    Object.assign(world, { verified: false, answer: forged });
+    await expect(call()).rejects.toEqual(failing('Unauthenticated'));
+  });
+
+  it('is reviewed a few times per pod and no more, while tokens with listed keys are not held back', async () => {
+    const { call, clock, world, reviews } = setUp();
+    Object.assign(world, { verified: false, answer: forged });
+    const found = await codes(call, 25);
+    expect(found.slice(4, 6)).toEqual(['Unauthenticated', 'TooManyRequests']);
+    expect([reviews(), found.at(-1)]).toEqual([5, 'TooManyRequests']);
+    Object.assign(world, { verified: true, answer: accepted });
+    expect(await call('a.b.0', 'node-1').catch((error: unknown) => (error as ApiError).code)).toBe('Unauthenticated');
+    expect(await call('good.good.good')).toMatchObject({ node: 'node-1' });
+    world.verified = false;
+    await clock.advance(5_000);
+    expect(await call('late.late.late')).toMatchObject({ node: 'node-1' });
+  });
+
+  it('of another pod is not held back by them, and all pods that the watch does not know share one rate', async () => {
+    const { call, world, reviews } = setUp();
+    Object.assign(world, { verified: false, answer: forged });
+    const found: unknown[] = [];
+    for (let number = 0; number < 20; number += 1) {
+      world.podUID = `invented-${number}`;
+      found.push(await call(`a.b.${number}`).catch((error: unknown) => (error as ApiError).code));
+    }
+    expect([reviews(), found.at(-1)]).toEqual([5, 'TooManyRequests']);
+    Object.assign(world, { podUID: 'p', answer: accepted });
+    expect(await call('good.good.good')).toMatchObject({ node: 'node-1' });
   });
 });
 

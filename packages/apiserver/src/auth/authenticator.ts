@@ -1,13 +1,23 @@
+/**
+ * Tells who calls. The token is checked here first, so that a forged one costs no TokenReview; then TokenReview decides.
+ *
+ * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch knows the pod.
+ * - Refused by TokenReview: refused for ten seconds without another review.
+ * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So these reviews have their own few
+ *   slots, and a rate per pod that the token claims to be of; pods that the watch does not know share one rate. A token with a
+ *   listed key never waits for them, and a good token with an unlisted key only competes with forgeries in the name of its own pod.
+ * - Failures are limited per address, which shortens the log. A good token is served whatever its address has done before: agents
+ *   share addresses with others, and a look at a token costs less than the connection that brings it.
+ */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../errors.ts';
 import { LruMap } from '../http/lru.ts';
-import type { RateLimit } from '../http/rate-limit.ts';
+import { RateLimit } from '../http/rate-limit.ts';
 import { Semaphore } from '../http/semaphore.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
-import { type AgentClaims, checkClaims } from './claims.ts';
-import type { SigningKeys } from './keys.ts';
 import { type Bound, judgeReview, type TokenReviewStatus } from './token-review.ts';
+import type { AgentToken, TokenVerifier } from './token.ts';
 
 /** An agent whose token was accepted. */
 export interface Identity {
@@ -23,19 +33,17 @@ export interface Identity {
 export interface Credentials {
   /** The Authorization header. */
   readonly authorization: string | undefined;
-  /** The caller's address, for the limit on failures. */
+  /** The caller's address. */
   readonly address: string;
   /** The node that the path names. */
   readonly node: string;
 }
 
 export interface AuthenticatorOptions {
-  readonly keys: Pick<SigningKeys, 'verify' | 'issuer'>;
-  /** One TokenReview. Throws Failure `Unavailable`. */
+  readonly verifier: Pick<TokenVerifier, 'verify'>;
+  /** Makes one TokenReview. Throws ApiError `Unavailable`. */
   readonly review: (token: string) => Promise<TokenReviewStatus>;
   readonly pods: Pick<AgentPods, 'known' | 'find'>;
-  /** Failures per address. */
-  readonly failures: RateLimit;
   readonly namespace: string;
   readonly clock: Clock;
 }
@@ -44,57 +52,53 @@ const ACCEPTED_MS = 60_000;
 const ACCEPTED_SIZE = 20_000;
 const REFUSED_MS = 10_000;
 const REFUSED_SIZE = 1_000;
-const REVIEWS_AT_A_TIME = 16;
-const REVIEWS_WAITING = 10_000;
-
-interface Refused {
-  readonly failure: ApiError;
-  readonly until: number;
-}
+/** Refused tokens of an address that are logged and told why. */
+const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
+/** Reviews of tokens whose key is not listed, per pod: an agent needs one a minute. */
+const UNLISTED_RATE = { burst: 5, perSecond: 0.2, keys: 20_000 };
 
 interface Accepted {
   readonly identity: Identity;
   readonly until: number;
 }
 
-/**
- * Tells who calls. A token is judged here first, by signature and claims, so that garbage costs no TokenReview; then the Kubernetes API
- * decides. An accepted one is good for up to a minute, while its pod exists; a refused one is refused for a few seconds.
- */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
   readonly #accepted = new LruMap<Accepted>(ACCEPTED_SIZE);
-  readonly #refused = new LruMap<Refused>(REFUSED_SIZE);
+  readonly #refused = new LruMap<{ readonly error: ApiError; readonly until: number }>(REFUSED_SIZE);
   readonly #running = new Map<string, Promise<Identity>>();
-  readonly #semaphore = new Semaphore(REVIEWS_AT_A_TIME, REVIEWS_WAITING);
+  readonly #reviews = new Semaphore(16, 10_000);
+  readonly #unlistedReviews = new Semaphore(4, 1_000);
+  readonly #unlisted: RateLimit;
+  readonly #failures: RateLimit;
 
   constructor(options: AuthenticatorOptions) {
+    const { clock } = options;
     this.#options = options;
+    this.#unlisted = new RateLimit({ clock, ...UNLISTED_RATE });
+    this.#failures = new RateLimit({ clock, ...FAILURE_RATE });
   }
 
   /**
-   * Throws Failure `Unauthenticated`, `Forbidden` or `Unavailable`, and `TooManyRequests` instead of the first two when an address has had
-   * too many of them. That keeps the log short. It never turns away a token that is good: agents may share their address with others, and
-   * to look at a token costs less than the connection that brings it.
+   * Throws ApiError `Unauthenticated`, `Forbidden`, `Unavailable`, or `TooManyRequests` instead of the first two when an address has
+   * had too many of them, and when too many tokens in the name of a pod have a key that the cluster does not list.
    */
-  async authenticate(credentials: Credentials): Promise<Identity> {
+  async authenticate({ authorization, address, node }: Credentials): Promise<Identity> {
     try {
-      return requireNode(await this.#identify(credentials), credentials.node);
+      const token = bearerToken(authorization);
+      const key = createHash('sha256').update(token).digest('base64');
+      const identity = this.#cached(key) ?? (await this.#judge(token, key, node));
+      requireNode(identity.node, node);
+      return identity;
     } catch (error) {
-      if (!isRefusal(error) || this.#options.failures.take(credentials.address)) throw error;
+      const refused = error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
+      if (!refused || this.#failures.take(address)) throw error;
       const message = `too many refused tokens from this address; wait some seconds: ${error.message}`;
       throw new ApiError('TooManyRequests', message, { cause: error });
     }
   }
 
-  async #identify({ authorization, node }: Credentials): Promise<Identity> {
-    const token = bearerToken(authorization);
-    const key = createHash('sha256').update(token).digest('base64');
-    return this.#known(key) ?? (await this.#judge(token, key, node));
-  }
-
-  /** A cached identity counts only while the watch knows its pod. */
-  #known(key: string): Identity | undefined {
+  #cached(key: string): Identity | undefined {
     const accepted = this.#accepted.get(key);
     if (accepted === undefined) return undefined;
     const { identity, until } = accepted;
@@ -105,41 +109,44 @@ export class Authenticator {
   }
 
   async #judge(token: string, key: string, node: string): Promise<Identity> {
-    const { keys, namespace, clock, pods } = this.#options;
+    const { verifier, clock, pods } = this.#options;
     const refused = this.#refused.get(key);
-    if (refused !== undefined && clock.now() < refused.until) throw refused.failure;
-    const payload = await keys.verify(token);
-    const claims = checkClaims(payload, { issuer: keys.issuer, namespace, now: clock.now() });
-    const runsOn = pods.known(claims.podName, claims.podUID)?.nodeName ?? node;
-    for (const found of [claims.nodeName ?? node, runsOn]) if (found !== node) throw otherNode(found, node);
-    return this.#reviewOnce(token, key, claims);
+    if (refused !== undefined && clock.now() < refused.until) throw refused.error;
+    const claims = await verifier.verify(token);
+    requireNode(claims.nodeName ?? node, node);
+    requireNode(pods.known(claims.podName, claims.podUID)?.nodeName ?? node, node);
+    const known = this.#cached(key) ?? this.#running.get(key);
+    if (known !== undefined) return known;
+    const review = this.#startReview(token, key, claims, this.#slotsFor(claims));
+    this.#running.set(key, review);
+    return review;
   }
 
   /** Calls with the same token at the same time share one review. */
-  async #reviewOnce(token: string, key: string, claims: AgentClaims): Promise<Identity> {
-    const known = this.#known(key);
-    if (known !== undefined) return known;
-    const running = this.#running.get(key) ?? this.#startReview(token, key, claims);
-    this.#running.set(key, running);
-    return running;
-  }
-
-  async #startReview(token: string, key: string, claims: AgentClaims): Promise<Identity> {
+  async #startReview(token: string, key: string, claims: AgentToken, slots: Semaphore): Promise<Identity> {
+    const { clock } = this.#options;
     try {
-      const identity = await this.#semaphore.run(() => this.#review(token, claims));
-      const until = Math.min(identity.expiresAt, this.#options.clock.now() + ACCEPTED_MS);
-      this.#accepted.set(key, { identity, until });
+      const identity = await slots.run(() => this.#review(token, claims));
+      this.#accepted.set(key, { identity, until: Math.min(identity.expiresAt, clock.now() + ACCEPTED_MS) });
       return identity;
     } catch (error) {
       if (error instanceof ApiError && error.code === 'Unauthenticated')
-        this.#refused.set(key, { failure: error, until: this.#options.clock.now() + REFUSED_MS });
+        this.#refused.set(key, { error, until: clock.now() + REFUSED_MS });
       throw error;
     } finally {
       this.#running.delete(key);
     }
   }
 
-  async #review(token: string, claims: AgentClaims): Promise<Identity> {
+  #slotsFor({ verified, podName, podUID }: AgentToken): Semaphore {
+    if (verified) return this.#reviews;
+    const known = this.#options.pods.known(podName, podUID) !== undefined;
+    if (this.#unlisted.take(known ? podUID : '')) return this.#unlistedReviews;
+    const message = 'too many tokens of this pod have a key that the cluster does not list; wait some seconds';
+    throw new ApiError('TooManyRequests', message);
+  }
+
+  async #review(token: string, claims: AgentToken): Promise<Identity> {
     const { review, namespace, pods } = this.#options;
     const bound = judgeReview(await review(token), namespace);
     if ((bound.podUID ?? claims.podUID) !== claims.podUID)
@@ -148,8 +155,8 @@ export class Authenticator {
   }
 }
 
-/** Puts together what claims, review and pod say. Throws Failure `Forbidden` when they contradict each other. */
-export function identityOf(claims: AgentClaims, bound: Bound, pod: AgentPod): Identity {
+/** Puts together what claims, review and pod say. Throws ApiError `Forbidden` when they contradict each other. */
+export function identityOf(claims: Omit<AgentToken, 'verified'>, bound: Bound, pod: AgentPod): Identity {
   const { podName, podUID, expiresAt } = claims;
   const { nodeName: node } = pod;
   if (node === undefined) throw new ApiError('Forbidden', `pod ${podName}: expected one on a node, found none`);
@@ -159,7 +166,7 @@ export function identityOf(claims: AgentClaims, bound: Bound, pod: AgentPod): Id
   return { node, ...nodeUID, podName, podUID, expiresAt };
 }
 
-/** The token of an Authorization header (RFC 6750, 2.1). Throws Failure `Unauthenticated`. */
+/** The token of an Authorization header (RFC 6750, 2.1). Throws ApiError `Unauthenticated`. */
 export function bearerToken(authorization: string | undefined): string {
   const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i.exec(authorization ?? '')?.[1];
   if (token !== undefined) return token;
@@ -167,15 +174,7 @@ export function bearerToken(authorization: string | undefined): string {
   throw new ApiError('Unauthenticated', `Authorization: expected "Bearer" and a signed token, found ${found}`);
 }
 
-function requireNode(identity: Identity, node: string): Identity {
-  if (identity.node !== node) throw otherNode(identity.node, node);
-  return identity;
-}
-
-function otherNode(found: string, node: string): ApiError {
-  return new ApiError('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
-}
-
-function isRefusal(error: unknown): error is ApiError {
-  return error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
+function requireNode(found: string, node: string): void {
+  if (found === node) return;
+  throw new ApiError('Forbidden', `an agent acts on its own node only: it runs on ${found}, the path names ${node}`);
 }

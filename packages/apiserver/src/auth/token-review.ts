@@ -3,7 +3,7 @@ import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { ApiError } from '../errors.ts';
 
-/** authentication.k8s.io/v1 TokenReview status, cut to what is read. */
+/** The status of a TokenReview (authentication.k8s.io/v1), reduced to what is used. */
 export interface TokenReviewStatus {
   readonly authenticated?: boolean;
   readonly audiences?: readonly string[];
@@ -14,7 +14,7 @@ export interface TokenReviewStatus {
   };
 }
 
-/** What the Kubernetes API says a token is bound to. Releases before 1.30 do not say the node. */
+/** What TokenReview says that a token is bound to; the node only since Kubernetes 1.30. */
 export interface Bound {
   readonly podName?: string;
   readonly podUID?: string;
@@ -24,7 +24,7 @@ export interface Bound {
 
 const PREFIX = 'authentication.kubernetes.io/';
 
-/** Asks the Kubernetes API about a token. Throws Failure `Unavailable` when there is no answer, whatever the reason. */
+/** Makes a TokenReview. Throws ApiError `Unavailable` when there is no answer, for any reason. */
 export async function reviewToken(client: KubeClient, token: string): Promise<TokenReviewStatus> {
   try {
     const review = await client.request<{ status?: TokenReviewStatus }>({
@@ -38,13 +38,13 @@ export async function reviewToken(client: KubeClient, token: string): Promise<To
     });
     return review.status ?? {};
   } catch (error) {
-    throw new ApiError('Unavailable', `the Kubernetes API does not review tokens now: ${messageOf(error)}`, {
+    throw new ApiError('Unavailable', `the Kubernetes API does not review tokens: ${messageOf(error)}`, {
       cause: error,
     });
   }
 }
 
-/** Judges a review. Throws Failure `Unauthenticated` when the token is not valid for us, `Forbidden` when it is not an agent's. */
+/** Throws ApiError `Unauthenticated` when the token is not valid for this service, `Forbidden` when it is not an agent's. */
 export function judgeReview(status: TokenReviewStatus, namespace: string): Bound {
   const { authenticated = false, audiences = [], error, user = {} } = status;
   if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {

@@ -12,7 +12,7 @@ import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-import { Pace } from '../http/rate-limit.ts';
+import { TokenBucket } from '../http/rate-limit.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { SlimShadow } from '../shadows/policy.ts';
@@ -72,12 +72,12 @@ const EVICTION_RATE = { perSecond: 100, burst: 100 };
 export class Drainer {
   readonly #options: DrainerOptions;
   readonly #running = new Set<string>();
-  readonly #pace: Pace;
+  readonly #pace: TokenBucket;
   readonly #attachments: Attachments;
 
   constructor(options: DrainerOptions) {
     this.#options = options;
-    this.#pace = new Pace(options.clock, EVICTION_RATE);
+    this.#pace = new TokenBucket(options.clock, EVICTION_RATE);
     this.#attachments = new Attachments(options);
   }
 

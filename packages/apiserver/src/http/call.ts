@@ -1,36 +1,50 @@
-import type { Response } from 'express';
+import express, { type Request, type Response } from 'express';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Identity } from '../auth/authenticator.ts';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from '../errors.ts';
 
-/** An authenticated call. */
-export interface Call {
-  readonly identity: Identity;
-  /** Parsed JSON, not validated. */
-  readonly body: unknown;
-  /** Aborts when the agent goes away, time is up or the process stops. */
-  readonly signal: AbortSignal;
-  readonly response: Response;
-}
-
-/** What the middlewares leave for each other. */
+/** What a call leaves for its log line and its metrics. */
 export interface Locals {
-  /** For metrics. */
   route?: string;
-  /** When the call came, monotonic milliseconds. */
-  started?: number;
-  identity?: Identity;
+  /** The node of the caller, once it is authenticated. */
+  node?: string;
 }
 
 export function localsOf(response: Response): Locals {
   return response.locals as Locals;
 }
 
-/** What `work` comes to. Throws Failure `Unavailable` when that takes longer; `work` goes on then, for the next call to find. */
+const BODY_LIMIT = 64 * 1024;
+const parseJson = express.json({ limit: BODY_LIMIT, inflate: false });
+
+/**
+ * Reads a body of JSON; undefined when there is none or it has another content type. Throws ApiError `TooLarge` or
+ * `BadRequest`. express.json reads a body that is too large to its end before it says so; here it is refused as soon as that is known.
+ */
+export async function readBody(request: Request, response: Response): Promise<unknown> {
+  const tooLarge = (found: string): ApiError =>
+    new ApiError('TooLarge', `body: expected at most ${BODY_LIMIT} bytes, found ${found}`);
+  const announced = request.headers['content-length'] ?? '0';
+  if (Number(announced) > BODY_LIMIT) throw tooLarge(announced);
+  await new Promise<void>((resolve, reject) => {
+    let length = 0;
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > BODY_LIMIT) reject(tooLarge('more'));
+    });
+    parseJson(request, response, (error?: unknown) => {
+      if (error === undefined) resolve();
+      else reject(new ApiError('BadRequest', `body: expected JSON: ${messageOf(error)}`, { cause: error }));
+    });
+  });
+  return request.body;
+}
+
+/** Returns what `work` returns. Throws ApiError `Unavailable` when that takes longer than `limitMs`; `work` continues then. */
 export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(limitMs, () =>
-    late.reject(new ApiError('Unavailable', `no word on the token within ${limitMs} ms; repeat`)),
+    late.reject(new ApiError('Unavailable', `the token was not reviewed within ${limitMs} ms; repeat`)),
   );
   try {
     return await Promise.race([work, late.promise]);
@@ -39,7 +53,7 @@ export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number)
   }
 }
 
-/** Runs `work` with a signal that aborts `limitMs` from now, when the agent goes away, or with `stop`. */
+/** Runs `work` with a signal that aborts `limitMs` from now, when the agent closes the connection, or with `stop`. */
 export async function withinLimit(
   options: { response: Response; clock: Clock; stop: AbortSignal; limitMs: number },
   work: (signal: AbortSignal) => Promise<void>,
@@ -48,7 +62,7 @@ export async function withinLimit(
   const call = new AbortController();
   const abort = (why: string) => (): void => call.abort(new ApiError('Unavailable', why));
   const cancel = clock.after(limitMs, abort(`not done within ${limitMs} ms; repeat`));
-  const onClose = abort('the agent went away');
+  const onClose = abort('the agent closed the connection');
   const onStop = abort('this replica is shutting down; repeat');
   response.once('close', onClose);
   stop.addEventListener('abort', onStop);

@@ -5,7 +5,6 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { asApiError, ApiError } from '../errors.ts';
 import { localsOf } from './call.ts';
 
-/** The only place that knows which HTTP status a code has. */
 const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   BadRequest: 400,
   Unauthenticated: 401,
@@ -21,36 +20,35 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   Internal: 500,
 };
 
-/** Answers that a client must not follow up on the same connection: another replica may do better. */
+/** Answers after which the connection is closed, so that the next request may reach another replica. */
 const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLarge', 'Unavailable']);
 
-/** For paths and methods that there are not. */
+/** Refuses paths and methods that are not part of the protocol. */
 export const notFound: RequestHandler = ({ method, path }) => {
-  throw new ApiError('NotFound', `no such call: ${method} ${path.slice(0, 200)}`);
+  throw new ApiError('NotFound', `no such method or path: ${method} ${path.slice(0, 200)}`);
 };
 
-/** Maps everything thrown to an {@link ApiErrorBody}; neither it nor the log ever has a token, and the client no stack. */
+/** Maps every error to an {@link ApiErrorBody}. Neither the answer nor the log contains a token, and the answer no stack. */
 export function errorHandler(log: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
-    const failure = toFailure(error);
-    report(log, failure, request, response);
+    const known = toApiError(error);
+    report(log, known, request, response);
     if (response.headersSent || response.destroyed) response.destroy();
-    else answer(failure, request, response);
+    else answer(known, request, response);
   };
 }
 
-function report(log: Logger, failure: ApiError, request: Request, response: Response): void {
-  const { route = 'other', identity } = localsOf(response);
-  const { code } = failure;
-  const address = request.socket.remoteAddress;
-  const fields = { route, node: identity?.node, address, code, error: messageOf(failure) };
-  if (code === 'Internal') log.error('a call failed', fields);
-  else if (code === 'TooManyRequests') log.debug('a call was refused', fields);
-  else log.info('a call was refused', fields);
+function report(log: Logger, error: ApiError, request: Request, response: Response): void {
+  const { route = 'other', node } = localsOf(response);
+  const { code } = error;
+  const fields = { route, node, address: request.socket.remoteAddress, code, error: messageOf(error) };
+  if (code === 'Internal') log.error('request failed', fields);
+  else if (code === 'TooManyRequests') log.debug('request refused', fields);
+  else log.info('request refused', fields);
 }
 
 function answer({ code, message }: ApiError, { complete }: Request, response: Response): void {
-  // Nobody waits for the end of a body that will not be read.
+  // The rest of an unread body would stand in the way of the next request.
   if (CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
   if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');
   if (code === 'TooManyRequests') response.setHeader('retry-after', '5');
@@ -58,16 +56,16 @@ function answer({ code, message }: ApiError, { complete }: Request, response: Re
   response.status(STATUS[code]).json(body);
 }
 
-function toFailure(error: unknown): ApiError {
+function toApiError(error: unknown): ApiError {
   const known = asApiError(error);
   if (known instanceof ApiError) return known;
   const status = statusOf(error);
   if (status !== undefined && status >= 400 && status < 500)
     return new ApiError('BadRequest', messageOf(error), { cause: error });
-  return new ApiError('Internal', 'internal error; the log of the apiserver says more', { cause: error });
+  return new ApiError('Internal', 'internal error; see the log of the apiserver', { cause: error });
 }
 
-/** Express marks what the client did wrong with a status. */
+/** The status that express gives to errors of the client. */
 function statusOf(error: unknown): number | undefined {
   const status = error instanceof Error ? (error as { status?: unknown }).status : undefined;
   return typeof status === 'number' ? status : undefined;

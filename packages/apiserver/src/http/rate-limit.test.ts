@@ -1,5 +1,5 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { RateLimit } from './rate-limit.ts';
+import { RateLimit, TokenBucket } from './rate-limit.ts';
 
 describe('a rate limit', () => {
   const setUp = (): { limit: RateLimit; clock: FakeClock; taken: (key: string, tries: number) => number } => {
@@ -35,16 +35,26 @@ describe('a rate limit', () => {
     expect(taken('a', 1)).toBe(0);
   });
 
-  it('can be asked without taking anything', () => {
-    const { limit, taken } = setUp();
-    expect(Array.from({ length: 5 }, () => limit.allows('a'))).toEqual(Array.from({ length: 5 }, () => true));
-    taken('a', 3);
-    expect(limit.allows('a')).toBe(false);
-  });
-
   it('forgets the key that was used longest ago when there are too many', () => {
     const { taken } = setUp();
     for (const key of ['a', 'b', 'c']) taken(key, 3);
     expect([taken('c', 1), taken('a', 1)]).toEqual([0, 1]);
+  });
+});
+
+describe('a token bucket', () => {
+  it('lets a burst go at once and the rest at its rate', () => {
+    const bucket = new TokenBucket(new FakeClock(), { perSecond: 50, burst: 20 });
+    const waits = Array.from({ length: 300 }, () => bucket.reserve());
+    expect(waits.filter((ms) => ms === 0)).toHaveLength(20);
+    expect(waits[299]).toBe(280 * 20);
+  });
+
+  it('has a burst again after some time', async () => {
+    const clock = new FakeClock();
+    const bucket = new TokenBucket(clock, { perSecond: 50, burst: 2 });
+    expect([bucket.reserve(), bucket.reserve(), bucket.reserve()]).toEqual([0, 0, 20]);
+    await clock.advance(1_000);
+    expect([bucket.reserve(), bucket.reserve(), bucket.reserve()]).toEqual([0, 0, 20]);
   });
 });

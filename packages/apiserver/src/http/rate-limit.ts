@@ -1,77 +1,79 @@
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { LruMap } from './lru.ts';
 
-export interface RateLimitOptions {
-  readonly clock: Clock;
+export interface Rate {
   /** Calls that may come at once. */
   readonly burst: number;
   /** Calls per second in the long run. */
   readonly perSecond: number;
-  /** Keys remembered; a forgotten one starts anew with a full burst. */
-  readonly keys: number;
 }
 
-interface Bucket {
-  readonly tokens: number;
-  readonly at: number;
+/** A token bucket: `burst` calls at once, and `perSecond` in the long run. */
+export class TokenBucket {
+  readonly #clock: Clock;
+  readonly #rate: Rate;
+  /** Below 0 while calls wait. */
+  #tokens: number;
+  /** When `#tokens` was true, monotonic milliseconds. */
+  #at: number;
+
+  constructor(clock: Clock, rate: Rate) {
+    this.#clock = clock;
+    this.#rate = rate;
+    this.#tokens = rate.burst;
+    this.#at = clock.monotonic();
+  }
+
+  /** Takes a call; false when none is left. */
+  take(): boolean {
+    this.#refill();
+    if (this.#tokens < 1) return false;
+    this.#tokens -= 1;
+    return true;
+  }
+
+  /** Reserves the next call and returns how many milliseconds to wait for it. */
+  reserve(): number {
+    this.#refill();
+    this.#tokens -= 1;
+    return Math.max(0, (-this.#tokens * 1000) / this.#rate.perSecond);
+  }
+
+  /** Waits until the next call may go out. Rejects with the reason of `signal`. */
+  async wait(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const ms = this.reserve();
+    if (ms > 0) await this.#clock.sleep(ms, signal);
+  }
+
+  #refill(): void {
+    const { burst, perSecond } = this.#rate;
+    const now = this.#clock.monotonic();
+    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#at) * perSecond) / 1000);
+    this.#at = now;
+  }
+}
+
+export interface RateLimitOptions extends Rate {
+  readonly clock: Clock;
+  /** Keys remembered; one that was forgotten has a full burst again. */
+  readonly keys: number;
 }
 
 /** A token bucket per key. */
 export class RateLimit {
   readonly #options: RateLimitOptions;
-  readonly #buckets: LruMap<Bucket>;
+  readonly #buckets: LruMap<TokenBucket>;
 
   constructor(options: RateLimitOptions) {
     this.#options = options;
     this.#buckets = new LruMap(options.keys);
   }
 
-  /** True when the key has a call left; takes none. */
-  allows(key: string): boolean {
-    return this.#tokens(key) >= 1;
-  }
-
   /** Takes a call; false when the key has none left. */
   take(key: string): boolean {
-    const tokens = this.#tokens(key);
-    if (tokens < 1) return false;
-    this.#buckets.set(key, { tokens: tokens - 1, at: this.#options.clock.monotonic() });
-    return true;
-  }
-
-  #tokens(key: string): number {
-    const { burst, perSecond, clock } = this.#options;
-    const bucket = this.#buckets.get(key);
-    if (bucket === undefined) return burst;
-    return Math.min(burst, bucket.tokens + ((clock.monotonic() - bucket.at) / 1000) * perSecond);
-  }
-}
-
-/** Spreads requests: at most `burst` at once, and `perSecond` from then on. */
-export class Pace {
-  readonly #clock: Clock;
-  readonly #gapMs: number;
-  readonly #burstMs: number;
-  /** When the bucket is full again, monotonic milliseconds. */
-  #fullAt = 0;
-
-  constructor(clock: Clock, { perSecond, burst }: { readonly perSecond: number; readonly burst: number }) {
-    this.#clock = clock;
-    this.#gapMs = 1000 / perSecond;
-    this.#burstMs = burst * this.#gapMs;
-  }
-
-  /** Milliseconds until the next request may go out; it counts as sent then. */
-  next(): number {
-    const now = this.#clock.monotonic();
-    this.#fullAt = Math.max(this.#fullAt, now) + this.#gapMs;
-    return Math.max(0, this.#fullAt - now - this.#burstMs);
-  }
-
-  /** Waits for its turn. Rejects with the reason of `signal`. */
-  async wait(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    const ms = this.next();
-    if (ms > 0) await this.#clock.sleep(ms, signal);
+    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#options.clock, this.#options);
+    this.#buckets.set(key, bucket);
+    return bucket.take();
   }
 }

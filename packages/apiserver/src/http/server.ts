@@ -1,33 +1,44 @@
-import type { RequestListener } from 'node:http';
+/**
+ * The HTTPS listener for agents, with a limit on everything that a client can draw out: connections per address and in total, the
+ * handshake, the headers, the whole request, and a connection on which nothing moves. Requests that cannot be parsed are answered
+ * in the form of the contract.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
+import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { type ConnectionLimits, limitConnections } from './connections.ts';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { Metrics } from '../metrics.ts';
 import type { ServingCertificate } from './tls.ts';
 
 export interface ServerOptions {
   readonly listener: RequestListener;
   readonly certificate: ServingCertificate;
-  readonly limits: ConnectionLimits;
+  /** Connections at a time; more are closed at once. */
+  readonly maxConnections: number;
+  /** The same for each remote address, so that one node cannot use up all. */
+  readonly maxConnectionsPerAddress: number;
+  readonly metrics: Pick<Metrics, 'requests' | 'refusedConnections'>;
+  readonly log: Logger;
 }
 
 const HEADER_LIMIT = 16 * 1024;
-/** How long a client gets for its handshake, its headers, its whole request. */
 const HANDSHAKE_MS = 10_000;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 15_000;
 const KEEP_ALIVE_MS = 60_000;
-/** A connection that moves no byte for so long is cut; streams have heartbeats. */
-const SILENCE_MS = 90_000;
-/** After this, what is still open at a stop is cut. */
+/** A connection is closed when no byte moves on it for this long; streams have heartbeats. */
+const INACTIVITY_MS = 90_000;
+/** How long answers under way may take after the server was asked to stop. */
 const CLOSE_MS = 3_000;
 
-/** An HTTPS listener with limits on everything that a client could draw out. */
-export function createHttpsServer({ listener, certificate, limits }: ServerOptions): Server {
+export function createHttpsServer(options: ServerOptions): Server {
   const server = createServer(
     {
-      ...secureContext(certificate),
+      ...secureContext(options.certificate),
       handshakeTimeout: HANDSHAKE_MS,
       maxHeaderSize: HEADER_LIMIT,
       headersTimeout: HEADERS_MS,
@@ -35,10 +46,11 @@ export function createHttpsServer({ listener, certificate, limits }: ServerOptio
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: 5_000,
     },
-    listener,
+    options.listener,
   );
-  limitConnections(server, limits);
-  server.setTimeout(SILENCE_MS);
+  server.setTimeout(INACTIVITY_MS);
+  limitConnections(server, options);
+  answerUnparsable(server, options);
   return server;
 }
 
@@ -56,7 +68,7 @@ export async function listen(server: Server, host: string, port: number): Promis
   return (server.address() as AddressInfo).port;
 }
 
-/** Takes no more connections, lets answers under way finish for 3 s, then cuts what is left. */
+/** Takes no more connections, lets answers under way finish for 3 s and then closes what is left. */
 export async function close(server: Server, clock: Clock): Promise<void> {
   const cancel = clock.after(CLOSE_MS, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {
@@ -64,4 +76,85 @@ export async function close(server: Server, clock: Clock): Promise<void> {
     server.closeIdleConnections();
   });
   cancel();
+}
+
+/** Closes connections over the limits before their TLS handshake. */
+function limitConnections(server: Server, options: ServerOptions): void {
+  const { maxConnections, maxConnectionsPerAddress, metrics } = options;
+  const open = new Map<string, number>();
+  server.maxConnections = maxConnections;
+  server.on('drop', () => metrics.refusedConnections.inc({ limit: 'total' }));
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress: address } = socket;
+    // A client that has closed the connection already has no address.
+    if (address === undefined) return;
+    const before = open.get(address) ?? 0;
+    if (before >= maxConnectionsPerAddress) {
+      metrics.refusedConnections.inc({ limit: 'address' });
+      socket.destroy();
+      return;
+    }
+    open.set(address, before + 1);
+    socket.once('close', () => {
+      const left = (open.get(address) ?? 1) - 1;
+      if (left === 0) open.delete(address);
+      else open.set(address, left);
+    });
+  });
+}
+
+interface Reply {
+  readonly status: string;
+  readonly code: ApiErrorCode;
+  readonly message: string;
+}
+
+/**
+ * Answers what cannot be parsed as a request and closes the connection, after the answer to a whole request before it on the same
+ * connection. The log has the reason and nothing of what was sent.
+ */
+function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void {
+  const latest = new WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>();
+  const seen = new WeakSet<Duplex>();
+  server.on('request', (request, response) => latest.set(request.socket, { request, response }));
+  server.on('clientError', (error, socket) => {
+    if (seen.has(socket)) return;
+    seen.add(socket);
+    const reply = replyTo(error);
+    if (reply === undefined) {
+      socket.destroy();
+      return;
+    }
+    const { code, message, status } = reply;
+    const address = (socket as Partial<Socket>).remoteAddress;
+    log.info('request refused', { route: 'other', address, code, error: message });
+    metrics.requests.inc({ route: 'other', code: status.slice(0, 3) });
+    const { request, response } = latest.get(socket) ?? {};
+    const earlier = request?.complete === true && response?.writableFinished === false;
+    if (earlier && response.headersSent) socket.destroy();
+    else if (earlier) response.once('close', () => send(socket, reply));
+    else send(socket, reply);
+  });
+}
+
+/** Undefined when the client has closed the connection, so that no answer reaches it. */
+function replyTo({ code = '', message }: NodeJS.ErrnoException): Reply | undefined {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return { status: '431 Request Header Fields Too Large', code: 'TooLarge', message: 'the headers are too large' };
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW')
+    return { status: '413 Payload Too Large', code: 'TooLarge', message: 'the chunk extensions are too large' };
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return { status: '408 Request Timeout', code: 'BadRequest', message: 'the request was not sent in time' };
+  if (code === 'HPE_INVALID_EOF_STATE' || !code.startsWith('HPE_')) return undefined;
+  return { status: '400 Bad Request', code: 'BadRequest', message: `expected HTTP/1.1: ${message}` };
+}
+
+function send(socket: Duplex, { status, code, message }: Reply): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const body = JSON.stringify({ error: { code, message } } satisfies ApiErrorBody);
+  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\n`;
+  socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
 }

@@ -21,6 +21,8 @@ export interface Forgery {
   readonly code: string;
   /** TokenReviews that each costs. */
   readonly reviews: number;
+  /** Only a TokenReview can tell them from good ones, so each costs at most one: over a rate per pod they are answered with 429. */
+  readonly limited?: boolean;
   /** The server closes the connection after it. */
   readonly closes?: boolean;
 }
@@ -42,7 +44,12 @@ export interface World {
 const refused = { status: 401, code: 'Unauthenticated', reviews: 0 };
 const forbidden = { status: 403, code: 'Forbidden', reviews: 0 };
 
-export const outcomes = { refused, forbidden, reviewed: { ...refused, reviews: 1 } };
+export const outcomes = {
+  refused,
+  forbidden,
+  reviewed: { ...refused, reviews: 1 },
+  limited: { ...refused, limited: true },
+};
 
 export function bearer(token: string): Attempt {
   return { headers: `authorization: Bearer ${token}\r\n` };

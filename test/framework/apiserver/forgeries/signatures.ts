@@ -13,12 +13,12 @@ export function signatureForgeries(world: World): Forgery[] {
   const parts = partsOf(world.victim.token);
   const tokens = fresh(parts).map(({ header, claims }) => signed(header, claims, key.privateKey));
   return [
-    ...(['header', 'claims', 'signature'] as const).map((part, index) =>
-      refused(
-        `a bit flipped in the ${part}`,
-        fc.tuple(tokens, fc.nat()).map(([token, at]) => flipped(token, index, at)),
-      ),
-    ),
+    ...(['header', 'claims', 'signature'] as const).map((part, index) => ({
+      name: `a bit flipped in the ${part}`,
+      attempts: fc.tuple(tokens, fc.nat()).map(([token, at]) => flipped(token, index, at)),
+      // In the header it may make the name of a key that is not listed.
+      ...(part === 'header' ? outcomes.limited : outcomes.refused),
+    })),
     refused(
       'a signature cut short',
       fc.tuple(tokens, fc.integer({ min: 1, max: 86 })).map(([token, cut]) => bearer(token.slice(0, -cut))),
@@ -124,8 +124,21 @@ export function headerForgeries(world: World): Forgery[] {
     ),
     refused('signed by an RSA key', fc.tuple(parts, fc.constantFrom('RS256', 'ES256')).map(byRsa(world))),
     refused(
-      'the name of another key',
-      keyNames(real).chain((kid) => parts.map(withHeader({ kid }))),
+      'a name that no key can have',
+      fc.constantFrom<unknown>(0, {}, [real.header['kid']], true, null).chain((kid) => parts.map(withHeader({ kid }))),
+    ),
+    {
+      name: 'the name of a key that is not listed',
+      attempts: keyNames(real).chain((kid) => parts.map(withHeader({ kid }))),
+      ...outcomes.limited,
+    },
+    refused(
+      'the name of a key that is not listed, for another audience',
+      keyNames(real).chain((kid) =>
+        parts.map(({ header, claims }) =>
+          bearer(signed({ ...header, kid }, { ...claims, aud: 'other' }, key.privateKey)),
+        ),
+      ),
     ),
     refused('a key of its own', fc.tuple(parts, fc.nat(4), fc.boolean()).map(ownKey(world))),
     refused(
@@ -168,8 +181,8 @@ const byRsa: From<[Parts, string]> =
   ([{ header, claims }, alg]) =>
     bearer(signed({ ...header, alg }, claims, strangers.rsa));
 
-/** Names of keys that there are not, also such that would be paths, queries or prototypes. */
-function keyNames({ header }: Parts): fc.Arbitrary<unknown> {
+/** Names of keys that do not exist, also such that would be paths, queries or prototypes. */
+function keyNames({ header }: Parts): fc.Arbitrary<string> {
   const kid = String(header['kid']);
   const known = [
     `${kid} `,
@@ -180,8 +193,8 @@ function keyNames({ header }: Parts): fc.Arbitrary<unknown> {
     '/dev/null',
     '__proto__',
   ];
-  const odd = ["' OR 1=1 --", 'http://127.0.0.1:1/jwks', 0, {}, [kid], true, 'k'.repeat(3_000)];
-  return fc.oneof(fc.constantFrom<unknown>(...known, ...odd), fc.uuid());
+  const odd = ['', "' OR 1=1 --", 'http://127.0.0.1:1/jwks', 'k'.repeat(3_000)];
+  return fc.oneof(fc.constantFrom(...known, ...odd), fc.uuid());
 }
 
 /** Brings its own key, inside or by an address, with the name of the cluster's or without. */

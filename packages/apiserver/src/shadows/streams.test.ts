@@ -1,7 +1,8 @@
+import type { Writable } from 'node:stream';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { ShadowStream } from './shadow-stream.ts';
+import { ShadowStream } from './streams.ts';
 
 const shadow = (generation: number): { type: 'shadow'; shadow: AgentShadow } => ({
   type: 'shadow',
@@ -16,16 +17,17 @@ function setUp(lifeMs = 600_000) {
   const closed: (() => void)[] = [];
   let destroyed = false;
   const sink = {
+    closed: false,
     write: (line: string, done: () => void): void => {
       lines.push(line);
       takes.push(done);
     },
-    end: (line?: string): void => void lines.push(line ?? ''),
+    end: (line: string): void => void lines.push(line),
     destroy: (): void => {
       destroyed = true;
     },
-    onClose: (listener: () => void): void => void closed.push(listener),
-  };
+    once: (_event: 'close', listener: () => void): void => void closed.push(listener),
+  } as unknown as Writable;
   const stream = new ShadowStream({ sink, clock, expiresAt: clock.now() + lifeMs });
   const said = (): unknown[] =>
     lines.map((line) => {

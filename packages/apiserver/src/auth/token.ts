@@ -1,0 +1,219 @@
+/**
+ * Checks a service-account token against the keys that the cluster publishes, so that a forged token costs no TokenReview.
+ *
+ * - A token that one of these keys has signed is `verified`.
+ * - A token that names a key which the key set does not list is returned as not verified: kube-apiserver may know more keys
+ *   than it publishes, or another replica of it may already sign with a new one. Only a TokenReview can tell.
+ * - Every other token is refused.
+ *
+ * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer that is not known.
+ */
+import {
+  createRemoteJWKSet,
+  customFetch,
+  decodeProtectedHeader,
+  errors,
+  type JSONWebKeySet,
+  type JWTPayload,
+  jwtVerify,
+  type JWTVerifyOptions,
+  UnsecuredJWT,
+} from 'jose';
+import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { ApiError } from '../errors.ts';
+import { TokenBucket } from '../http/rate-limit.ts';
+
+/** An agent's bound token, as far as its claims tell. */
+export interface AgentToken {
+  readonly podName: string;
+  readonly podUID: string;
+  /** Absent in tokens of Kubernetes before 1.30. */
+  readonly nodeName?: string;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+  /** False when the cluster's key set does not list the key, so that the signature is not checked yet. */
+  readonly verified: boolean;
+}
+
+/** What `/.well-known/openid-configuration` and `/openid/v1/jwks` say. */
+export interface KeySet {
+  readonly issuer: string;
+  readonly jwks: JSONWebKeySet;
+}
+
+export interface TokenVerifierOptions {
+  readonly fetchKeys: (signal: AbortSignal) => Promise<KeySet>;
+  /** Namespace of the operator. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The longest token that is looked at, in characters. An agent's has about 1,200. */
+const MAX_LENGTH = 8192;
+/** What kube-apiserver signs with: RSA keys and the curves P-256, P-384 and P-521. */
+const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512'];
+/** How far the cluster's clock may be ahead, in seconds; TokenReview allows as much. Expiry gets no such grace. */
+const LEEWAY = 60;
+const FETCH_LIMIT_MS = 10_000;
+const RELOADS = { burst: 1, perSecond: 1 / 30 };
+/** The header of a token without signature, for a check of the claims alone. */
+const UNSECURED = Buffer.from('{"alg":"none"}').toString('base64url');
+
+export class TokenVerifier {
+  readonly #options: TokenVerifierOptions;
+  /** Never expires or reloads by itself: the clock of jose cannot be set, and it does not count failed attempts. */
+  readonly #keys: ReturnType<typeof createRemoteJWKSet>;
+  readonly #reloads: TokenBucket;
+  #issuer = '';
+
+  constructor(options: TokenVerifierOptions) {
+    this.#options = options;
+    this.#reloads = new TokenBucket(options.clock, RELOADS);
+    this.#keys = createRemoteJWKSet(new URL('https://kubernetes/openid/v1/jwks'), {
+      [customFetch]: (_url, { signal }) => this.#fetch(signal),
+      cacheMaxAge: Number.POSITIVE_INFINITY,
+      cooldownDuration: Number.POSITIVE_INFINITY,
+      timeoutDuration: FETCH_LIMIT_MS,
+    });
+  }
+
+  get loaded(): boolean {
+    return this.#keys.jwks() !== undefined;
+  }
+
+  /** Reads the keys. Throws what `fetchKeys` throws. */
+  async load(): Promise<void> {
+    this.#reloads.take();
+    await this.#keys.reload();
+  }
+
+  /**
+   * Returns what the token of an agent says. Throws ApiError `Unauthenticated` for a token that is forged, not for this service or
+   * not valid now, `Forbidden` for a token of anything but an agent's pod, and `Unavailable` before the keys are loaded.
+   */
+  async verify(token: string): Promise<AgentToken> {
+    if (!this.loaded) throw new ApiError('Unavailable', 'the keys of the cluster are not loaded yet; repeat later');
+    requireForm(token);
+    try {
+      const checked = await this.#check(token);
+      if (checked.verified || !(await this.#reload())) return checked;
+    } catch (error) {
+      if (!isClaim(error, 'iss') || !(await this.#reload())) throw refusal(error);
+    }
+    return this.#check(token).catch((error: unknown) => {
+      throw refusal(error);
+    });
+  }
+
+  async #check(token: string): Promise<AgentToken> {
+    const { clock, namespace } = this.#options;
+    const options: JWTVerifyOptions = {
+      algorithms: ALGORITHMS,
+      issuer: this.#issuer,
+      audience: TOKEN_AUDIENCE,
+      subject: `system:serviceaccount:${namespace}:${AGENT}`,
+      requiredClaims: ['exp'],
+      clockTolerance: LEEWAY,
+      // oxlint-disable-next-line no-restricted-globals -- jose takes a Date object; this reads no clock
+      currentDate: new Date(clock.now()),
+    };
+    try {
+      const { payload } = await jwtVerify(token, this.#keys, options);
+      return { ...agentOf(payload, namespace, clock.now()), verified: true };
+    } catch (error) {
+      if (!this.#isUnlisted(error, token)) throw error;
+    }
+    const { payload } = UnsecuredJWT.decode(`${UNSECURED}.${token.split('.')[1]}.`, options);
+    return { ...agentOf(payload, namespace, clock.now()), verified: false };
+  }
+
+  /** A listed key of another type than the token's algorithm is no reason to ask: the token is forged. */
+  #isUnlisted(error: unknown, token: string): boolean {
+    if (!(error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)) return false;
+    const { kid } = decodeProtectedHeader(token);
+    const listed = this.#keys.jwks()?.keys.some((key) => key.kid === kid) ?? false;
+    return kid === undefined || (typeof kid === 'string' && !listed);
+  }
+
+  /** Reads the keys again unless that was tried less than 30 s ago; false when there is nothing new. */
+  async #reload(): Promise<boolean> {
+    if (!this.#keys.reloading && !this.#reloads.take()) return false;
+    return this.#keys.reload().then(
+      () => true,
+      () => false,
+    );
+  }
+
+  async #fetch(signal: AbortSignal): Promise<Response> {
+    const { fetchKeys, log } = this.#options;
+    try {
+      const { issuer, jwks } = await fetchKeys(signal);
+      this.#issuer = issuer;
+      log.info('read the keys of service-account tokens', { issuer, keys: jwks.keys.length });
+      return Response.json(jwks);
+    } catch (error) {
+      log.warn('cannot read the keys of service-account tokens', { error: messageOf(error) });
+      throw error;
+    }
+  }
+}
+
+/** Checks what jose does not: whole seconds, an expiry without leeway, no issue in the future. `now`: epoch milliseconds. */
+function requireTimes({ exp = Number.NaN, iat = 0 }: JWTPayload, now: number): number {
+  if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw refusal(`it has expired or never expires: ${exp}`);
+  if (iat * 1000 > now + LEEWAY * 1000) throw refusal(`it was issued in the future: ${iat}`);
+  return exp * 1000;
+}
+
+function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
+  const expiresAt = requireTimes(payload, now);
+  const bound = fields(payload['kubernetes.io']);
+  const { name } = fields(bound['serviceaccount']);
+  const { name: podName, uid: podUID } = fields(bound['pod']);
+  if (bound['namespace'] !== namespace || name !== AGENT || typeof podName !== 'string' || typeof podUID !== 'string')
+    throw forbidden(`bound to a pod of ${namespace}/${AGENT}`);
+  const { name: nodeName } = fields(bound['node']);
+  return { podName, podUID, expiresAt, ...(typeof nodeName === 'string' ? { nodeName } : {}) };
+}
+
+function fields(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+/** RFC 4648, 3.5: one signature could otherwise be written in many ways, each of them a token that no cache knows. */
+function requireForm(token: string): void {
+  if (token.length > MAX_LENGTH) throw refusal(`it is longer than ${MAX_LENGTH} characters: ${token.length}`);
+  if (!token.split('.').every(isCanonical)) throw refusal('a part is not canonical base64url');
+}
+
+function isCanonical(part: string): boolean {
+  return Buffer.from(part, 'base64url').toString('base64url') === part;
+}
+
+function isClaim(error: unknown, claim: string): boolean {
+  return error instanceof errors.JWTClaimValidationFailed && error.claim === claim;
+}
+
+function refusal(why: unknown): ApiError {
+  if (why instanceof ApiError) return why;
+  if (isClaim(why, 'sub')) return forbidden('of the service account of agents');
+  return new ApiError('Unauthenticated', `the token is not valid: ${typeof why === 'string' ? why : messageOf(why)}`);
+}
+
+function forbidden(expected: string): ApiError {
+  return new ApiError('Forbidden', `only agents are served: expected a token ${expected}`);
+}
+
+/** Reads issuer and keys, as every service account may by default (system:service-account-issuer-discovery). */
+export async function fetchKeys(client: KubeClient, signal: AbortSignal): Promise<KeySet> {
+  const configuration = '/.well-known/openid-configuration';
+  const { issuer } = await client.request<{ issuer?: unknown }>({ method: 'GET', path: configuration, signal });
+  if (typeof issuer !== 'string') throw new Error(`GET ${configuration}: expected an issuer, found none`);
+  const jwks = await client.request<JSONWebKeySet>({ method: 'GET', path: '/openid/v1/jwks', signal });
+  return { issuer, jwks };
+}

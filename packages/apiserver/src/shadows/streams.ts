@@ -1,0 +1,228 @@
+/**
+ * Shadow streams: one open answer per agent, a line of JSON per message, and one watch for all of them.
+ *
+ * - A stream begins with the shadow, or says that there is none, and continues with each change.
+ * - At most one line is being written and at most one, the latest, waits behind it: a slow client costs no memory and misses nothing
+ *   but what is out of date.
+ * - An agent takes a heartbeat as proof that its spec is still the one that it knows. So all streams end when a watch cache may be out
+ *   of date, and none outlives its token, its pod, or a newer stream of its pod.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Writable } from 'node:stream';
+import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
+import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
+import { shadowName } from '@brupop/shared/api/names';
+import type { Reflector } from '@brupop/shared/kube/reflector';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { AgentPod } from '../auth/agent-pods.ts';
+import type { Identity } from '../auth/authenticator.ts';
+import { agentShadow, concerns, type SlimShadow } from './policy.ts';
+
+/** Streams get their heartbeats in groups, so that those of thousands are spread over the interval. */
+const GROUPS = 10;
+const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
+/** How long a client may take to receive the end of a stream. */
+const END_LIMIT_MS = 2_000;
+
+export interface StreamHubOptions {
+  readonly shadows: Pick<Reflector<SlimShadow>, 'get' | 'subscribe'>;
+  readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
+  readonly namespace: string;
+  readonly clock: Clock;
+  /** Receives the number of open streams. */
+  readonly count: (open: number) => void;
+  /** Why the watch caches may be out of date, or undefined. */
+  readonly stale: () => string | undefined;
+}
+
+interface Open {
+  readonly identity: Identity;
+  readonly stream: ShadowStream;
+}
+
+/** All open streams. */
+export class StreamHub {
+  readonly #options: StreamHubOptions;
+  /** By shadow name, then by pod UID. */
+  readonly #streams = new Map<string, Map<string, Open>>();
+  readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
+  #open = 0;
+  #opened = 0;
+  #tick = 0;
+  #beatAt: number;
+
+  constructor(options: StreamHubOptions) {
+    this.#options = options;
+    this.#beatAt = options.clock.monotonic();
+  }
+
+  /** Milliseconds since heartbeats were due last; about 1,000 in normal operation. */
+  sinceBeatMs(): number {
+    return this.#options.clock.monotonic() - this.#beatAt;
+  }
+
+  /** Serves the streams until `signal` aborts; then ends all of them. */
+  run(signal: AbortSignal): void {
+    const { shadows, pods } = this.#options;
+    const unsubscribe = [
+      shadows.subscribe(({ type, object }) =>
+        this.#send(object.metadata.name, type === 'Deleted' ? undefined : object),
+      ),
+      pods.subscribe(({ type, object }) => {
+        if (type === 'Deleted') this.#podDeleted(object.metadata.uid);
+      }),
+    ];
+    this.#beat(signal);
+    signal.addEventListener('abort', () => {
+      for (const end of unsubscribe) end();
+      this.#endAll('the apiserver is shutting down');
+    });
+  }
+
+  /** Opens a stream with the shadow of the watch cache, or else with `found`. An older stream of the same pod ends. */
+  open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined): void {
+    const { shadows, namespace, clock } = this.#options;
+    const name = shadowName(identity.node);
+    const group = this.#groups[this.#opened % GROUPS];
+    this.#opened += 1;
+    const sink = openAnswer(response);
+    const stream = new ShadowStream({ sink, clock, expiresAt: identity.expiresAt });
+    const ofNode = this.#streams.get(name) ?? new Map<string, Open>();
+    ofNode.get(identity.podUID)?.stream.end('a newer stream of this pod replaces it');
+    this.#streams.set(name, ofNode.set(identity.podUID, { identity, stream }));
+    group?.add(stream);
+    this.#count(1);
+    onClose(sink, () => {
+      group?.delete(stream);
+      this.#remove(name, identity.podUID, stream);
+    });
+    stream.send(messageFor(shadows.get(name, namespace) ?? found, identity));
+  }
+
+  #send(name: string, shadow: SlimShadow | undefined): void {
+    for (const { stream, identity } of this.#streams.get(name)?.values() ?? [])
+      stream.send(messageFor(shadow, identity));
+  }
+
+  #endAll(reason: string): void {
+    for (const stream of this.#groups.flatMap((group) => [...group])) stream.end(reason);
+  }
+
+  #podDeleted(podUID: string): void {
+    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.stream.end('the pod is deleted');
+  }
+
+  #remove(name: string, podUID: string, stream: ShadowStream): void {
+    this.#count(-1);
+    const ofNode = this.#streams.get(name);
+    if (ofNode?.get(podUID)?.stream === stream) ofNode.delete(podUID);
+    if (ofNode?.size === 0) this.#streams.delete(name);
+  }
+
+  #count(change: number): void {
+    this.#open += change;
+    this.#options.count(this.#open);
+  }
+
+  #beat(signal: AbortSignal): void {
+    if (signal.aborted) return;
+    const { clock, stale } = this.#options;
+    this.#beatAt = clock.monotonic();
+    const why = stale();
+    if (why === undefined) for (const stream of this.#groups[this.#tick % GROUPS] ?? []) stream.beat();
+    else this.#endAll(why);
+    this.#tick += 1;
+    clock.after(TICK_MS, () => this.#beat(signal));
+  }
+}
+
+/** The shadow of another Node of that name is withheld: the agent then asks for its own, or learns that its Node is deleted. */
+function messageFor(shadow: SlimShadow | undefined, identity: Identity): StreamMessage {
+  const own = shadow !== undefined && concerns(shadow, identity);
+  return own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' };
+}
+
+/** Starts a chunked answer. The connection closes with it, so that the next stream may reach another replica. */
+function openAnswer(response: ServerResponse): ServerResponse {
+  const headers = { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' };
+  response.writeHead(200, headers);
+  response.flushHeaders();
+  return response.on('error', () => response.destroy());
+}
+
+function onClose(sink: Writable, listener: () => void): void {
+  if (sink.closed) listener();
+  else sink.once('close', listener);
+}
+
+/** The stream of one agent. */
+export class ShadowStream {
+  readonly #sink: Writable;
+  readonly #clock: Clock;
+  readonly #expiresAt: number;
+  #sent = '';
+  #waiting: string | undefined;
+  /** Since when a line is being written, monotonic milliseconds. */
+  #busySince: number | undefined;
+  #ended = false;
+
+  /** @param options - `expiresAt`: when the token expires, epoch milliseconds */
+  constructor(options: { sink: Writable; clock: Clock; expiresAt: number }) {
+    this.#sink = options.sink;
+    this.#clock = options.clock;
+    this.#expiresAt = options.expiresAt;
+  }
+
+  /** Sends a message unless the client has it already. While the client is slow, only the latest message is kept. */
+  send(message: StreamMessage): void {
+    if (this.#ended) return;
+    const line = lineOf(message);
+    if (this.#busySince === undefined) this.#writeNew(line);
+    else this.#waiting = line;
+  }
+
+  /** To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires, and cuts off a client that takes nothing. */
+  beat(): void {
+    if (this.#ended) return;
+    if (this.#clock.now() + STREAM_HEARTBEAT_MS >= this.#expiresAt)
+      this.end('the token expires; connect with a new one');
+    else if (this.#busySince === undefined) this.#write(lineOf({ type: 'heartbeat' }));
+    else if (this.#clock.monotonic() - this.#busySince > STREAM_INACTIVITY_MS) this.#sink.destroy();
+  }
+
+  /** Sends the reason and closes; cuts the connection when that takes longer than 2 s. */
+  end(reason: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#waiting = undefined;
+    this.#sink.end(lineOf({ type: 'end', reason }));
+    onClose(
+      this.#sink,
+      this.#clock.after(END_LIMIT_MS, () => this.#sink.destroy()),
+    );
+  }
+
+  #writeNew(line: string): void {
+    if (line === this.#sent) return;
+    this.#sent = line;
+    this.#write(line);
+  }
+
+  #write(line: string): void {
+    this.#busySince = this.#clock.monotonic();
+    this.#sink.write(line, (error) => {
+      if (error == null) this.#written();
+    });
+  }
+
+  #written(): void {
+    this.#busySince = undefined;
+    const next = this.#waiting;
+    this.#waiting = undefined;
+    if (next !== undefined && !this.#ended) this.#writeNew(next);
+  }
+}
+
+function lineOf(message: StreamMessage): string {
+  return `${JSON.stringify(message)}\n`;
+}
