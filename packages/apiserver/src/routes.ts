@@ -1,12 +1,20 @@
 import type { Response } from 'express';
-import type { DrainResult, ExclusionResult, RestoreResult, SpecReference } from '@brupop/shared/api/agent-protocol';
+import {
+  drainRequest,
+  type DrainResult,
+  type ExclusionResult,
+  type RestoreResult,
+  specReference,
+  type SpecReference,
+  statusReport,
+} from '@brupop/shared/api/agent-protocol';
 import { shadowName } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
 import { ApiError } from './errors.ts';
-import { readDrainRequest, readSpecReference, readStatusReport } from './http/schemas.ts';
+import { readAs } from './http/schemas.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
@@ -57,16 +65,16 @@ export class Routes {
     hub.open(identity, response, found);
   }
 
-  /** PUT shadow/status.  */
+  /** PUT shadow/status */
   async status({ identity, body, signal, response }: Call): Promise<void> {
-    const report = readStatusReport(body);
+    const report = readAs(statusReport, body);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
     response.json(agentShadow(shadow));
   }
 
   /** POST load-balancer-exclusion */
   async exclude(call: Call): Promise<void> {
-    await this.#requireReboot(call, readSpecReference(call.body));
+    await this.#requireReboot(call, readAs(specReference, call.body));
     const { nodes, settings } = this.#options;
     const { exclusionMs } = settings.current();
     const result: ExclusionResult = { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
@@ -77,7 +85,7 @@ export class Routes {
   async drain(call: Call): Promise<void> {
     const { ownNode, drainer } = this.#options;
     const { identity, signal, response } = call;
-    const request = readDrainRequest(call.body);
+    const request = readAs(drainRequest, call.body);
     const here = identity.node === ownNode;
     if (here && request.makeRoom !== true)
       throw new ApiError('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);

@@ -17,8 +17,15 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { AgentConfig } from '../config.ts';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
 import { ApiError } from './error.ts';
-import { parseJson, readDrain, readError, readExclusion, readRestore, readStreamMessage } from './messages.ts';
-import { readShadow } from './read-shadow.ts';
+import {
+  parseJson,
+  readDrain,
+  readError,
+  readExclusion,
+  readRestore,
+  readShadow,
+  readStreamMessage,
+} from './messages.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;

@@ -1,17 +1,23 @@
 import {
-  API_ERROR_CODES,
-  DRAIN_FAILURES,
-  type DrainFailure,
+  agentShadow,
+  type AgentShadow,
+  apiErrorBody,
   type DrainResult,
+  drainResult,
   type ExclusionResult,
+  exclusionResult,
+  restoreResult,
+  streamMessage,
   type StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import type { DrainBlock } from '@brupop/shared/api/shadow';
+import { parse } from '@brupop/shared/api/schema';
 import { shorten } from '@brupop/shared/runtime/text';
 import { ApiError, type ApiTrouble } from './error.ts';
-import { count, fields, flag, readShadow, unintelligible } from './read-shadow.ts';
 
-/** Parses JSON from the apiserver. Throws ApiError `Unintelligible`. */
+/** Readers of what the apiserver sends. All but `readError` throw ApiError `Unintelligible`, which names the field. */
+
+const unintelligible = (message: string): ApiError => new ApiError('Unintelligible', message);
+
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -20,71 +26,31 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Reads a line of the stream. Throws ApiError `Unintelligible`. */
+export function readShadow(value: unknown): AgentShadow {
+  return parse(agentShadow, value, 'shadow', unintelligible);
+}
+
+/** Reads a line of the stream. */
 export function readStreamMessage(line: string): StreamMessage {
-  const message = fields(parseJson(line), 'message');
-  switch (message['type']) {
-    case 'shadow':
-      return { type: 'shadow', shadow: readShadow(message['shadow']) };
-    case 'deleted':
-      return { type: 'deleted' };
-    case 'heartbeat':
-      return { type: 'heartbeat' };
-    case 'end':
-      return { type: 'end', reason: typeof message['reason'] === 'string' ? shorten(message['reason'], 200) : '' };
-    default:
-      throw unintelligible('message.type', 'shadow, deleted, heartbeat or end', message['type']);
-  }
+  return parse(streamMessage, parseJson(line), 'message', unintelligible);
 }
 
-/** Reads the answer of load-balancer-exclusion. Throws ApiError `Unintelligible`. */
+/** Reads the answer of load-balancer-exclusion. */
 export function readExclusion(value: unknown): ExclusionResult {
-  return { remainingMs: count(fields(value, 'answer')['remainingMs'], 'remainingMs') };
+  return parse(exclusionResult, value, 'answer', unintelligible);
 }
 
-/** Reads the answer of drain. Throws ApiError `Unintelligible`: what is not clearly done is not done. */
+/** Reads the answer of drain. A drain that is not clearly done is not done. */
 export function readDrain(value: unknown): DrainResult {
-  const { done, evicted, remaining, blockedBy, failure, limitRemainingMs } = fields(value, 'answer');
-  const result: DrainResult = {
-    done: flag(done, 'done'),
-    evicted: count(evicted, 'evicted'),
-    remaining: count(remaining, 'remaining'),
-    blockedBy: readBlocks(blockedBy),
-    ...(failure === undefined ? {} : { failure: readFailure(failure) }),
-    ...(limitRemainingMs === undefined ? {} : { limitRemainingMs: count(limitRemainingMs, 'limitRemainingMs') }),
-  };
-  if (result.done && result.remaining > 0) throw unintelligible('remaining', '0 of a drain that is done', remaining);
-  if (result.done && result.failure !== undefined)
-    throw unintelligible('failure', 'none of a drain that is done', failure);
-  return result;
+  return parse(drainResult, value, 'answer', unintelligible);
 }
 
-/** A code of another release is a failure all the same. */
-function readFailure(value: unknown): DrainFailure {
-  const { code, message } = fields(value, 'failure');
-  const known = DRAIN_FAILURES.find((one) => one === code) ?? 'DrainTimedOut';
-  return { code: known, message: shorten(typeof message === 'string' ? message : '', 500) };
-}
-
-function readBlocks(value: unknown): DrainBlock[] {
-  if (!Array.isArray(value)) throw unintelligible('blockedBy', 'a list', value);
-  return value.map((one: unknown) => {
-    const block = fields(one, 'blockedBy');
-    for (const name of ['pod', 'reason', 'message']) {
-      if (typeof block[name] !== 'string') throw unintelligible(`blockedBy.${name}`, 'a text', block[name]);
-    }
-    return block as unknown as DrainBlock;
-  });
-}
-
-/** Reads the answer of restore. Throws ApiError `Unintelligible`. */
+/** Reads the answer of restore. */
 export function readRestore(value: unknown): void {
-  const { uncordoned, included } = fields(value, 'answer');
-  flag(uncordoned, 'uncordoned');
-  flag(included, 'included');
+  parse(restoreResult, value, 'answer', unintelligible);
 }
 
-/** The error of an answer that is no success. */
+/** Returns the error for an answer that is no success, whatever its body is. */
 export function readError(call: string, status: number, body: string): ApiError {
   const { code, message } = contractError(body) ?? { code: codeOf(status), message: shorten(body, 200) };
   return new ApiError(code, `${call}: ${status} ${code}: ${message}`);
@@ -92,11 +58,7 @@ export function readError(call: string, status: number, body: string): ApiError 
 
 function contractError(body: string): { code: ApiTrouble; message: string } | undefined {
   try {
-    const { code, message } = fields(fields(JSON.parse(body), 'body')['error'], 'error');
-    const known = API_ERROR_CODES.find((one) => one === code);
-    return known === undefined
-      ? undefined
-      : { code: known, message: typeof message === 'string' ? shorten(message, 500) : '' };
+    return parse(apiErrorBody, JSON.parse(body), 'body', unintelligible).error;
   } catch {
     return undefined;
   }

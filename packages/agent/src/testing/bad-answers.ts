@@ -8,9 +8,9 @@ import {
   readError,
   readExclusion,
   readRestore,
+  readShadow,
   readStreamMessage,
 } from '../apiserver/messages.ts';
-import { readShadow } from '../apiserver/read-shadow.ts';
 import { parseSettings } from '../host/host-settings.ts';
 import { takeBody } from '../host/host-socket.ts';
 import { parseUpdateStatus, parseVersion } from '../host/host-status.ts';

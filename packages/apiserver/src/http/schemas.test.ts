@@ -1,6 +1,8 @@
 import fc from 'fast-check';
+import { specReference, statusReport } from '@brupop/shared/api/agent-protocol';
+import { MESSAGE_LIMIT } from '@brupop/shared/api/shadow';
 import { caught } from '../../../../test/framework/caught.ts';
-import { MESSAGE_LIMIT, readSpecReference, readStatusReport } from './schemas.ts';
+import { readAs } from './schemas.ts';
 
 const operation = {
   operation: 'Drain',
@@ -25,7 +27,7 @@ const report = (changes: object): unknown => ({ shadowUID: 'u-1', status: { ...s
 /** What is read, or the code of the refusal. */
 function readOrCode(body: unknown): unknown {
   try {
-    return readStatusReport(body);
+    return readAs(statusReport, body);
   } catch (error) {
     return (error as { code?: unknown }).code;
   }
@@ -50,7 +52,7 @@ describe('a status report', () => {
       },
     ],
   ])('with %s is taken as it is', (_what, changes) => {
-    expect(readStatusReport(report(changes))).toEqual(report(changes));
+    expect(readAs(statusReport, report(changes))).toEqual(report(changes));
   });
 
   it.each([
@@ -91,14 +93,14 @@ describe('a status report', () => {
     ['body.status.waitingFor', { waitingFor: 'Paused' }],
     ['body.status.conditions', { conditions: [] }],
   ])('is refused for %s, which it names', (field, changes) => {
-    const read = (): unknown => readStatusReport(report(changes));
+    const read = (): unknown => readAs(statusReport, report(changes));
     expect(caught(read)).toMatchObject({ code: 'BadRequest' });
     expect(read).toThrow(`${field}: expected`);
   });
 
   it('is refused for a field named like a property of every object', () => {
     const body: unknown = JSON.parse(`{"shadowUID":"u","status":${JSON.stringify(status)},"__proto__":{"a":1}}`);
-    expect(() => readStatusReport(body)).toThrow('body.__proto__: expected no such field');
+    expect(() => readAs(statusReport, body)).toThrow('body.__proto__: expected no such field');
   });
 
   it.each([
@@ -106,18 +108,18 @@ describe('a status report', () => {
     ['objects', '{"a":'.repeat(10_000) + '0' + '}'.repeat(10_000)],
   ])('is refused for thousands of %s in each other, without a look inside', (_what, text) => {
     const bootID: unknown = JSON.parse(text);
-    expect(caught(() => readStatusReport(report({ bootID })))).toMatchObject({ code: 'BadRequest' });
+    expect(caught(() => readAs(statusReport, report({ bootID })))).toMatchObject({ code: 'BadRequest' });
   });
 
   it('shows only the beginning of what was found', () => {
-    const read = (): unknown => readStatusReport(report({ current_state: 'x'.repeat(10_000) }));
+    const read = (): unknown => readAs(statusReport, report({ current_state: 'x'.repeat(10_000) }));
     expect(read).toThrow(/^.{0,300}$/s);
   });
 
   it('is never read from anything else, and the refusal is always a plain one', () => {
     fc.assert(
       fc.property(fc.anything(), (body) => {
-        expect(caught(() => readStatusReport(body))).toMatchObject({ code: 'BadRequest' });
+        expect(caught(() => readAs(statusReport, body))).toMatchObject({ code: 'BadRequest' });
       }),
     );
   });
@@ -136,7 +138,7 @@ describe('a status report', () => {
 
 describe('a reference to a spec', () => {
   it('is a UID and a generation', () => {
-    expect(readSpecReference({ shadowUID: 'u-1', generation: 4 })).toEqual({ shadowUID: 'u-1', generation: 4 });
+    expect(readAs(specReference, { shadowUID: 'u-1', generation: 4 })).toEqual({ shadowUID: 'u-1', generation: 4 });
   });
 
   it.each([
@@ -148,6 +150,6 @@ describe('a reference to a spec', () => {
     { shadowUID: '', generation: 1 },
     { shadowUID: 'u', generation: '1' },
   ])('is not %j', (body) => {
-    expect(caught(() => readSpecReference(body))).toMatchObject({ code: 'BadRequest' });
+    expect(caught(() => readAs(specReference, body))).toMatchObject({ code: 'BadRequest' });
   });
 });

@@ -1,9 +1,16 @@
-import type { AgentStatus, DrainBlock, ShadowSpec, ShadowStatus } from './shadow.ts';
+import * as v from 'valibot';
+import { parseTime, rfc3339 } from '../runtime/clock.ts';
+import { shorten } from '../runtime/text.ts';
+import type { ErrorCode } from './error-codes.ts';
+import * as s from './schema.ts';
+import * as shadow from './shadow-agent.ts';
+import type { AgentStatus, BlockReason, ShadowSpec } from './shadow.ts';
 
 /**
- * What agents and the apiserver say to each other: JSON over HTTPS with a bearer token. Dependency-free, since the agent bundles it.
+ * What agents and the apiserver say to each other: JSON over HTTPS with a bearer token. Every path names the caller's node.
  *
- * Every path names the caller's node. Errors carry an {@link ApiErrorBody}.
+ * Bodies are read strictly: the apiserver refuses an unknown field and a value that the resource would refuse. Answers are read
+ * leniently where the agent can do without: an agent that is blind because of one unreadable field could not restore its Node.
  */
 export type AgentAction =
   | 'shadow'
@@ -20,13 +27,84 @@ export function agentPath(node: string, action: AgentAction): string {
   return `/v1/nodes/${encodeURIComponent(node)}/${action}`;
 }
 
-/** An agent's own shadow as the apiserver sends it (answer of PUT shadow: exactly this). */
+/** An agent's own shadow (answer of PUT shadow and PUT shadow/status). */
 export interface AgentShadow {
   readonly uid: string;
   readonly generation: number;
   readonly spec: ShadowSpec;
-  readonly status?: ShadowStatus;
+  /** Absent until an agent has reported. */
+  readonly status?: AgentStatus;
 }
+
+/** A time as written by any release. An unreadable one counts as far in the future: a time limit then counts from now. */
+const anyTime = s.changed(v.unknown(), (value) => {
+  const ms = typeof value === 'string' ? parseTime(value) : undefined;
+  if (typeof value !== 'string' || ms === undefined) return '9999-12-31T23:59:59Z';
+  return s.isTime(value) ? value : rfc3339(ms);
+});
+const anyCount = s.count(Number.MAX_SAFE_INTEGER);
+const anyText = v.string('a text');
+const line = (length: number) => s.changed(v.fallback(v.string(), ''), (value) => shorten(value, length));
+const prefixed = s.changed(v.string('a version such as 1.20.0'), (value) => value.replace(/^v/u, ''));
+
+/** A spec as an agent reads it. Settings and time limits of another release count as absent; the version may carry a leading `v`. */
+const readSpec = s.object({
+  ...shadow.SPEC,
+  version: v.exactOptional(v.nullable(v.pipe(prefixed, shadow.version))),
+  state_transition_timestamp: s.ifReadable(v.string()),
+  timeoutSeconds: s.ifReadable(shadow.SPEC.timeoutSeconds.wrapped.wrapped),
+  hostSettings: s.ifReadable(
+    s.notEmpty({ versionLock: s.ifReadable(shadow.versionLock), ignoreWaves: s.ifReadable(s.flag()) }),
+  ),
+});
+
+/**
+ * A status as the agent reads it that reported it. A status of an older operator lacks the newer fields. What the resource takes, but
+ * not the apiserver in a report, is changed to what the apiserver takes.
+ */
+const readStatus = s.object({
+  ...shadow.AGENT_STATUS,
+  crash_count: v.nullish(
+    s.changed(anyCount, (value) => Math.min(value, s.INT32)),
+    0,
+  ),
+  state_transition_failure_timestamp: v.exactOptional(v.nullable(anyTime)),
+  observedGeneration: v.nullish(s.count64(), 0),
+  bootID: v.nullish(s.text(shadow.ID_LIMIT), ''),
+  bootTime: s.ifReadable(s.time()),
+  hostSettings: s.ifReadable(
+    s.notEmpty({
+      versionLock: s.ifReadable(s.object({ value: shadow.versionLock, before: shadow.versionLock })),
+      ignoreWaves: s.ifReadable(s.object({ value: s.flag(), before: s.flag() })),
+      message: s.ifReadable(s.changed(v.string(), (value) => shorten(value, shadow.MESSAGE_LIMIT - 3))),
+    }),
+  ),
+  lastOperation: s.unlessNull(
+    s.object({
+      ...shadow.LAST_OPERATION,
+      bootID: s.text(shadow.ID_LIMIT),
+      startTime: anyTime,
+      lastUpdateTime: anyTime,
+      errorCode: s.unlessNull(s.changed(s.text(shadow.ID_LIMIT), (value) => value as ErrorCode)),
+      message: s.unlessNull(s.text(shadow.MESSAGE_LIMIT)),
+    }),
+  ),
+});
+
+/** A status in which no agent has reported is none. */
+const reported = s.changed(v.unknown(), (status) => {
+  if (typeof status !== 'object' || status === null || Array.isArray(status)) return status;
+  const { current_state, current_version, target_version } = status as Partial<AgentStatus>;
+  if (current_state == null || current_version == null) return undefined;
+  return { ...status, target_version: target_version ?? current_version };
+});
+
+export const agentShadow: v.GenericSchema<unknown, AgentShadow> = s.object({
+  uid: s.textThat((value) => value !== '', shadow.ID_LIMIT, 'a UID'),
+  generation: s.count64(),
+  spec: readSpec,
+  status: s.unlessNull(v.pipe(reported, s.unlessNull(readStatus) as unknown as typeof readStatus)),
+});
 
 /** One line of the stream (newline-delimited JSON). After `end` the server closes the stream and the agent connects again. */
 export type StreamMessage =
@@ -35,61 +113,74 @@ export type StreamMessage =
   | { readonly type: 'heartbeat' }
   | { readonly type: 'end'; readonly reason: string };
 
+const MESSAGES = {
+  shadow: s.object({ type: s.oneOf(['shadow']), shadow: agentShadow }),
+  deleted: s.object({ type: s.oneOf(['deleted']) }),
+  heartbeat: s.object({ type: s.oneOf(['heartbeat']) }),
+  end: s.object({ type: s.oneOf(['end']), reason: line(200) }),
+} as const satisfies Record<StreamMessage['type'], s.Schema>;
+const messageType = s.object({ type: s.oneOf(['shadow', 'deleted', 'heartbeat', 'end']) });
+export const streamMessage: v.GenericSchema<unknown, StreamMessage> = v.lazy((message) => {
+  const { success, output } = v.safeParse(messageType, message);
+  return success ? MESSAGES[output.type] : (messageType as never);
+});
+
+const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a UID');
 /** Body of PUT shadow/status. The UID keeps a report for one shadow from landing in its successor of the same name. */
-export interface StatusReport {
-  readonly shadowUID: string;
-  readonly status: AgentStatus;
-}
+export const statusReport = s.closedObject({ shadowUID, status: shadow.agentStatus });
+export type StatusReport = s.Infer<typeof statusReport>;
 
-/** Body of load-balancer-exclusion, part of that of drain: which spec the agent acts for. Refused with `SpecChanged` when it is not the current one. */
-export interface SpecReference {
-  readonly shadowUID: string;
-  readonly generation: number;
-}
+/** Body of load-balancer-exclusion: the spec that the agent acts for. Refused with `SpecChanged` when it is not the current one. */
+export const specReference = s.closedObject({ shadowUID, generation: s.count64() });
+export type SpecReference = s.Infer<typeof specReference>;
 
-/** Body of drain. */
-export interface DrainRequest extends SpecReference {
-  /**
-   * True: many replicas in a row have refused because they run on this node, perhaps because all do. One of them may then make room: it cordons the
-   * node and evicts one of the apiserver's own pods from it, so that another comes up elsewhere and drains.
-   */
-  readonly makeRoom?: boolean;
-}
+/**
+ * Body of drain. `makeRoom`: many replicas in a row have refused because they run on this node, perhaps because all do. One of them may
+ * then make room: it cordons the node and evicts one of the apiserver's own pods from it, so that another one starts elsewhere and drains.
+ */
+export const drainRequest = s.closedObject({ shadowUID, generation: s.count64(), makeRoom: v.exactOptional(s.flag()) });
+export type DrainRequest = s.Infer<typeof drainRequest>;
 
-/** Answer of load-balancer-exclusion. */
-export interface ExclusionResult {
-  /** How long load balancers still need to take the node out; evictions start after that. 0 = go on. */
-  readonly remainingMs: number;
-}
+/** Answer of load-balancer-exclusion: how long load balancers still need to take the node out. Evictions start after that. */
+export const exclusionResult = s.object({ remainingMs: anyCount });
+export type ExclusionResult = s.Infer<typeof exclusionResult>;
 
-/** Answer of drain: one bounded pass. */
-export interface DrainResult {
-  /** True: the node is cordoned and nothing is left on it that a drain must remove. */
-  readonly done: boolean;
-  /** Evictions that this pass got accepted. */
-  readonly evicted: number;
-  /** Pods still to go. */
-  readonly remaining: number;
-  readonly blockedBy: readonly DrainBlock[];
-  /** The drain will not succeed and is not to be repeated for this spec. */
-  readonly failure?: DrainFailure;
-  /** How much of the drain's time limit is left, milliseconds. */
-  readonly limitRemainingMs?: number;
-}
-
+/** How a drain has failed: one of the error codes of an update, and why. A code of another release is a failure all the same. */
 export const DRAIN_FAILURES = ['DrainTimedOut', 'CordonRemoved'] as const;
+const drainFailure = s.object({ code: v.fallback(s.oneOf(DRAIN_FAILURES), 'DrainTimedOut'), message: line(500) });
+export type DrainFailure = s.Infer<typeof drainFailure>;
 
-/** How a drain has failed: one of the error codes of an update, and why. */
-export interface DrainFailure {
-  readonly code: (typeof DRAIN_FAILURES)[number];
-  readonly message: string;
-}
+const blockedPod = s.object({
+  pod: anyText,
+  reason: s.changed(anyText, (value) => value as BlockReason),
+  message: anyText,
+  podDisruptionBudgets: s.ifReadable(v.array(v.string())),
+});
+/** Answer of drain: one bounded pass. */
+export const drainResult = v.pipe(
+  s.object({
+    /** True: the node is cordoned and nothing is left on it that a drain must remove. */
+    done: s.flag(),
+    /** Number of evictions of this pass that were accepted. */
+    evicted: anyCount,
+    /** Number of pods that are still to be evicted. */
+    remaining: anyCount,
+    blockedBy: v.array(blockedPod, 'a list'),
+    /** The drain will not succeed and is not to be repeated for this spec. */
+    failure: v.exactOptional(drainFailure),
+    /** How much of the drain's time limit is left, milliseconds. */
+    limitRemainingMs: v.exactOptional(anyCount),
+  }),
+  v.check(
+    ({ done, remaining, failure }) => !done || (remaining === 0 && failure === undefined),
+    'a drain that is done to have no remaining pods and no failure',
+  ),
+);
+export type DrainResult = s.Infer<typeof drainResult>;
 
-/** Answer of restore: what was ours and was taken back. */
-export interface RestoreResult {
-  readonly uncordoned: boolean;
-  readonly included: boolean;
-}
+/** Answer of restore: whether the operator's cordon and its exclusion from load balancers were removed. */
+export const restoreResult = s.object({ uncordoned: s.flag(), included: s.flag() });
+export type RestoreResult = s.Infer<typeof restoreResult>;
 
 export const API_ERROR_CODES = [
   'BadRequest', // 400: malformed path, header or body; 408: not sent in time
@@ -107,6 +198,6 @@ export const API_ERROR_CODES = [
 ] as const;
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 
-export interface ApiErrorBody {
-  readonly error: { readonly code: ApiErrorCode; readonly message: string };
-}
+/** The body of every answer that is no success. */
+export const apiErrorBody = s.object({ error: s.object({ code: s.oneOf(API_ERROR_CODES), message: line(500) }) });
+export type ApiErrorBody = s.Infer<typeof apiErrorBody>;

@@ -1,7 +1,7 @@
 /** metav1: the metadata, conditions and selectors of Kubernetes objects, cut to the fields that more than one program reads. */
 
 import * as v from 'valibot';
-import { count64, described, type Infer, object, oneOf, optional, text, time } from './schema.ts';
+import * as s from './schema.ts';
 
 export interface OwnerReference {
   readonly apiVersion: string;
@@ -32,24 +32,24 @@ export interface KubernetesObject {
   readonly metadata: ObjectMeta;
 }
 
-const condition = object({
-  type: described(text(316, 'a type', 1), 'What the condition is about.'),
-  status: described(oneOf(['True', 'False', 'Unknown']), 'Whether the condition holds.'),
-  reason: described(text(1024, 'a reason', 1), 'Why, in one word for programs.', {
+const condition = s.object({
+  type: s.described(s.text(316), 'What the condition is about.', { minLength: 1 }),
+  status: s.described(s.oneOf(['True', 'False', 'Unknown']), 'Whether the condition holds.'),
+  reason: s.described(s.text(1024), 'Why, in one word for programs.', {
+    minLength: 1,
     pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
   }),
-  message: described(text(32_768), 'Why, in one sentence for users.'),
-  lastTransitionTime: described(time(), 'When the status last changed.'),
-  observedGeneration: optional(count64(), 'The metadata.generation that the condition is about.'),
+  message: s.described(s.text(32_768), 'Why, in one sentence for users.'),
+  lastTransitionTime: s.described(s.time(), 'When the status last changed.'),
+  observedGeneration: s.optional(s.count64(), 'The metadata.generation that the condition is about.'),
 });
 /** metav1.Condition. */
-export type Condition = Infer<typeof condition>;
+export type Condition = s.Infer<typeof condition>;
 
 /** The field `conditions` of a custom resource: one condition of each type. */
-/* @__NO_SIDE_EFFECTS__ */
 export function conditions(description: string) {
   const keys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] };
-  return optional(v.array(condition, 'a list'), description, keys);
+  return s.optional(v.array(condition, 'a list'), description, keys);
 }
 
 /** The metadata that caches keep: what an object is and whether it is on its way out. */

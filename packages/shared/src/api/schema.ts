@@ -5,9 +5,10 @@ import { describe } from '../runtime/text.ts';
 /**
  * Building blocks of the schemas in this folder. The message of a schema is the noun that it expects ("a whole number from 0"), so that
  * {@link parse} can say `field: expected X, found Y`. The definitions of the custom resources are generated from the same schemas:
- * `described` adds what only they need. Functions are marked as free of side effects, so that a bundle holds only what it uses.
+ * `described` adds what only they need.
  */
 
+export type Schema = v.GenericSchema;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
 /** The type of what a schema reads. */
 export type Infer<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>;
@@ -31,47 +32,39 @@ export function describeIssue({ path, message, input }: v.BaseIssue<unknown>, na
 }
 
 /** `schema` with its description and other keywords of OpenAPI for the definition of a custom resource. */
-/* @__NO_SIDE_EFFECTS__ */
 export function described<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}): S {
   return v.pipe(schema, v.metadata({ description, ...keywords })) as unknown as S;
 }
 
 /** A described field that may be absent. */
-/* @__NO_SIDE_EFFECTS__ */
 export function optional<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
   return v.exactOptional(described(schema, description, keywords));
 }
 
 /** A described field that may be absent or null. */
-/* @__NO_SIDE_EFFECTS__ */
 export function nullable<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
   return v.exactOptional(v.nullable(described(schema, description, keywords)));
 }
 
-/** Text of at most `max` UTF-16 code units, and of at least `min`. */
-/* @__NO_SIDE_EFFECTS__ */
-export function text(max: number, expected = `a text of at most ${max} characters`, min = 0) {
-  const string = v.pipe(v.string(expected), v.maxLength(max, expected));
-  return min === 0 ? string : (v.pipe(string, v.minLength(min, expected)) as unknown as typeof string);
+/** Text of at most `max` UTF-16 code units. */
+export function text(max: number, expected = `a text of at most ${max} characters`) {
+  return v.pipe(v.string(expected), v.maxLength(max, expected));
 }
 
 /** Text of 1 to `max` UTF-16 code units for which `test` is true. The definition of a custom resource has only `max`. */
-/* @__NO_SIDE_EFFECTS__ */
 export function textThat(test: (value: string) => boolean, max: number, expected: string) {
   return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected));
 }
 
 /** A whole number from `min` to `max`. */
-/* @__NO_SIDE_EFFECTS__ */
 export function whole(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;
   return v.pipe(v.number(expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
 }
 
-const INT32 = 2_147_483_647;
+export const INT32 = 2_147_483_647;
 
 /** A whole number from 0. Definitions of custom resources leave out `max`, which is what programs take: by default that of int32. */
-/* @__NO_SIDE_EFFECTS__ */
 export function count(max = INT32) {
   const expected = `a whole number from 0 to ${max}`;
   const atMost = v.check((value: number) => value <= max, expected);
@@ -79,17 +72,14 @@ export function count(max = INT32) {
 }
 
 /** A whole number from 0 up to what JSON carries without loss, such as a generation. */
-/* @__NO_SIDE_EFFECTS__ */
 export function count64() {
   return v.pipe(count(Number.MAX_SAFE_INTEGER), v.metadata({ format: 'int64' }));
 }
 
-/* @__NO_SIDE_EFFECTS__ */
 export function flag() {
   return v.boolean('true or false');
 }
 
-/* @__NO_SIDE_EFFECTS__ */
 export function oneOf<const T extends string>(values: readonly T[]) {
   return v.picklist(values, `one of ${values.join(', ')}`);
 }
@@ -102,31 +92,31 @@ export function isTime(value: string): boolean {
 }
 
 /** A date and time of RFC 3339. */
-/* @__NO_SIDE_EFFECTS__ */
 export function time() {
   const expected = 'an RFC 3339 time';
   return v.pipe(v.string(expected), v.check(isTime, expected), v.metadata({ format: 'date-time' }));
 }
 
 /** A list of at most `max` items. */
-/* @__NO_SIDE_EFFECTS__ */
 export function list<S extends v.GenericSchema>(item: S, max: number) {
   return v.pipe(v.array(item, 'a list'), v.maxLength(max, `a list of at most ${max}`));
 }
 
 /** An object with these fields; other fields are left out. Unlike valibot's own it refuses a list. */
-/* @__NO_SIDE_EFFECTS__ */
 export function object<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
   return objectWith(entries, false);
 }
 
 /** An object with these fields and no others, not even one that is named like a property of every object. */
-/* @__NO_SIDE_EFFECTS__ */
 export function closedObject<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
   return objectWith(entries, true);
 }
 
-/* @__NO_SIDE_EFFECTS__ */
+/** An object with these fields, each of which may be absent. */
+export function partial<E extends v.ObjectEntries>(entries: E) {
+  return object(v.partial(v.object(entries)).entries);
+}
+
 function objectWith<E extends v.ObjectEntries>(entries: E, closed: boolean): v.ObjectSchema<E, string> {
   const schema = v.object(entries, 'an object');
   const required = Object.keys(entries).filter((name) => !/optional|nullish/u.test(entries[name]?.type ?? ''));
@@ -158,18 +148,23 @@ function withoutUndefined<T extends { value?: unknown }>(dataset: T): T {
   return dataset;
 }
 
+/** What `change` makes of a value that `schema` has read. */
+export function changed<S extends v.GenericSchema, T>(schema: S, change: (value: v.InferOutput<S>) => T) {
+  return v.pipe(schema, v.transform(change)) as unknown as v.GenericSchema<unknown, T>;
+}
+
 /** A field that may be absent and counts as absent when it is not as expected. */
-/* @__NO_SIDE_EFFECTS__ */
 export function ifReadable<S extends v.GenericSchema>(schema: S): v.ExactOptionalSchema<S, undefined> {
   return v.exactOptional(v.fallback(schema, undefined as never));
 }
 
 /** A field that may be absent, for which null means absent. */
-/* @__NO_SIDE_EFFECTS__ */
 export function unlessNull<S extends v.GenericSchema>(schema: S): v.ExactOptionalSchema<S, undefined> {
-  const read = v.pipe(
-    v.nullish(schema),
-    v.transform((value) => value ?? undefined),
-  );
-  return v.exactOptional(read) as unknown as v.ExactOptionalSchema<S, undefined>;
+  return v.exactOptional(changed(v.nullish(schema), (value) => value ?? undefined) as unknown as S);
+}
+
+/** An object that is refused when none of its fields could be read. */
+export function notEmpty<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
+  const some = v.check((value: object) => Object.keys(value).length > 0, 'at least one field');
+  return v.pipe(object(entries), some as never) as v.ObjectSchema<E, string>;
 }

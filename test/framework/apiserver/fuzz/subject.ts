@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { readStatusReport } from '../../../../packages/apiserver/src/http/schemas.ts';
-import { API_ERROR_CODES } from '../../../../packages/shared/src/api/agent-protocol.ts';
+import { readAs } from '../../../../packages/apiserver/src/http/schemas.ts';
+import { API_ERROR_CODES, statusReport } from '../../../../packages/shared/src/api/agent-protocol.ts';
 import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
@@ -109,7 +109,7 @@ export class Subject {
     if (contentType !== 'application/json' || encoding !== undefined || body.length > 64 * 1024) return false;
     try {
       return (
-        readStatusReport(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))).shadowUID ===
+        readAs(statusReport, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))).shadowUID ===
         this.shadowUID
       );
     } catch {
@@ -166,7 +166,7 @@ export class Subject {
 
 /** What a body says that was taken, as the Kubernetes API keeps it. Throws what the reader throws when it should not have been taken. */
 function statusIn(body: Buffer): Json {
-  const { status } = readStatusReport(JSON.parse(new TextDecoder().decode(body)));
+  const { status } = readAs(statusReport, JSON.parse(new TextDecoder().decode(body)));
   return kept(status);
 }
 

@@ -1,5 +1,5 @@
 import { SHADOW } from '../testing/bad-answers.ts';
-import { readShadow } from './read-shadow.ts';
+import { readShadow } from './messages.ts';
 
 const { status } = SHADOW;
 const last = status.lastOperation;

@@ -1,0 +1,184 @@
+import { ERROR_CODES, type ErrorCode } from './error-codes.ts';
+import * as s from './schema.ts';
+import { isVersion, isVersionText, VERSION_LIMIT } from './version.ts';
+
+/** The part of a BottlerocketShadow that agents exchange: the spec, and the status that they report. The rest is not in their bundle. */
+
+/** States of the update state machine. In `spec` the value ErrorReset (written by older operators) means Idle. */
+export const SHADOW_STATES = [
+  'Idle',
+  'StagedAndPerformedUpdate',
+  'RebootedIntoUpdate',
+  'MonitoringUpdate',
+  'ErrorReset',
+] as const;
+export type ShadowState = (typeof SHADOW_STATES)[number];
+/** Steps of an update. */
+export const OPERATIONS = ['Stage', 'Drain', 'Activate', 'Reboot', 'Restore'] as const;
+export type Operation = (typeof OPERATIONS)[number];
+export const OPERATION_STATES = ['Processing', 'Succeeded', 'Failed'] as const;
+export type OperationState = (typeof OPERATION_STATES)[number];
+
+/** Longest `message` that an agent reports, in characters. */
+export const MESSAGE_LIMIT = 4096;
+/** Longest ID of a boot, in characters. */
+export const ID_LIMIT = 128;
+/** Bounds of `spec.timeoutSeconds`. */
+const TIMEOUT = { min: 60, max: 86_400 } as const;
+
+/** The rule for versions in the language of the API server. */
+const VERSION_RULE = {
+  'x-kubernetes-validations': [
+    {
+      rule: "self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')",
+      message: 'must be a semantic version such as 1.21.0, without a leading v',
+    },
+  ],
+} as const;
+
+export const version = s.textThat(isVersionText, VERSION_LIMIT, 'a version such as 1.20.0');
+/** A version lock as hosts store it: `latest` or a version, perhaps with a leading `v`. */
+export const versionLock = s.textThat(
+  (value) => value === 'latest' || isVersion(value),
+  VERSION_LIMIT,
+  'a version or latest',
+);
+const bootID = s.textThat(
+  (value) => /^[0-9A-Za-z-]+$/u.test(value),
+  ID_LIMIT,
+  'a boot ID of letters, digits and dashes',
+);
+
+const hostSettings = s.object({
+  versionLock: s.nullable(
+    version,
+    'The only version that the host may offer (settings.updates.version-lock).',
+    VERSION_RULE,
+  ),
+  ignoreWaves: s.nullable(
+    s.flag(),
+    'Whether the host offers releases at once instead of when its wave starts (settings.updates.ignore-waves).',
+  ),
+});
+/** Settings of the host's updater that the spec asks for. The host keeps its own value of an absent one. */
+export type HostSettings = s.Infer<typeof hostSettings>;
+
+export const SPEC = {
+  state: s.described(
+    s.oneOf(SHADOW_STATES),
+    'State to drive the node to. Idle: update nothing, and undo what an attempt left behind. StagedAndPerformedUpdate: download and ' +
+      'write the version, without using it. RebootedIntoUpdate: drain the node, activate the version, reboot into it and return the ' +
+      'node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators ' +
+      'wrote after a failure; it means Idle.',
+  ),
+  version: s.nullable(version, 'Version to drive the node to, such as 1.21.0. Absent or null in Idle.', VERSION_RULE),
+  state_transition_timestamp: s.nullable(
+    s.time(),
+    'When the state was set. Time limits of a state count from this time.',
+  ),
+  timeoutSeconds: s.nullable(
+    s.whole(TIMEOUT.min, TIMEOUT.max),
+    'Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its ' +
+      'own limit. Absent: the default of the agent.',
+  ),
+  hostSettings: s.nullable(
+    hostSettings,
+    "Settings of the host's updater. For an absent setting the host keeps its value, or gets back the value it had before.",
+  ),
+};
+export const shadowSpec = s.object(SPEC);
+/** Written by the controller only. */
+export type ShadowSpec = s.Infer<typeof shadowSpec>;
+
+function replaced<S extends s.Schema>(value: S, description: string) {
+  const before = s.described(value, 'Value that the host had before.');
+  return s.optional(s.closedObject({ value: s.described(value, 'Value that the agent set.'), before }), description);
+}
+/** A setting of the host that was changed for `spec.hostSettings`, and its value before, which is restored when the spec no longer asks. */
+export interface ReplacedSetting<T extends string | boolean> {
+  readonly value: T;
+  readonly before: T;
+}
+
+const hostSettingsStatus = s.closedObject({
+  versionLock: replaced(versionLock, "The host's settings.updates.version-lock."),
+  ignoreWaves: replaced(s.flag(), "The host's settings.updates.ignore-waves."),
+  message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
+});
+/** What an agent has changed for `spec.hostSettings`. It outlives the process, so that the host's own settings can be restored. */
+export type HostSettingsStatus = s.Infer<typeof hostSettingsStatus>;
+
+export const LAST_OPERATION = {
+  operation: s.described(
+    s.oneOf(OPERATIONS),
+    'Stage: download and write the version. Drain: take the node out of load balancers, cordon it and evict its pods. Activate: boot ' +
+      'the version from now on. Reboot: restart the node. Restore: uncordon it and put it back into load balancers.',
+  ),
+  state: s.described(s.oneOf(OPERATION_STATES), 'Whether the step is in progress, done or failed.'),
+  version: s.described(version, 'Version that the update goes to.', VERSION_RULE),
+  bootID: s.described(
+    bootID,
+    'Boot ID of the node when the step began. Another one in status.bootID means that the node has restarted since.',
+  ),
+  startTime: s.described(
+    s.time(),
+    "When the step began, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain.",
+  ),
+  lastUpdateTime: s.described(s.time(), "When the state of the step last changed, by the node's clock."),
+  errorCode: s.optional(
+    s.oneOf(Object.keys(ERROR_CODES) as ErrorCode[]),
+    'How the step failed. HostUnreachable, HostBusy and StagedImageLost are retried soon. RefreshFailed, VersionNotOffered, ' +
+      'PrepareFailed, WrongVersionStaged, DrainTimedOut, ActivateFailed, RebootRefused, RebootTimedOut and StepTimedOut are retried ' +
+      'after a wait that doubles. RolledBack: the node did not come up with this version, which is not tried again until a user asks ' +
+      'for it with the annotation brupop.bottlerocket.aws/retry. HostUnsupported, HostStatusUnreadable, WrongVersionBooted and ' +
+      'CordonRemoved (another actor made the node schedulable twice during its drain) need a manual fix.',
+  ),
+  message: s.optional(s.text(MESSAGE_LIMIT), 'What happened, for users.'),
+};
+const lastOperation = s.closedObject(LAST_OPERATION);
+/** The step of the current or latest update. Its times are of the node's clock. */
+export type LastOperation = s.Infer<typeof lastOperation>;
+
+/** The part of the status that the agent reports; the apiserver writes it. */
+export const AGENT_STATUS = {
+  current_state: s.described(
+    s.oneOf(SHADOW_STATES),
+    'State that the node has reached, with the meaning of spec.state. ErrorReset says that an attempt failed (see lastOperation).',
+  ),
+  current_version: s.described(version, 'Version of Bottlerocket that the node runs.', VERSION_RULE),
+  target_version: s.described(
+    version,
+    'Newest version that the host offers, or the running version when it offers nothing.',
+    VERSION_RULE,
+  ),
+  crash_count: s.described(
+    s.count(),
+    'Failed attempts in a row since the last success. The wait before the next attempt grows with it.',
+  ),
+  state_transition_failure_timestamp: s.nullable(
+    s.time(),
+    'When the latest attempt failed. Absent or null when none has failed since the last success.',
+  ),
+  observedGeneration: s.described(
+    s.count64(),
+    'The metadata.generation of the spec that the agent answers with this status. Smaller: the agent has not acted on the spec yet.',
+  ),
+  bootID: s.described(bootID, 'Boot ID of the node, which changes at every boot.'),
+  bootTime: s.optional(s.time(), 'When the node booted, by its own clock.'),
+  hostSettings: s.optional(hostSettingsStatus, 'What was changed for spec.hostSettings, so that it can be restored.'),
+  lastOperation: s.optional(
+    lastOperation,
+    'The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.',
+    {
+      'x-kubernetes-validations': [
+        {
+          rule: "self.state != 'Failed' || has(self.errorCode)",
+          message: 'a failed operation must have an error code',
+          fieldPath: '.errorCode',
+        },
+      ],
+    },
+  ),
+};
+export const agentStatus = s.closedObject(AGENT_STATUS);
+export type AgentStatus = s.Infer<typeof agentStatus>;
