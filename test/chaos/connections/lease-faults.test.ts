@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { type ClusterAccess, createKubeClient } from '../../../packages/shared/src/kube/client.ts';
-import type { LeaseSpec } from '../../../packages/shared/src/kube/lease.ts';
+import type { LeaseSpec } from '../../../packages/shared/src/kube/leader-election.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';

@@ -1,9 +1,25 @@
+/**
+ * Leader election on a coordination.k8s.io Lease, with the algorithm of client-go's `leaderelection`.
+ *
+ *     waiting -- Lease released, or unchanged for the lease duration --> leading
+ *     leading -- renew deadline passed, another holder, or shutdown  --> waiting
+ *
+ * The leader renews the record every retry period, stops leading when no renewal was confirmed for the renew deadline, and
+ * releases the Lease when it stops. A candidate measures the lease duration by its own clock, from the moment at which it
+ * observed the latest change; times in the record are never compared. Candidates watch the Lease instead of polling it, so
+ * waiting costs nothing and a released Lease is acquired at once.
+ *
+ * At most one process leads: the renew deadline is shorter than the lease duration, each write carries the resourceVersion
+ * that it is based on, and a candidate waits for at least its own lease duration after every change but a release, also
+ * when a user has edited, emptied or deleted the Lease. A leader asks `isLeading()` right before each of its writes: the
+ * answer is right even in the first instant after the process was frozen.
+ */
+import type { KubernetesObject } from '../api/meta.ts';
+import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
-import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
-import { claim, waitBeforeAcquireMs, type Lease, type LeaseSpec, readLease, release, released } from './lease.ts';
 import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
@@ -15,271 +31,255 @@ export interface LeaderElectionOptions {
   readonly name: string;
   /** Unique to this process, for example pod name and UID. */
   readonly identity: string;
-  /** How long others wait after the latest renewal. Default 15 s, as client-go recommends; so are the next two. */
+  /** Default 15 s, as in client-go; so are the next two. */
   readonly leaseDurationMs?: number;
-  /** How long without a renewal until the leader stops leading. Default 10 s. */
+  /** Default 10 s. */
   readonly renewDeadlineMs?: number;
-  /** Pause between renewals. Default 2 s. */
+  /** Default 2 s. */
   readonly retryPeriodMs?: number;
 }
 
-/** Why a leader stops leading. */
-export class LeadershipLost extends Error {
-  override readonly name = 'LeadershipLost';
+export interface LeaseSpec {
+  readonly holderIdentity?: string;
+  readonly leaseDurationSeconds?: number;
+  readonly acquireTime?: string;
+  readonly renewTime?: string;
+  readonly leaseTransitions?: number;
 }
 
-/** At most so long a release may hold up the end of the process. */
-const RELEASE_LIMIT_MS = 2_000;
+export interface Lease extends KubernetesObject {
+  readonly spec?: LeaseSpec;
+}
 
-/**
- * Leader election on a Lease with the semantics of client-go's `leaderelection`: a candidate takes a Lease that is free or has not
- * changed for its duration by the candidate's own clock, the holder renews it, stops leading when it cannot for the renew deadline, and
- * releases it at a clean stop. Unlike client-go, candidates watch the Lease instead of polling it, so a release is noticed at once.
- */
+type Candidate = Pick<Required<LeaderElectionOptions>, 'identity' | 'leaseDurationMs'>;
+
+const GROUP_VERSION = 'coordination.k8s.io/v1';
+/** As in client-go: a retry comes up to 1.2 retry periods late. */
+const JITTER_FACTOR = 1.2;
+/** As in client-go: the lease duration that marks a Lease as released. */
+const RELEASED_SECONDS = 1;
+/** Upper bound, in lease durations, so that a mistyped leaseDurationSeconds cannot block election. */
+const MAX_WAIT_FACTOR = 4;
+const INT32_MAX = 2_147_483_647;
+
+/** One candidate. */
 export class LeaderElection {
   readonly #options: Required<LeaderElectionOptions>;
   readonly #leases: Reflector<Lease>;
-  /** As last seen; when it was first seen so; and until when, from then on, it is left alone. */
-  #lease: Lease | undefined;
-  #seenAt = 0;
-  #waitBeforeAcquireMs = 0;
-  /** The acquireTime of the latest claim, by which a Lease that we hold without knowing is told from one that only names us. */
-  #claimedAt: string | undefined;
-  /** As this leader last wrote or read it. */
-  #held: Lease | undefined;
-  /** Begin of the latest renewal that was answered. */
+  readonly #collection: string;
+  readonly #path: string;
+  /** As last observed by the watch; and from when on it may be acquired, on the monotonic clock. */
+  #observed: Lease | undefined;
+  #acquirableAt = -Infinity;
+  #changed = new AbortController();
+  /** When the latest confirmed renewal was sent, on the monotonic clock. */
   #renewedAt = -Infinity;
-  #change: (() => void) | undefined;
 
   constructor(options: LeaderElectionOptions) {
     this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000, ...options };
     const { client, clock, log, namespace, name } = options;
-    const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
+    this.#collection = groupPath(GROUP_VERSION, 'leases', { namespace });
+    this.#path = groupPath(GROUP_VERSION, 'leases', { namespace, name });
     const query = { fieldSelector: `metadata.name=${name}` };
-    this.#leases = new Reflector({ client, clock, log, path, query, name: 'leases', slim: readLease });
+    this.#leases = new Reflector({ client, clock, log, path: this.#collection, query, name: 'leases', slim: asLease });
     this.#leases.subscribe(({ type, object }) => this.#observe(type === 'Deleted' ? undefined : object));
   }
 
-  /** Who holds the Lease, as last seen. */
-  get holder(): string | undefined {
-    const holder = this.#lease?.spec.holderIdentity;
-    return holder === '' ? undefined : holder;
+  /** The holder of the Lease, as last observed; empty when it has none. */
+  get holder(): string {
+    return holderOf(this.#observed);
   }
 
-  /**
-   * True while this process may write as the leader. Asked right before each write: unlike a timer it is right also in the first instant
-   * after the process was frozen.
-   */
+  /** True while this process may write as the leader. */
   isLeading(): boolean {
-    return this.#options.clock.monotonic() - this.#renewedAt < this.#options.renewDeadlineMs;
+    return this.#leadingForMs() > 0;
   }
 
   /**
-   * Stands for election until `signal` aborts. Each time it wins it calls `lead`, whose signal aborts when the lead is lost or the process
-   * stops. The Lease is released when `lead` has returned.
+   * Runs until `signal` aborts. Calls `lead` each time this process becomes the leader, with a signal that aborts when
+   * leadership is lost or `signal` aborts, and releases the Lease when `lead` has returned.
    */
   async run(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<void> {
+    const { log, retryPeriodMs } = this.#options;
     const watching = this.#leases.run(signal);
-    signal.addEventListener('abort', () => this.#change?.(), { once: true });
     while (!signal.aborted) {
       try {
         await this.#leases.waitSynced(signal);
-        if (await this.#tryAcquire(signal)) await this.#leadUntilLost(signal, lead);
-        else await this.#untilFree(signal);
+        await this.#untilAcquirable(signal);
+        const lease = await this.#tryClaim(this.#observed, signal);
+        if (this.isLeading()) await this.#leadUntilLost(lease, signal, lead);
+        else this.#observe(lease);
       } catch (error) {
-        if (signal.aborted) break;
-        this.#options.log.warn('leader election failed and is tried again', { error: messageOf(error) });
-        await this.#pause(this.#options.retryPeriodMs * (0.5 + Math.random()), signal);
+        if (!signal.aborted) log.warn('leader election failed, retrying', { error: messageOf(error) });
       }
+      await this.#pause(retryPeriodMs * (1 + JITTER_FACTOR * Math.random()), signal);
     }
     await watching;
   }
 
+  #leadingForMs(): number {
+    return this.#renewedAt + this.#options.renewDeadlineMs - this.#options.clock.monotonic();
+  }
+
   #observe(lease: Lease | undefined): void {
-    const was = this.#lease;
-    if (lease?.metadata.resourceVersion === was?.metadata.resourceVersion) return;
-    const { identity, leaseDurationMs } = this.#options;
-    this.#waitBeforeAcquireMs = waitBeforeAcquireMs({
-      lease,
-      was,
-      identity,
-      leaseDurationMs,
-      claimedAt: this.#claimedAt,
-    });
-    this.#lease = lease;
-    if (this.holder !== undefined && this.holder !== identity) this.#claimedAt = undefined;
-    this.#seenAt = this.#options.clock.monotonic();
-    this.#change?.();
+    const previous = this.#observed;
+    if (lease?.metadata.resourceVersion === previous?.metadata.resourceVersion) return;
+    this.#observed = lease;
+    this.#acquirableAt = this.#options.clock.monotonic() + waitBeforeAcquireMs(lease, previous, this.#options);
+    this.#changed.abort();
   }
 
-  get #path(): string {
-    const { namespace, name } = this.#options;
-    return groupPath('coordination.k8s.io/v1', 'leases', { namespace, name });
-  }
-
-  /** Milliseconds until the Lease may be taken; 0 = now. */
-  #takableInMs(): number {
-    return Math.max(0, this.#seenAt + this.#waitBeforeAcquireMs - this.#options.clock.monotonic());
-  }
-
-  async #tryAcquire(signal: AbortSignal): Promise<boolean> {
-    if (this.#takableInMs() > 0) return false;
-    const startedAt = this.#options.clock.monotonic();
-    try {
-      this.#held = await this.#write(this.#lease, this.#claim(this.#lease), signal);
-    } catch (error) {
-      if (!hasStatus(error, 409)) throw error;
-      // Another candidate was faster, or the watch is behind.
-      this.#observe(await this.#read(signal));
-      return false;
+  async #untilAcquirable(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const waitMs = this.#acquirableAt - this.#options.clock.monotonic();
+      if (waitMs <= 0) return;
+      this.#changed = new AbortController();
+      await this.#pause(waitMs, AbortSignal.any([signal, this.#changed.signal]));
     }
-    this.#renewedAt = startedAt;
-    return true;
-  }
-
-  #claim(lease?: Lease): LeaseSpec {
-    const { clock, identity, leaseDurationMs } = this.#options;
-    const spec = claim({ lease, identity, leaseDurationMs, acquireTime: this.#claimedAt, now: clock.now() });
-    this.#claimedAt = spec.acquireTime;
-    return spec;
-  }
-
-  /** Creates the Lease, or updates the one that was read: only if it is still the same, and nothing but its spec. */
-  async #write(
-    lease: Lease | undefined,
-    spec: LeaseSpec,
-    signal: AbortSignal | undefined,
-    timeoutMs = this.#options.retryPeriodMs * 2,
-  ): Promise<Lease> {
-    const { client, namespace, name } = this.#options;
-    const metadata = lease?.metadata ?? { name, namespace };
-    const body = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec };
-    const common = { body, timeoutMs, ...(signal && { signal }) };
-    const leases = groupPath('coordination.k8s.io/v1', 'leases', { namespace });
-    return readLease(
-      lease === undefined
-        ? await client.request({ method: 'POST', path: leases, ...common })
-        : await client.request({ method: 'PUT', path: this.#path, ...common }),
-    );
-  }
-
-  async #leadUntilLost(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<void> {
-    const { log, identity } = this.#options;
-    const leading = new AbortController();
-    const stop = (): void => leading.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    log.info('leads', { identity });
-    const renewing = this.#renewUntilLost(leading);
-    try {
-      await lead(leading.signal);
-    } finally {
-      signal.removeEventListener('abort', stop);
-      leading.abort(new LeadershipLost('the leader has stopped'));
-      await renewing;
-      await this.#release();
-      log.info('leads no more', { identity });
-    }
-  }
-
-  async #renewUntilLost(leading: AbortController): Promise<void> {
-    const { log, retryPeriodMs, renewDeadlineMs } = this.#options;
-    while (!leading.signal.aborted) {
-      await this.#pause(retryPeriodMs, leading.signal);
-      if (leading.signal.aborted) return;
-      if (!this.isLeading()) {
-        leading.abort(new LeadershipLost(`the Lease could not be renewed for ${renewDeadlineMs} ms`));
-        return;
-      }
-      await this.#renew(leading).catch((error: unknown) => {
-        if (!leading.signal.aborted) log.warn('the Lease was not renewed', { error: messageOf(error) });
-      });
-    }
-  }
-
-  async #renew(leading: AbortController): Promise<void> {
-    try {
-      await this.#renewOnce(leading.signal);
-    } catch (error) {
-      if (!hasStatus(error, 409) && !hasStatus(error, 404)) throw error;
-      if (await this.#reread(leading)) await this.#renewOnce(leading.signal);
-    }
-  }
-
-  async #renewOnce(signal: AbortSignal): Promise<void> {
-    const { clock, renewDeadlineMs, retryPeriodMs } = this.#options;
-    const startedAt = clock.monotonic();
-    const left = this.#renewedAt + renewDeadlineMs - startedAt;
-    const limit = Math.max(1, Math.min(left, retryPeriodMs * 2));
-    this.#held = await this.#write(this.#held, this.#claim(this.#held), signal, limit);
-    this.#renewedAt = startedAt;
   }
 
   /**
-   * The Lease is not as we wrote it. When somebody has taken it the lead is lost. When it was only touched, emptied or deleted, or an answer
-   * was lost, it is still ours, because candidates leave such a Lease alone for longer than our claim is good. Answers whether it is.
+   * Acquires or renews the Lease on the basis of the record `lease`, and returns the record as it is then. Once confirmed, this process
+   * leads, counted from when the request was sent. When `lease` is outdated, nothing is written and the record of another writer returned.
    */
-  async #reread(leading: AbortController): Promise<boolean> {
-    const lease = await this.#read(leading.signal);
-    const holder = lease?.spec.holderIdentity ?? '';
-    this.#held = lease;
-    if (holder === this.#options.identity || (holder === '' && !released(lease))) return true;
-    this.#renewedAt = -Infinity;
-    leading.abort(new LeadershipLost(`the Lease is held by ${holder === '' ? 'nobody' : holder}`));
-    return false;
+  async #tryClaim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
+    const { clock } = this.#options;
+    const sentAt = clock.monotonic();
+    try {
+      const held = await this.#write(lease, claimed(lease, this.#options, rfc3339Micro(clock.now())), signal);
+      this.#renewedAt = sentAt;
+      return held;
+    } catch (error) {
+      if (hasStatus(error, 409) || hasStatus(error, 404)) return await this.#read(signal);
+      throw error;
+    }
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
-    const request = { method: 'GET', path: this.#path, timeoutMs: this.#options.retryPeriodMs * 2, signal } as const;
+  async #leadUntilLost(
+    held: Lease | undefined,
+    signal: AbortSignal,
+    lead: (leading: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    const { log, identity } = this.#options;
+    const lost = new AbortController();
+    const leading = AbortSignal.any([signal, lost.signal]);
+    log.info('became leader', { identity });
+    const renewing = this.#renewUntilLost(held, leading, lost);
     try {
-      return readLease(await this.#options.client.request(request));
+      await lead(leading);
+    } finally {
+      lost.abort(new Error('the leader has stopped'));
+      await renewing;
+      await this.#release().catch((error: unknown) => {
+        log.warn('cannot release the Lease', { error: messageOf(error) });
+      });
+      log.info('lost leadership', { identity });
+    }
+  }
+
+  async #renewUntilLost(held: Lease | undefined, leading: AbortSignal, lost: AbortController): Promise<void> {
+    const { log, retryPeriodMs, identity } = this.#options;
+    let lease = held;
+    while (!leading.aborted) {
+      await this.#pause(Math.min(retryPeriodMs, this.#leadingForMs()), leading);
+      try {
+        if (this.isLeading()) lease = await this.#tryClaim(lease, leading);
+        if (isTaken(lease, identity)) this.#renewedAt = -Infinity;
+      } catch (error) {
+        if (!leading.aborted) log.warn('cannot renew the Lease', { error: messageOf(error) });
+      }
+      if (!this.isLeading())
+        lost.abort(new Error(`the Lease is held by '${holderOf(lease)}' or was not renewed in time`));
+    }
+  }
+
+  /** Reads the Lease before: a renewal that was cancelled may have been done. */
+  async #release(): Promise<void> {
+    const mayRelease = this.isLeading();
+    this.#renewedAt = -Infinity;
+    const lease = mayRelease ? await this.#read() : undefined;
+    if (holderOf(lease) === this.#options.identity) await this.#write(lease, released(lease));
+  }
+
+  /** Creates the Lease, or replaces the spec of `lease` if it has not changed since it was read. */
+  async #write(lease: Lease | undefined, spec: LeaseSpec, signal?: AbortSignal): Promise<Lease> {
+    const { namespace, name } = this.#options;
+    const metadata = lease?.metadata ?? { name, namespace };
+    return await this.#request(lease === undefined ? 'POST' : 'PUT', signal, { metadata, spec });
+  }
+
+  async #read(signal?: AbortSignal): Promise<Lease | undefined> {
+    try {
+      return await this.#request('GET', signal);
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw error;
     }
   }
 
-  async #release(): Promise<void> {
-    const { clock, log } = this.#options;
-    const mayRelease = this.isLeading();
-    this.#renewedAt = -Infinity;
-    if (!mayRelease || this.#held === undefined) return;
-    const limit = new AbortController();
-    const cancel = clock.after(RELEASE_LIMIT_MS, () =>
-      limit.abort(new Error(`no answer within ${RELEASE_LIMIT_MS} ms`)),
-    );
-    await this.#giveBack(this.#held, limit.signal).catch((error: unknown) => {
-      log.warn('the Lease was not released', { error: messageOf(error) });
+  /** No request of a leader takes longer than its leadership lasts. */
+  #request(method: 'GET' | 'POST' | 'PUT', signal?: AbortSignal, lease?: object): Promise<Lease> {
+    const leftMs = this.isLeading() ? this.#leadingForMs() : Infinity;
+    return this.#options.client.request({
+      method,
+      path: method === 'POST' ? this.#collection : this.#path,
+      ...(lease && { body: { apiVersion: GROUP_VERSION, kind: 'Lease', ...lease } }),
+      ...(signal && { signal }),
+      timeoutMs: Math.max(1, Math.min(2 * this.#options.retryPeriodMs, leftMs)),
     });
-    cancel();
-  }
-
-  async #giveBack(held: Lease, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#write(held, release(this.#claim(held)), signal);
-    } catch (error) {
-      if (!hasStatus(error, 409)) throw error;
-      // A renewal that was cut off by the stop has been done after all.
-      const lease = await this.#read(signal);
-      if (lease?.spec.holderIdentity !== this.#options.identity) return;
-      await this.#write(lease, release(this.#claim(lease)), signal);
-    } finally {
-      this.#claimedAt = undefined;
-    }
-  }
-
-  /** Until the Lease changes or, by the time of its latest change, has run out. */
-  async #untilFree(signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#change = resolve;
-    const wait = this.#takableInMs();
-    const cancel = this.#options.clock.after(wait + 200 * Math.random(), resolve);
-    if (signal.aborted) resolve();
-    await promise;
-    this.#change = undefined;
-    cancel();
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
     await this.#options.clock.sleep(ms, signal).catch(() => undefined);
   }
+}
+
+/** How long a candidate that observes `lease` after `previous` waits before it may acquire the Lease, milliseconds. */
+export function waitBeforeAcquireMs(
+  lease: Lease | undefined,
+  previous: Lease | undefined,
+  { identity, leaseDurationMs }: Candidate,
+): number {
+  const latest = lease ?? previous;
+  if (latest === undefined || isReleased(latest)) return 0;
+  const ownerRestarted = previous === undefined && holderOf(lease) === identity;
+  if (ownerRestarted) return 0;
+  const recordedMs = (lease?.spec?.leaseDurationSeconds ?? 0) * 1_000;
+  return Math.min(Math.max(recordedMs, leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
+}
+
+/** The record by which a candidate acquires `lease`, or renews it when it holds it already. `now` is RFC 3339. */
+export function claimed(lease: Lease | undefined, { identity, leaseDurationMs }: Candidate, now: string): LeaseSpec {
+  const { acquireTime = now, leaseTransitions = 0 } = lease?.spec ?? {};
+  const isHolder = holderOf(lease) === identity;
+  return {
+    holderIdentity: identity,
+    leaseDurationSeconds: Math.max(1, Math.round(leaseDurationMs / 1_000)),
+    acquireTime: isHolder ? acquireTime : now,
+    renewTime: now,
+    leaseTransitions: Math.min(leaseTransitions + (isHolder || lease === undefined ? 0 : 1), INT32_MAX),
+  };
+}
+
+/** The record by which the holder of `lease` releases it. */
+export function released(lease: Lease | undefined): LeaseSpec {
+  return { ...lease?.spec, holderIdentity: '', leaseDurationSeconds: RELEASED_SECONDS };
+}
+
+/** True for a Lease that its holder released, not for one whose holder a user has removed. */
+export function isReleased(lease: Lease | undefined): boolean {
+  return lease?.spec?.leaseDurationSeconds === RELEASED_SECONDS && holderOf(lease) === '';
+}
+
+function asLease(raw: unknown): Lease {
+  return raw as Lease;
+}
+
+function holderOf(lease: Lease | undefined): string {
+  return lease?.spec?.holderIdentity ?? '';
+}
+
+/** Another candidate holds the Lease, or held it. A leader keeps a Lease that a user has emptied or deleted. */
+function isTaken(lease: Lease | undefined, identity: string): boolean {
+  return holderOf(lease) === '' ? isReleased(lease) : holderOf(lease) !== identity;
 }

@@ -8,5 +8,5 @@ await once(process.stdin, 'data');
 process.stdin.destroy();
 const candidate = await LeaseCandidate.start(JSON.parse(process.argv[2] ?? '') as LeaseCandidateOptions);
 process.once('SIGTERM', () => void candidate.stop());
-while (candidate.election.holder === undefined) await sleep(10);
+while (candidate.election.holder === '') await sleep(10);
 process.stdout.write('ready\n');

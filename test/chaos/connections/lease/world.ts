@@ -1,4 +1,4 @@
-import type { LeaseSpec } from '../../../../packages/shared/src/kube/lease.ts';
+import type { LeaseSpec } from '../../../../packages/shared/src/kube/leader-election.ts';
 import type { KubernetesObject } from '../../../../packages/shared/src/api/meta.ts';
 import type { Connection } from '../../../framework/control-plane/connection.ts';
 
