@@ -1,7 +1,7 @@
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import { notLive, notReady, staleness } from './readiness.ts';
 
-const watch = (silentMs = 0, synced = true) => ({ synced, silentForMs: () => silentMs });
+const watch = (silentMs = 0, synced = true) => ({ synced, idleForMs: () => silentMs });
 const { signal } = new AbortController();
 
 describe('a watch cache', () => {

@@ -6,7 +6,7 @@ import type { TokenVerifier } from './auth/token.ts';
 import type { StreamHub } from './shadows/streams.ts';
 
 /** The watches by the plural of what they show. */
-export type Watches = Readonly<Record<string, Pick<Reflector<KubernetesObject>, 'synced' | 'silentForMs'>>>;
+export type Watches = Readonly<Record<string, Pick<Reflector<KubernetesObject>, 'synced' | 'idleForMs'>>>;
 
 /** Heartbeats are due every second, to a tenth of the streams. */
 const HEARTBEAT_LIMIT_MS = 30_000;
@@ -14,7 +14,7 @@ const HEARTBEAT_LIMIT_MS = 30_000;
 /** Why the watch caches may be out of date, or undefined. */
 export function staleness(watches: Watches): string | undefined {
   for (const [shown, watch] of Object.entries(watches)) {
-    const idleMs = watch.silentForMs();
+    const idleMs = watch.idleForMs();
     if (!watch.synced) return `the ${shown} are not listed yet`;
     if (idleMs > WATCH_STALE_MS)
       return `the ${shown} may be out of date: no message from the Kubernetes API for ${Math.round(idleMs / 1000)} s`;

@@ -93,10 +93,10 @@ export class Cluster {
   /** How long the API server has not been heard, by resource. */
   watchLags(): readonly WatchLag[] {
     return [
-      { resource: 'nodes', ms: this.#nodes.silentForMs() },
-      { resource: SHADOW_PLURAL, ms: this.#shadows.silentForMs() },
-      { resource: CONFIG_PLURAL, ms: this.#configs.silentForMs() },
-      { resource: BUDGETS, ms: this.#budgets.silentForMs() },
+      { resource: 'nodes', ms: this.#nodes.idleForMs() },
+      { resource: SHADOW_PLURAL, ms: this.#shadows.idleForMs() },
+      { resource: CONFIG_PLURAL, ms: this.#configs.idleForMs() },
+      { resource: BUDGETS, ms: this.#budgets.idleForMs() },
     ];
   }
 

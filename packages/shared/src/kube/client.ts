@@ -21,7 +21,7 @@ export interface KubeRequest {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** For the whole exchange; for a stream until it begins or is refused. Default 10 s. */
+  /** For the whole exchange; for a stream until the response headers. Default 10 s. */
   readonly timeoutMs?: number;
 }
 
@@ -39,7 +39,7 @@ export interface KubeClientOptions {
 
 type Answer = Dispatcher.ResponseData;
 
-/** A thin client of the Kubernetes API on one pool of kept-alive connections. It retries nothing: callers know what is safe. */
+/** A thin client of the Kubernetes API on one pool of kept-alive connections. It retries nothing: callers know what is safe to retry. */
 export class KubeClient {
   readonly #options: KubeClientOptions;
   readonly #connection: KubeConnection;
@@ -52,15 +52,14 @@ export class KubeClient {
   }
 
   /**
-   * The same client for a writer that may lose its right to write: `mayWrite` is asked in the very instant in which a request other than GET
-   * goes out, after any wait for a token or a connection, so that a process that was frozen in between sends nothing. A request that is not
-   * sent fails with a KubeError with the reason `Fenced`.
+   * A client for the leader, on the same connections. It asks `mayWrite` right before each request other than GET is sent, after the token
+   * was read, so that a process that was frozen in between sends nothing. A request that is not sent fails with the reason `Fenced`.
    */
   fenced(mayWrite: () => boolean): KubeClient {
     return new KubeClient(this.#options, this.#connection, mayWrite);
   }
 
-  /** One call. Answers the parsed body. Throws KubeError; status 0 means that there was no answer. */
+  /** Sends one request and returns the parsed body. Throws KubeError; status 0 means that there was no response. */
   async request<T>(request: KubeRequest): Promise<T> {
     return this.#limited(request, async (signal) => {
       const answer = await this.#send(request, signal);
@@ -69,7 +68,7 @@ export class KubeClient {
     });
   }
 
-  /** A call whose body is read as it comes, for as long as it comes. Only the reflector uses it. Throws KubeError as `request` does. */
+  /** Sends one request and returns the body as it arrives, for watches. Throws KubeError as `request` does. */
   async stream(request: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
     return this.#limited(request, async (signal) => {
       const answer = await this.#send(request, signal);
@@ -78,7 +77,7 @@ export class KubeClient {
     });
   }
 
-  /** JSON merge patch. A `metadata.resourceVersion` in the body makes it fail with 409 when the object has changed since. */
+  /** JSON merge patch. Fails with 409 when the body has a `metadata.resourceVersion` and the object has changed since. */
   mergePatch<T>(path: string, body: unknown, options: WriteOptions = {}): Promise<T> {
     return this.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json', ...options });
   }
@@ -94,7 +93,7 @@ export class KubeClient {
     return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, ...rest });
   }
 
-  /** Ends all connections, calls under way included. */
+  /** Closes all connections and cancels pending requests. */
   async close(): Promise<void> {
     await this.#connection.close();
   }
@@ -102,7 +101,7 @@ export class KubeClient {
   async #limited<T>(request: KubeRequest, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const limit = new AbortController();
     const limitMs = request.timeoutMs ?? REQUEST_LIMIT_MS;
-    const cancel = this.#options.clock.after(limitMs, () => limit.abort(new Error(`no answer within ${limitMs} ms`)));
+    const cancel = this.#options.clock.after(limitMs, () => limit.abort(new Error(`no response within ${limitMs} ms`)));
     const signal = request.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, request.signal]);
     try {
       return await call(signal);
@@ -117,7 +116,9 @@ export class KubeClient {
     signal.throwIfAborted();
     const token = await this.#connection.token();
     const body = bodyOf(request);
-    return this.#dispatcher(request).request({
+    if (request.method !== 'GET' && this.#mayWrite?.() === false)
+      throw new KubeError(0, 'Fenced', `${request.method} ${request.path}: not sent: leadership was lost`);
+    return this.#connection.dispatcher.request({
       origin: new URL(this.#connection.server).origin,
       method: request.method,
       path: pathAndQuery(this.#connection.server, request),
@@ -132,18 +133,6 @@ export class KubeClient {
     });
   }
 
-  #dispatcher(request: KubeRequest): Dispatcher {
-    const mayWrite = this.#mayWrite;
-    const { dispatcher } = this.#connection;
-    if (mayWrite === undefined || request.method === 'GET') return dispatcher;
-    return dispatcher.compose(
-      checkedBeforeStart(() => {
-        if (!mayWrite())
-          throw new KubeError(0, 'Fenced', `${request.method} ${request.path}: not sent: the right to write is lost`);
-      }),
-    );
-  }
-
   async #refusal(request: KubeRequest, answer: Answer): Promise<KubeError> {
     if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
     return errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
@@ -153,26 +142,14 @@ export class KubeClient {
     if (error instanceof KubeError) return error;
     if (request.signal?.aborted === true) return request.signal.reason;
     this.#connection.reloadSoon();
-    const message = `${request.method} ${request.path}: no answer from the Kubernetes API: ${messageOf(error)}`;
+    const message = `${request.method} ${request.path}: no response from the Kubernetes API: ${messageOf(error)}`;
     return new KubeError(0, 'Unreachable', message, { cause: error });
   }
 }
 
-/** Reads the credentials and makes a client. Throws ConfigError or a file error when there are none. */
+/** Reads the credentials and creates a client. Throws ConfigError or a file error when there are none. */
 export async function createKubeClient(options: KubeClientOptions): Promise<KubeClient> {
   return new KubeClient(options, new KubeConnection(options, await readCredentials(options.access)));
-}
-
-/** undici starts a request in the same synchronous step in which it writes it to a connection; what `check` throws there fails it unsent. */
-function checkedBeforeStart(check: () => void): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => {
-    const start = handler.onRequestStart?.bind(handler);
-    handler.onRequestStart = (controller, context) => {
-      check();
-      start?.(controller, context);
-    };
-    return dispatch(options, handler);
-  };
 }
 
 function bodyOf({ body, contentType }: KubeRequest): string | null {
@@ -190,23 +167,23 @@ function parse(request: KubeRequest, body: string): unknown {
   try {
     return JSON.parse(body);
   } catch (error) {
-    throw new KubeError(0, 'MalformedAnswer', `${request.method} ${request.path}: the answer is not JSON`, {
+    throw new KubeError(0, 'MalformedAnswer', `${request.method} ${request.path}: the response is not JSON`, {
       cause: error,
     });
   }
 }
 
-/** Line breaks of YAML that are none of JSON, and what YAML forbids (YAML 1.1, 5.1 and 5.4). */
-const OTHER_THAN_JSON = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/gu;
-/** Half a surrogate pair, as JSON.stringify writes it; an even number of backslashes before it are none of its own. */
+/** Line breaks of YAML that JSON does not have, and characters that YAML forbids (YAML 1.1, 5.1 and 5.4). */
+const YAML_ONLY = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/gu;
+/** Half a surrogate pair, as JSON.stringify writes it, after an even number of backslashes. */
 const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/gu;
 
 /**
- * JSON that means the same when it is read as YAML, which the API server does with what is applied: a text that has a line separator would come
- * out with spaces instead, and one with a control character would be refused. Half a surrogate pair becomes U+FFFD, as everywhere in Kubernetes.
+ * Writes JSON that means the same when it is read as YAML, as the API server reads applied objects: YAML would turn a line separator into
+ * spaces and refuse a control character. Half a surrogate pair becomes U+FFFD, as everywhere in Kubernetes.
  */
 export function applyBody(value: unknown): string {
   return JSON.stringify(value)
-    .replaceAll(OTHER_THAN_JSON, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .replaceAll(YAML_ONLY, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
     .replaceAll(LONE_SURROGATE, '$1\\ufffd');
 }

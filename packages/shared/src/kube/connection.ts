@@ -6,7 +6,7 @@ import { type ClusterAccess, type Credentials, readCredentials, readToken } from
 
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;
-/** After a failure, credentials are read again at most this often. */
+/** Credentials are reloaded at most this often. */
 const RELOAD_INTERVAL_MS = 1_000;
 
 export interface KubeConnectionOptions {
@@ -15,7 +15,7 @@ export interface KubeConnectionOptions {
   readonly access: ClusterAccess;
 }
 
-/** One pool of kept-alive connections to the Kubernetes API, made anew when the credentials on disk have changed. */
+/** One pool of kept-alive connections to the Kubernetes API. It is recreated when the credentials on disk have changed. */
 export class KubeConnection {
   readonly #options: KubeConnectionOptions;
   #credentials: Credentials;
@@ -37,22 +37,22 @@ export class KubeConnection {
     return this.#pool;
   }
 
-  /** The bearer token to show now, or undefined. Throws when its file cannot be read. */
+  /** The current bearer token, or undefined. Throws when its file cannot be read. */
   async token(): Promise<string | undefined> {
     return readToken(this.#options.access, this.#credentials);
   }
 
-  /** Certificates or tokens may have been replaced since they were read: reads them again, in the background, and uses them if they differ. */
+  /** Reads certificates and tokens again, in the background, and uses them if they were replaced. */
   reloadSoon(): void {
     const now = this.#options.clock.monotonic();
     if (now - this.#reloadedAt < RELOAD_INTERVAL_MS) return;
     this.#reloadedAt = now;
     this.#reload().catch((error: unknown) => {
-      this.#options.log.warn('cannot read the credentials of the Kubernetes API again', { error: messageOf(error) });
+      this.#options.log.warn('cannot reload the credentials of the Kubernetes API', { error: messageOf(error) });
     });
   }
 
-  /** Ends all connections, calls under way included. */
+  /** Closes all connections and cancels pending requests. */
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
@@ -63,7 +63,7 @@ export class KubeConnection {
     const old = this.#pool;
     this.#credentials = credentials;
     this.#pool = createPool(credentials);
-    this.#options.log.info('the credentials of the Kubernetes API have changed', { server: credentials.server });
+    this.#options.log.info('reloaded the credentials of the Kubernetes API', { server: credentials.server });
     await old.destroy();
   }
 }
@@ -72,7 +72,7 @@ function createPool({ server, ca, cert, key }: Credentials): Pool {
   return new Pool(new URL(server).origin, {
     connections: MAX_CONNECTIONS,
     pipelining: 1,
-    // On HTTP/2 a call that is given up leaves its connection in use, and with it one that is half-open, for every later call.
+    // On HTTP/2 every later request would share a half-open connection with the request that timed out on it.
     allowH2: false,
     keepAliveTimeout: 30_000,
     headersTimeout: 0,

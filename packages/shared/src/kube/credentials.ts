@@ -4,12 +4,12 @@ import type * as ClientNode from '@kubernetes/client-node';
 import { ConfigError } from '../runtime/errors.ts';
 import { type Env, integer, requiredText, text } from '../runtime/env.ts';
 
-/** Where the Kubernetes API is and as whom it is called. */
+/** Where the Kubernetes API is, and where its credentials are. */
 export type ClusterAccess =
   | { readonly kubeconfig: string }
   | { readonly host: string; readonly port: number; readonly serviceAccountDir: string };
 
-/** What a connection needs, as read from files at one moment. */
+/** The content of those files at one moment. */
 export interface Credentials {
   /** `https://host:port`, with a path prefix when the kubeconfig has one. */
   readonly server: string;
@@ -20,7 +20,7 @@ export interface Credentials {
   readonly token?: string;
 }
 
-/** The settings of a pod or, when KUBECONFIG names a file, of a program outside. Throws ConfigError. */
+/** Reads the environment of a pod or, outside of pods, KUBECONFIG. Throws ConfigError. */
 export function clusterAccess(env: Env): ClusterAccess {
   const kubeconfig = text(env, 'KUBECONFIG', '');
   if (kubeconfig !== '') return { kubeconfig };
@@ -39,7 +39,7 @@ export async function readCredentials(access: ClusterAccess): Promise<Credential
   return { server: `https://${host}:${access.port}`, ca };
 }
 
-/** The bearer token: in a pod read anew, since a kubelet replaces it before it expires. Undefined when a certificate is the identity. */
+/** Reads the bearer token: in a pod for each request, because the kubelet replaces it. Undefined when a certificate is the identity. */
 export async function readToken(access: ClusterAccess, credentials: Credentials): Promise<string | undefined> {
   if ('kubeconfig' in access) return credentials.token;
   return (await readFile(join(access.serviceAccountDir, 'token'), 'utf8')).trim();
@@ -58,7 +58,7 @@ async function fromKubeconfig(path: string): Promise<Credentials> {
   return { server, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }), ...(token && { token }) };
 }
 
-/** The bundles of the image leave the library out: pods never need it. */
+/** The bundles in the image leave the library out, because pods never need it. */
 async function kubeconfigLibrary(): Promise<typeof ClientNode> {
   try {
     return await import('@kubernetes/client-node');

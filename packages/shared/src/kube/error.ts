@@ -1,4 +1,6 @@
+/** metav1.Status, as far as it is read. */
 interface StatusBody {
+  readonly code?: number;
   readonly reason?: string;
   readonly message?: string;
   readonly details?: { readonly retryAfterSeconds?: number };
@@ -7,12 +9,12 @@ interface StatusBody {
 /** A call to the Kubernetes API failed. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
-  /** HTTP status; 0 when there was no (usable) answer. */
+  /** HTTP status; 0 when there was no usable response. */
   readonly status: number;
-  /** metav1.Status reason such as `NotFound`, `Conflict`, `Expired`; `Unreachable` or `MalformedAnswer` when there was no answer. */
+  /** metav1.Status reason such as `NotFound`, `Conflict`, `Expired`; `Unreachable` or `MalformedAnswer` without a usable response. */
   readonly reason: string;
-  /** How long the server asks to wait (`Retry-After`), milliseconds. */
-  readonly retryAfterMs?: number;
+  /** `Retry-After`, milliseconds. */
+  readonly retryAfterMs: number | undefined;
   /** metav1.Status, when the server sent one. */
   readonly body?: unknown;
 
@@ -25,7 +27,7 @@ export class KubeError extends Error {
     super(message, more.cause === undefined ? {} : { cause: more.cause });
     this.status = status;
     this.reason = reason;
-    if (more.retryAfterMs !== undefined) this.retryAfterMs = more.retryAfterMs;
+    this.retryAfterMs = Number.isFinite(more.retryAfterMs) ? more.retryAfterMs : undefined;
     if (more.body !== undefined) this.body = more.body;
   }
 }
@@ -35,7 +37,7 @@ export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 
-/** The error of an answer with a status of 300 or above, as a metav1.Status or any other body tells it. */
+/** The error for a response with a status of 300 or above, with a metav1.Status or any other body. */
 export function errorFromAnswer(
   request: { readonly method: string; readonly path: string },
   status: number,
@@ -43,17 +45,17 @@ export function errorFromAnswer(
   body: string,
 ): KubeError {
   const parsed = parseStatus(body);
-  const said = parsed?.message ?? body.slice(0, 300).trim();
-  const seconds = Number(headers['retry-after'] ?? parsed?.details?.retryAfterSeconds);
-  return new KubeError(
-    status,
-    parsed?.reason ?? String(status),
-    `${request.method} ${request.path}: ${status} ${said}`,
-    {
-      ...(Number.isFinite(seconds) && { retryAfterMs: seconds * 1000 }),
-      ...(parsed && { body: parsed }),
-    },
-  );
+  const message = `${request.method} ${request.path}: ${status} ${parsed?.message ?? body.slice(0, 300).trim()}`;
+  const retryAfterMs = Number(headers['retry-after'] ?? parsed?.details?.retryAfterSeconds) * 1000;
+  return new KubeError(status, parsed?.reason ?? String(status), message, { retryAfterMs, body: parsed });
+}
+
+/** The error for an ERROR event of a watch. `status` is its object, a metav1.Status. */
+export function errorFromStatus(what: string, status: unknown): KubeError {
+  const { code = 0, reason = 'Unknown', message = 'an error', details } = (status ?? {}) as StatusBody;
+  return new KubeError(code, reason, `${what}: ${message}`, {
+    retryAfterMs: Number(details?.retryAfterSeconds) * 1000,
+  });
 }
 
 function parseStatus(body: string): StatusBody | undefined {

@@ -8,29 +8,29 @@ import { hasStatus } from './error.ts';
 import { corePath } from './paths.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 
-/** An object as an Event names it. */
-export interface Reference {
+/** core/v1 ObjectReference. */
+export interface ObjectReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
   readonly uid: string;
-  /** Absent for what is cluster-scoped. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
 }
 
-/** How an Event names a shadow. */
-export function shadowReference({ metadata: { name, namespace = '', uid } }: KubernetesObject): Reference {
+/** The reference of an Event to a shadow. */
+export function shadowReference({ metadata: { name, namespace = '', uid } }: KubernetesObject): ObjectReference {
   return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
 }
 
-/** Something that happened to an object. */
+/** What an Event reports. */
 export interface EventSource {
   readonly reason: string;
   readonly warning: boolean;
-  readonly about: Reference;
-  readonly related?: Reference | undefined;
+  readonly about: ObjectReference;
+  readonly related?: ObjectReference | undefined;
   readonly message: string;
-  /** Tells this occurrence from others of the same kind at the same object: the same text gives the same Event. */
+  /** Distinguishes occurrences of the same reason for the same object: the same key gives the same Event. */
   readonly key: string;
 }
 
@@ -42,17 +42,17 @@ export interface EventsOptions {
   readonly component: string;
   /** Name of this pod. */
   readonly instance: string;
-  /** Told what became of each Event; conflict: the occurrence has one already. */
+  /** Called with the result of each Event; conflict: it was written before. */
   readonly count: (result: 'ok' | 'conflict' | 'error' | 'dropped') => void;
 }
 
-/** Events about cluster-scoped objects are kept in this namespace (Kubernetes validation of Event). */
-export const EVENTS_NAMESPACE = 'default';
+/** Namespace of Events about cluster-scoped objects, as the API server validates it. */
+const EVENTS_NAMESPACE = 'default';
 const LIMIT_MS = 5_000;
 const MAX_QUEUE = 1_000;
 const MAX_MESSAGE = 1_000;
 
-/** Writes Events: best effort, in the background, one after the other, each tried once. */
+/** Writes Events in the background, one after the other, each tried once. */
 export class Events {
   readonly #options: EventsOptions;
   readonly #queue: EventSource[] = [];
@@ -62,7 +62,7 @@ export class Events {
     this.#options = options;
   }
 
-  /** Writes an Event soon. Never throws; what does not fit the queue is counted as dropped. */
+  /** Queues an Event. Never throws; drops and counts it when the queue is full. */
   record(occurrence: EventSource): void {
     const { count, log } = this.#options;
     if (this.#queue.length >= MAX_QUEUE) {
@@ -72,7 +72,7 @@ export class Events {
     this.#queue.push(occurrence);
     if (this.#sending) return;
     this.#sending = true;
-    this.#sendAll().catch((error: unknown) => log.error('events cannot be sent', { error: messageOf(error) }));
+    this.#sendAll().catch((error: unknown) => log.error('cannot send Events', { error: messageOf(error) }));
   }
 
   async #sendAll(): Promise<void> {
@@ -89,7 +89,7 @@ export class Events {
       count('ok');
     } catch (error) {
       count(hasStatus(error, 409) ? 'conflict' : 'error');
-      if (!hasStatus(error, 409)) log.warn('an Event was not written', { error: messageOf(error) });
+      if (!hasStatus(error, 409)) log.warn('cannot write an Event', { error: messageOf(error) });
     }
   }
 }
@@ -98,7 +98,7 @@ function namespaceOf({ about }: EventSource): string {
   return about.namespace ?? EVENTS_NAMESPACE;
 }
 
-/** The core/v1 Event of an occurrence at `time` (RFC 3339). */
+/** The core/v1 Event for `occurrence` at `time` (RFC 3339). */
 export function eventOf(
   occurrence: EventSource,
   { component, instance }: Pick<EventsOptions, 'component' | 'instance'>,

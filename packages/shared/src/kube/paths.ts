@@ -1,27 +1,27 @@
 import { GROUP } from '../api/names.ts';
 
-interface Place {
+interface ObjectPath {
   readonly namespace?: string;
   readonly name?: string;
   readonly subresource?: string;
 }
 
-/** Path of one of our custom resources, or of their collection when no name is given. */
-export function crPath(plural: string, place: Place & { readonly version: string }): string {
-  return `/apis/${GROUP}/${place.version}${tail(plural, place)}`;
+/** Path of a custom resource of the operator, or of its collection without a name. */
+export function crPath(plural: string, at: ObjectPath & { readonly version: string }): string {
+  return `/apis/${GROUP}/${at.version}${tail(plural, at)}`;
 }
 
 /** Path of a resource of the core group. */
-export function corePath(resource: string, place: Place = {}): string {
-  return `/api/v1${tail(resource, place)}`;
+export function corePath(resource: string, at: ObjectPath = {}): string {
+  return `/api/v1${tail(resource, at)}`;
 }
 
 /** Path of a resource of any other group, for example `groupPath('policy/v1', 'poddisruptionbudgets')`. */
-export function groupPath(groupVersion: string, resource: string, place: Place = {}): string {
-  return `/apis/${groupVersion}${tail(resource, place)}`;
+export function groupPath(groupVersion: string, resource: string, at: ObjectPath = {}): string {
+  return `/apis/${groupVersion}${tail(resource, at)}`;
 }
 
-function tail(resource: string, { namespace, name, subresource }: Place): string {
+function tail(resource: string, { namespace, name, subresource }: ObjectPath): string {
   const parts = [...(namespace === undefined ? [] : ['namespaces', namespace]), resource];
   if (name !== undefined) parts.push(name);
   if (subresource !== undefined) parts.push(subresource);

@@ -1,12 +1,24 @@
+/**
+ * Keeps a collection of the Kubernetes API in memory: lists it in pages, then watches it, and resumes for ever. The only code that
+ * opens a watch.
+ *
+ *     list --> watch --ended or failed--> watch again at the last resourceVersion --410 Gone--> list
+ *
+ * The store never goes back in time: after a list it holds what the list returned, and then each event in order. Every failure is
+ * logged and retried with backoff; only 410 costs a new list. `idleForMs` says how old the store may be: the time since the last
+ * page of a list or whole event of a watch, bookmarks included. A watch without activity for the idle limit is reopened. A watch
+ * that the server has accepted counts as activity too, because a quiet collection has no events; after MAX_EMPTY_WATCHES that
+ * brought nothing it no longer does, because a server that accepts watches and sends nothing must not look healthy.
+ */
 import { WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
-import { messageOf } from '../runtime/errors.ts';
+import type { KubernetesObject } from '../api/meta.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
+import { messageOf } from '../runtime/errors.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
-import { hasStatus, KubeError } from './error.ts';
+import { errorFromStatus, hasStatus, KubeError } from './error.ts';
 import { type Listener, Store } from './store.ts';
-import type { KubernetesObject } from '../api/meta.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 
@@ -19,46 +31,46 @@ export interface ReflectorOptions<T extends KubernetesObject> {
   readonly slim: (raw: unknown) => T;
   readonly clock: Clock;
   readonly log: Logger;
-  /** For log lines. */
+  /** Resource, for log lines. */
   readonly name: string;
-  /** A watch without a whole event for so long is given up, milliseconds. Default 100 s: the API server sends a bookmark about once a minute. */
-  readonly silenceLimitMs?: number;
-  /** For each page of the list, milliseconds. Default 60 s. */
+  /** A watch without activity is reopened after this time. Default WATCH_IDLE_LIMIT_MS. */
+  readonly idleLimitMs?: number;
+  /** For each page of the list. Default 60 s. */
   readonly listLimitMs?: number;
 }
 
 const PAGE_SIZE = '500';
 const LIST_LIMIT_MS = 60_000;
-/** As client-go: a watch is asked to end after 5 to 10 minutes, so that connections spread over API servers again. */
+/** As client-go: the server ends a watch after 5 to 10 minutes, so that connections spread over API servers again. */
 const WATCH_SECONDS = 300;
-/** client-go's reflector backs off from 800 ms; a shorter start hands over faster after a restart. */
+/** client-go backs off from 800 ms; a shorter start recovers faster after a restart of the API server. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
-/** A server that asks for more patience than that is not obeyed: a cache must not stand still for hours. */
-const LONGEST_ASKED_MS = 300_000;
+/** Upper bound for what a server may ask for in Retry-After. */
+const MAX_RETRY_AFTER_MS = 300_000;
 /** As client-go: a watch that ends sooner has failed. */
-const GOOD_WATCH_MS = 1_000;
-/** As client-go: lists are expensive for the API server, so only so long without the need for one begins their backoff anew. */
+const MIN_WATCH_MS = 1_000;
+/** As client-go: lists are expensive, so their backoff starts again only after this time without one. */
 const RELIST_RESET_MS = 120_000;
-/** So many watches in a row are taken for a sign of life although nothing has come through them. */
-const MOST_UNHEARD = 2;
+const MAX_EMPTY_WATCHES = 2;
 const GONE = 410;
+/** etcd refuses objects over 1.5 MiB, so a longer line is no watch event. */
+const MAX_LINE_CHARS = 8 * 1024 * 1024;
 
-/** Keeps a collection of the Kubernetes API in memory: list, then watch, for ever. The only place that opens a watch. */
 export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #store = new Store<T>();
   readonly #retry: Backoff = backoff(RETRY);
   readonly #relistRetry: Backoff = backoff(RETRY);
-  #resourceVersion: string | undefined;
+  readonly #firstList = Promise.withResolvers<void>();
   #synced = false;
-  readonly #syncWaiters = new Set<() => void>();
-  #heardAt: number;
-  /** How many watches in a row were let in and have brought nothing whole; a silent one counts as many. */
-  #unheard = 0;
+  #resourceVersion: string | undefined;
+  #lastActivity: number;
+  /** Watches in a row that were accepted and brought nothing. */
+  #emptyWatches = 0;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
-    this.#heardAt = options.clock.monotonic();
+    this.#lastActivity = options.clock.monotonic();
   }
 
   /** True once the first list is complete. */
@@ -66,9 +78,9 @@ export class Reflector<T extends KubernetesObject> {
     return this.#synced;
   }
 
-  /** Milliseconds since the API server last sent a page of the list or a whole event of the watch, or let a watch in: how old the view may be. */
-  silentForMs(): number {
-    return this.#options.clock.monotonic() - this.#heardAt;
+  /** How old the store may be, milliseconds. */
+  idleForMs(): number {
+    return this.#options.clock.monotonic() - this.#lastActivity;
   }
 
   get(name: string, namespace?: string): T | undefined {
@@ -79,26 +91,21 @@ export class Reflector<T extends KubernetesObject> {
     return this.#store.list();
   }
 
-  /** Calls `listener` for each change from now on; the returned function ends that. */
+  /** Calls `listener` for each change from now on. Returns a function that ends the subscription. */
   subscribe(listener: Listener<T>): () => void {
     return this.#store.subscribe(listener);
   }
 
-  /** Resolves when the first list is complete; rejects with the signal's reason. */
+  /** Resolves when the first list is complete. Rejects with the signal's reason. */
   async waitSynced(signal: AbortSignal): Promise<void> {
-    if (this.#synced) return;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
     const onAbort = (): void => reject(signal.reason as Error);
-    this.#syncWaiters.add(resolve);
     signal.addEventListener('abort', onAbort, { once: true });
     if (signal.aborted) onAbort();
-    await promise.finally(() => {
-      this.#syncWaiters.delete(resolve);
-      signal.removeEventListener('abort', onAbort);
-    });
+    await Promise.race([this.#firstList.promise, aborted]).finally(() => signal.removeEventListener('abort', onAbort));
   }
 
-  /** Lists and watches until `signal` aborts; resolves then. Every failure is logged and tried again with backoff. */
+  /** Lists and watches until `signal` aborts; resolves then. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -113,156 +120,108 @@ export class Reflector<T extends KubernetesObject> {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const gone = hasStatus(error, GONE);
     if (gone) this.#resourceVersion = undefined;
-    const delay = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next());
+    const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next());
     const { log, clock, name } = this.#options;
-    log.warn('watch broke and is opened again', { resource: name, error: messageOf(error), retryInMs: delay });
-    await clock.sleep(delay, signal).catch(() => undefined);
+    log.warn('watch failed, reconnecting', { resource: name, error: messageOf(error), retryInMs });
+    await clock.sleep(retryInMs, signal).catch(() => undefined);
   }
 
   async #relist(signal: AbortSignal): Promise<void> {
-    const { items, resourceVersion } = await this.#listAll(signal);
-    this.#store.replace(items);
-    this.#resourceVersion = resourceVersion;
-    this.#synced = true;
-    for (const resolve of this.#syncWaiters) resolve();
-  }
-
-  async #listAll(signal: AbortSignal): Promise<{ items: T[]; resourceVersion: string }> {
+    const { client, path, query, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const items: T[] = [];
-    let token: string | undefined;
-    let resourceVersion: string;
+    let page: ListPage | undefined;
     do {
-      const page: ListPage = readPage(await this.#page(token, signal));
-      this.#heard();
-      for (const raw of page.items) {
-        const object = this.#slim(raw);
-        if (object !== undefined) items.push(object);
-      }
-      resourceVersion = page.resourceVersion;
-      token = page.next;
-    } while (token !== undefined);
-    return { items, resourceVersion };
-  }
-
-  #page(token: string | undefined, signal: AbortSignal): Promise<unknown> {
-    const { client, path, query, listLimitMs = LIST_LIMIT_MS } = this.#options;
-    return client.request({
-      method: 'GET',
-      path,
-      query: { ...query, limit: PAGE_SIZE, ...(token !== undefined && { continue: token }) },
-      timeoutMs: listLimitMs,
-      signal,
-    });
+      const more = { limit: PAGE_SIZE, ...(page?.next !== undefined && { continue: page.next }) };
+      page = readPage(await client.request({ method: 'GET', path, query: { ...query, ...more }, timeoutMs, signal }));
+      this.#recordActivity();
+      items.push(...page.items.flatMap((raw) => this.#slim(raw) ?? []));
+    } while (page.next !== undefined);
+    this.#store.replace(items);
+    this.#resourceVersion = page.resourceVersion;
+    this.#synced = true;
+    this.#firstList.resolve();
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
-    const openedAt = this.#options.clock.monotonic();
-    const silence = new AbortController();
-    const cancel = this.#abortWhenSilent(openedAt, silence);
+    const { clock } = this.#options;
+    const openedAt = clock.monotonic();
+    const idle = new AbortController();
+    const cancel = this.#abortWhenIdle(openedAt, idle);
     try {
-      const stream = await this.#openWatch(resourceVersion, AbortSignal.any([signal, silence.signal]));
-      this.#opened();
+      const stream = await this.#openWatch(resourceVersion, AbortSignal.any([signal, idle.signal]));
+      if (this.#emptyWatches < MAX_EMPTY_WATCHES) {
+        this.#lastActivity = clock.monotonic();
+        this.#emptyWatches += 1;
+      }
       for await (const line of jsonLines(stream)) {
         this.#apply(readEvent(line));
-        this.#heard();
+        this.#recordActivity();
       }
     } finally {
       cancel();
-      this.#endedAfter(this.#options.clock.monotonic() - openedAt);
+      const livedMs = clock.monotonic() - openedAt;
+      if (livedMs >= MIN_WATCH_MS) this.#retry.reset();
+      if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
     }
-    if (signal.aborted) return;
-    if (this.#options.clock.monotonic() - openedAt < GOOD_WATCH_MS)
+    if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS)
       throw new Error('the watch ended right after it was opened');
   }
 
   #openWatch(resourceVersion: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const { client, path, query } = this.#options;
-    return client.stream({
-      method: 'GET',
-      path,
-      query: {
-        ...query,
-        watch: 'true',
-        allowWatchBookmarks: 'true',
-        resourceVersion,
-        timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + Math.random()))),
-      },
-      signal,
-    });
+    const timeoutSeconds = String(Math.round(WATCH_SECONDS * (1 + Math.random())));
+    const watch = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion, timeoutSeconds };
+    return client.stream({ method: 'GET', path, query: { ...query, ...watch }, signal });
   }
 
-  /** Ends a watch through which nothing whole has come for the limit, however many bytes have. The returned function ends that. */
-  #abortWhenSilent(openedAt: number, watch: AbortController): () => void {
-    const { clock, silenceLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
+  /** Aborts `watch` after the idle limit without a whole event, however many bytes arrive. Returns a function that cancels it. */
+  #abortWhenIdle(openedAt: number, watch: AbortController): () => void {
+    const { clock, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
     let cancel: (() => void) | undefined;
     const check = (): void => {
-      const left = Math.max(openedAt, this.#heardAt) + silenceLimitMs - clock.monotonic();
+      const left = Math.max(openedAt, this.#lastActivity) + idleLimitMs - clock.monotonic();
       if (left > 0) cancel = clock.after(left, check);
       else {
-        this.#unheard = MOST_UNHEARD;
-        watch.abort(new Error(`the watch was silent for ${silenceLimitMs} ms`));
+        this.#emptyWatches = MAX_EMPTY_WATCHES;
+        watch.abort(new Error(`the watch was idle for ${idleLimitMs} ms`));
       }
     };
     check();
     return () => cancel?.();
   }
 
-  #endedAfter(livedMs: number): void {
-    if (livedMs >= GOOD_WATCH_MS) this.#retry.reset();
-    if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
+  #recordActivity(): void {
+    this.#lastActivity = this.#options.clock.monotonic();
+    this.#emptyWatches = 0;
   }
 
-  #apply({ type, object }: WatchEvent): void {
-    if (type === 'DELETED') this.#store.remove(object);
-    else if (type !== 'BOOKMARK') this.#put(object);
-    this.#resourceVersion = object.metadata.resourceVersion;
-  }
-
-  /** What cannot be read is left out, as it is of a list: its former state is no longer true. */
-  #put(raw: KubernetesObject): void {
-    const object = this.#slim(raw);
+  #apply({ type, object: raw }: WatchEvent): void {
+    this.#resourceVersion = raw.metadata.resourceVersion;
+    if (type === 'BOOKMARK') return;
+    const object = type === 'DELETED' ? undefined : this.#slim(raw);
     if (object === undefined) this.#store.remove(raw);
     else this.#store.set(object);
   }
 
+  /** Returns undefined for an object that cannot be read: it is left out, because its former state is outdated. */
   #slim(raw: unknown): T | undefined {
+    const { slim, log, name } = this.#options;
     try {
-      return this.#options.slim(raw);
+      return slim(raw);
     } catch (error) {
-      this.#options.log.error('an object cannot be read and is left out', {
-        resource: this.#options.name,
-        error: messageOf(error),
-      });
+      log.error('an object cannot be read and is left out', { resource: name, error: messageOf(error) });
       return undefined;
     }
   }
-
-  #heard(): void {
-    this.#heardAt = this.#options.clock.monotonic();
-    this.#unheard = 0;
-  }
-
-  /**
-   * A watch that is let in shows a live server, also after one that was cut before anything came, but not again and again: a server that lets
-   * watches in and then sends nothing must not look alive.
-   */
-  #opened(): void {
-    if (this.#unheard >= MOST_UNHEARD) return;
-    this.#unheard += 1;
-    this.#heardAt = this.#options.clock.monotonic();
-  }
 }
 
-/** How long to wait after `error`, milliseconds: as long as the server asks, within reason, and at least `ownMs`. */
+/** How long to wait after `error`, milliseconds: what the server asks for, within bounds, and at least `ownMs`. */
 export function retryDelayMs(error: unknown, ownMs: number): number {
   const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
-  return Math.max(Math.min(asked, LONGEST_ASKED_MS), ownMs);
+  return Math.max(Math.min(asked, MAX_RETRY_AFTER_MS), ownMs);
 }
 
-/** A line longer than this is no watch event: etcd refuses objects over 1.5 MiB. */
-const MAX_LINE_CHARS = 8 * 1024 * 1024;
-
-/** Parses newline-delimited JSON as it comes. Throws when a line is no JSON or too long, or when the stream ends within a line. */
+/** Parses newline-delimited JSON as it arrives. Throws when a line is no JSON or too long, or when the stream ends within a line. */
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
   const decoder = new TextDecoder();
   let rest = '';
@@ -276,25 +235,21 @@ export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenera
   if (rest.trim() !== '') throw new Error('the stream ended in the middle of a line');
 }
 
-/** One page of a list. */
-export interface ListPage {
+/** One page of a list; `next` is undefined on the last one. */
+interface ListPage {
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
-  /** Undefined on the last page. */
   readonly next: string | undefined;
 }
 
-export interface WatchEvent {
+interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
   readonly object: KubernetesObject;
 }
 
 const TYPES: readonly unknown[] = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'] satisfies WatchEvent['type'][];
 
-/**
- * Reads a page of a list. Throws KubeError when the answer is no list or does not say of which time it is: what is taken for a list empties
- * the cache of all that it does not name.
- */
+/** Reads a page of a list. Throws KubeError for anything else, which would empty the store of all objects it does not name. */
 export function readPage(answer: unknown): ListPage {
   const { items, metadata } = (answer ?? {}) as { items?: unknown; metadata?: { continue?: unknown } };
   const resourceVersion = versionOf(answer);
@@ -303,10 +258,10 @@ export function readPage(answer: unknown): ListPage {
   return { items, resourceVersion, next: typeof next === 'string' && next !== '' ? next : undefined };
 }
 
-/** Reads a line of a watch. Throws KubeError for an ERROR event, with its status and how long it asks to wait, and for what is no event. */
+/** Reads a line of a watch. Throws KubeError for an ERROR event, as for a response with its status, and for anything but an event. */
 export function readEvent(line: unknown): WatchEvent {
   const { type, object } = (line ?? {}) as { type?: unknown; object?: KubernetesObject };
-  if (type === 'ERROR') throw reported(object);
+  if (type === 'ERROR') throw errorFromStatus('the watch reported', object);
   if (!TYPES.includes(type) || versionOf(object) === undefined)
     throw malformed('watch', `one of ${TYPES.join(', ')} with an object that has a resourceVersion`);
   return line as WatchEvent;
@@ -318,18 +273,5 @@ function versionOf(object: unknown): string | undefined {
 }
 
 function malformed(what: string, expected: string): KubeError {
-  return new KubeError(0, 'MalformedAnswer', `the ${what} sent something else than ${expected}`);
-}
-
-function reported(object: unknown): KubeError {
-  const { code, reason, message, details } = (object ?? {}) as {
-    readonly code?: number;
-    readonly reason?: string;
-    readonly message?: string;
-    readonly details?: { readonly retryAfterSeconds?: number };
-  };
-  const seconds = details?.retryAfterSeconds;
-  return new KubeError(code ?? 0, reason ?? 'Unknown', `the watch reported: ${message ?? 'an error'}`, {
-    ...(seconds !== undefined && { retryAfterMs: seconds * 1000 }),
-  });
+  return new KubeError(0, 'MalformedAnswer', `the ${what} sent something other than ${expected}`);
 }

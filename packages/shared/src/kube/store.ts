@@ -3,13 +3,13 @@ import type { KubernetesObject } from '../api/meta.ts';
 export interface ReflectorEvent<T> {
   readonly type: 'Added' | 'Modified' | 'Deleted';
   readonly object: T;
-  /** What stood there before. */
+  /** The previous object, of a modification. */
   readonly old?: T;
 }
 
 export type Listener<T> = (event: ReflectorEvent<T>) => void;
 
-/** Objects by namespace and name, with listeners. */
+/** Holds objects by namespace and name, and tells listeners about changes. */
 export class Store<T extends KubernetesObject> {
   readonly #objects = new Map<string, T>();
   readonly #listeners = new Set<Listener<T>>();
@@ -27,7 +27,7 @@ export class Store<T extends KubernetesObject> {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Adds or replaces one object. An unchanged resourceVersion is no change; a new UID is a deletion and an addition. */
+  /** Adds or replaces one object. Ignores an unchanged resourceVersion; a new UID is a deletion and an addition. */
   set(object: T): void {
     const key = keyOf(object.metadata.name, object.metadata.namespace);
     const old = this.#objects.get(key);
@@ -38,7 +38,7 @@ export class Store<T extends KubernetesObject> {
     this.#emit(known === undefined ? { type: 'Added', object } : { type: 'Modified', object, old: known });
   }
 
-  /** Takes an object out, by namespace and name. */
+  /** Removes an object, by namespace and name. */
   remove({ metadata }: Pick<KubernetesObject, 'metadata'>): void {
     const key = keyOf(metadata.name, metadata.namespace);
     const old = this.#objects.get(key);
@@ -46,7 +46,7 @@ export class Store<T extends KubernetesObject> {
     this.#emit({ type: 'Deleted', object: old });
   }
 
-  /** Makes the content equal to `objects`, with an event for each difference. */
+  /** Replaces the content by `objects`, with an event for each difference. */
   replace(objects: readonly T[]): void {
     const present = new Set(objects.map(({ metadata }) => keyOf(metadata.name, metadata.namespace)));
     for (const [key, old] of this.#objects) if (!present.has(key)) this.remove(old);

@@ -20,7 +20,7 @@ describe('a page of a list', () => {
     { metadata: { resourceVersion: '5' } },
     { items: {}, metadata: { resourceVersion: '5' } },
   ])('is not taken for one when it is %j', (answer) => {
-    expect(() => readPage(answer)).toThrow('the list sent something else');
+    expect(() => readPage(answer)).toThrow('the list sent something other');
   });
 });
 
@@ -39,7 +39,7 @@ describe('a line of a watch', () => {
     { type: 'ADDED', object: { metadata: { resourceVersion: '' } } },
     { type: 'MOVED', object },
   ])('is not taken for one when it is %j', (line) => {
-    expect(() => readEvent(line)).toThrow('the watch sent something else');
+    expect(() => readEvent(line)).toThrow('the watch sent something other');
   });
 
   it('is thrown when it is an ERROR, with its status and the time to wait', () => {

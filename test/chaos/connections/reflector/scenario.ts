@@ -177,7 +177,7 @@ class Observation implements Subject {
       path: `/api/v1/namespaces/${namespace}/configmaps`,
       query: { labelSelector: `suite=${suite}` },
       slim: (raw) => raw as KubernetesObject,
-      silenceLimitMs: SILENCE_LIMIT_MS,
+      idleLimitMs: SILENCE_LIMIT_MS,
       listLimitMs: 2 * SILENCE_LIMIT_MS,
     });
     const observation = new Observation({ api, client, reflector, lines, writer, credentials });
@@ -259,7 +259,7 @@ class Observation implements Subject {
   async #sample(): Promise<void> {
     let since = performance.now();
     while (!this.#stop.signal.aborted) {
-      const silentMs = this.reflector.silentForMs();
+      const silentMs = this.reflector.idleForMs();
       const unseen = this.#writer.writes.find(({ resourceVersion }) => resourceVersion > this.#newest);
       const oldMs = unseen === undefined ? 0 : performance.now() - unseen.atMs;
       this.#silentMs = Math.max(this.#silentMs, silentMs);
