@@ -94,7 +94,7 @@ test('the apiserver answers before the agent gives up a request', () => {
 
 test('apiserver and controller stop believing the same watch, and only after its client has reopened it', () => {
   const staleMs = deadlines.WATCH_STALE_MS;
-  const watch = (ms: number): Parameters<typeof staleness>[0] => ({ nodes: { synced: true, silentForMs: () => ms } });
+  const watch = (ms: number): Parameters<typeof staleness>[0] => ({ nodes: { synced: true, idleForMs: () => ms } });
   expect([staleness(watch(staleMs - 1)), staleResources([{ resource: 'nodes', ms: staleMs - 1 }])]).toEqual([
     undefined,
     [],
