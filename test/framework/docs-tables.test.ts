@@ -79,11 +79,28 @@ describe('the failure modes', () => {
   });
 
   it.each(headings)('%s: is shown by a test that exists', (heading) => {
-    const [, shownBy = ''] = sectionOf(page, heading).split('- Shown by: ');
-    const [file = ''] = linksOf(shownBy);
-    expect(read(join('docs', file))).toContain(`'${codeOf(shownBy)}'`);
+    expectTest('docs', sectionOf(page, heading));
   });
 });
+
+describe('what users can rely on', () => {
+  const claims = sectionOf(read('README.md'), 'What you can rely on')
+    .split(/^- \*\*/mu)
+    .slice(1);
+
+  it.each(claims.filter((claim) => !claim.includes('(docs/failure-modes.md)')))('%s', (claim) => {
+    expectTest('.', claim);
+  });
+});
+
+/** Expects of a text such as "Shown by: `title` in [name](file)" that the file, relative to the folder, has a test of that title. */
+function expectTest(folder: string, text: string): void {
+  const [, shownBy = ''] = text.split('Shown by: ');
+  const [file = ''] = linksOf(shownBy);
+  const title = codeOf(shownBy);
+  const source = read(join(folder, file));
+  expect([`'${title}'`, `\`${title}\``].some((literal) => source.includes(literal))).toBe(true);
+}
 
 describe('the metrics', () => {
   const controller = createRegistry('test');
