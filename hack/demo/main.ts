@@ -53,7 +53,7 @@ const screen = openScreen(process.stdout);
 const started: (() => Promise<void>)[] = [];
 let cleaning: Promise<void> | undefined;
 
-/** Undoes everything, once, whoever asks. */
+/** Undoes everything, once, whichever caller asks. */
 async function cleanUp(): Promise<void> {
   cleaning ??= undo();
   await cleaning;

@@ -8,7 +8,7 @@ jest.setTimeout(1_800_000);
 /** The long ones are `make soak`. */
 const FAULTS = 12;
 /**
- * Its faults are gone within seconds. Others take minutes by design: a shadow that is deleted while its host is away, an eviction that is cut off
+ * Its faults are gone within seconds. Others take minutes by design: a shadow that is deleted while its host is down, an eviction that is cut off
  * inside kube-apiserver.
  */
 const SEED = 20_261_123;

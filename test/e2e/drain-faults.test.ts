@@ -10,7 +10,7 @@ import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.t
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
-  it('is undone when the managed label is removed while it is held up', async () => {
+  it('is undone when the managed label is removed while it is blocked', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsBlocked(fleet);
@@ -31,7 +31,7 @@ describe('a drain', () => {
     });
   });
 
-  it('whose evictions are refused with 403 never ends in a reboot, says why, and goes on when it may', async () => {
+  it('whose evictions are refused with 403 never ends in a reboot, says why, and continues when it may', async () => {
     await withFleet(
       { nodes: fleetNodes(3), before: async ({ cluster }) => await forbidEvictions(cluster) },
       async ({ fleet, cluster }) => {
@@ -39,7 +39,7 @@ describe('a drain', () => {
         await eventually(() => {
           const [block] = fleet.shadow(name)?.status?.drain?.blockedBy ?? [];
           expect(block?.reason).toBe('Forbidden');
-          expect(block?.message).toContain('nobody may evict');
+          expect(block?.message).toContain('evictions are forbidden');
         });
         const reboots = [...fleet.nodes.values()].map(({ host }) => host.reboots);
         expect(reboots).toEqual([0, 0, 0]);
@@ -51,7 +51,7 @@ describe('a drain', () => {
 });
 
 describe('a version that boots on no host', () => {
-  it('is tried once on each node, each of which serves again on the old one and says what failed', async () => {
+  it('is tried once on each node, each of which returns to service on the old one and says what failed', async () => {
     const breakBoots = async ({ fleet }: Scene): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
     };

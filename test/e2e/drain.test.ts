@@ -15,7 +15,7 @@ jest.setTimeout(360_000);
 const STRICT = 'node-2';
 const CORDONED = 'node-3';
 
-/** A database on node-1, a pod on node-2 whose budget allows nothing, and a cordon of somebody on node-3. */
+/** A database on node-1, a pod on node-2 whose budget allows nothing, and a user's cordon on node-3. */
 async function arrange({ cluster, namespace }: Scene): Promise<void> {
   await createDatabase(cluster, namespace, 'node-1');
   await createPod(cluster, { namespace, node: STRICT, name: 'strict', labels: { app: 'strict' } });
@@ -29,7 +29,7 @@ const reasonOf = ({ fleet }: Scene, name: string): string | undefined =>
 describe('a rollout over nodes that are not all easy to drain', () => {
   it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
     const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusionSeconds: 1 } };
-    // To arrange it three nodes are cordoned; later the one that somebody has cordoned counts as away.
+    // The arrangement cordons three nodes; later the one that a user has cordoned counts as unavailable.
     await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (scene) => {
       const { fleet, cluster, namespace } = scene;
       fleet.maxUnavailable = 2;
@@ -68,7 +68,7 @@ describe('a rollout over nodes that are not all easy to drain', () => {
 });
 
 describe('a pause that interrupts', () => {
-  it('gives a node back at once whose drain is held up, and begins again after it', async () => {
+  it('uncordons a node at once whose drain is blocked, and starts again after it', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
       const { fleet } = scene;
       const name = await untilSomeNodeIsBlocked(fleet);

@@ -8,7 +8,7 @@ import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 jest.setTimeout(360_000);
 
 describe('a rollout whose fleet changes meanwhile', () => {
-  it('goes on without a node that is deleted while it updates', async () => {
+  it('continues without a node that is deleted while it updates', async () => {
     await withFleet({ nodes: fleetNodes(4), durations: { prepareMs: 500 } }, async ({ fleet }) => {
       const gone = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
       await fleet.removeNode(gone);
@@ -39,7 +39,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
     });
   });
 
-  it('lets go of a node that loses its label, and takes it up again when it has it back', async () => {
+  it('stops managing a node that loses its label, and manages it again when it has it', async () => {
     await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 1_500 } }, async ({ fleet }) => {
       const name = await untilSomeNodeIsToldTo(fleet, 'StagedAndPerformedUpdate');
       await fleet.node(name).setManaged(false);

@@ -33,7 +33,7 @@ export async function auditPosition(path: string): Promise<number> {
 }
 
 /**
- * The requests of our own service accounts from `position` on. A watch is counted where it is opened (stage ResponseStarted), all else where
+ * The requests of the operator's service accounts from `position` on. A watch is counted where it is opened (stage ResponseStarted), all else where
  * it is answered (ResponseComplete).
  */
 export async function ourRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
@@ -43,7 +43,7 @@ export async function ourRequests(path: string, namespace: string, position: num
     .map(toRequest);
 }
 
-/** The watches of our own service accounts that have been opened and not ended. */
+/** The watches of the operator's service accounts that have been opened and not ended. */
 export async function openWatches(path: string, namespace: string): Promise<AuditedRequest[]> {
   const watches = (await ourEvents(path, namespace, 0)).filter(({ verb }) => verb === 'watch');
   const ended = new Set(

@@ -9,6 +9,7 @@ import { startWatchdog } from './watchdog.ts';
 
 /** Starts a process by the watchdog, registers another, drops a third, prints their ids and waits. */
 const owner = `
+import { spawn } from 'node:child_process';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
 const watchdog = startWatchdog(process.argv[1]);
 const started = watchdog.spawn('sleep', ['60'], { cwd: '/', env: process.env, stdio: ['ignore', 'ignore', 'ignore'] }).pid;
@@ -42,12 +43,13 @@ describe('a watchdog', () => {
 
   /** Ends itself in the very moment in which it has started a process. */
   const hasty = `
+import { existsSync } from 'node:fs';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
 const [folder, noted] = process.argv.slice(1);
 const watchdog = startWatchdog(folder);
 const command = 'echo $$ > ' + noted + '; exec sleep 60';
 watchdog.spawn('sh', ['-c', command], { cwd: '/', env: process.env, stdio: ['ignore', 'ignore', 'ignore'] });
-while (!existsSync(noted)); // the event loop does not turn, so nothing that was put off happens
+while (!existsSync(noted)); // the event loop does not turn, so nothing that was deferred happens
 process.kill(process.pid, 'SIGKILL');
 `;
 

@@ -13,7 +13,7 @@ import { accessThrough, presentCredentials } from '../../framework/faulty-api/ac
 import type { Answer, Fault } from '../../framework/faulty-api/faults.ts';
 import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
 import { type Cut, TcpForwarder } from '../../framework/kubelet/tcp-forwarder.ts';
-import { Steadiness } from '../../framework/machine-lag.ts';
+import { MachineLag } from '../../framework/machine-lag.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
 import { LeaseCandidate, type LeaseCandidateOptions } from './lease/candidate.ts';
 import { scenario } from './lease/scenario.ts';
@@ -45,15 +45,15 @@ let pairs = 0;
 const PARALLEL = 15;
 /** A machine that stands still for so long makes a leader lose its lead. */
 const STILL_MS = 400;
-let steadiness: Steadiness | undefined;
+let machineLag: MachineLag | undefined;
 
-/** Tries a case again when the machine stood still meanwhile; not when two led at once, which nothing excuses. */
+/** Tries a case again when the machine stood still meanwhile; not when two led at once, which nothing tolerates. */
 async function steadily(run: Case, triesLeft = 2): Promise<void> {
   const since = performance.now();
   try {
     await run();
   } catch (error) {
-    const still = (steadiness?.worstSince(since) ?? 0) > STILL_MS;
+    const still = (machineLag?.worstSince(since) ?? 0) > STILL_MS;
     if (error instanceof TwoLeaders || !still || triesLeft === 0) throw error;
     await steadily(run, triesLeft - 1);
   }
@@ -249,7 +249,7 @@ describe('the lead', () => {
   beforeAll(async () => {
     world.cluster = await startControlPlane();
     world.namespace = await createNamespace(world.cluster, 'lease-faults');
-    steadiness = new Steadiness(world.cluster.api);
+    machineLag = new MachineLag(world.cluster.api);
     const queue = Object.entries(table).values();
     const worker = async (): Promise<void> => {
       for (const [name, run] of queue) {
@@ -262,7 +262,7 @@ describe('the lead', () => {
   });
 
   afterAll(async () => {
-    await steadiness?.stop();
+    await machineLag?.stop();
     await Promise.all(ends.map((end) => end()));
     await world.cluster.stop();
   });
@@ -305,7 +305,7 @@ describe('the lead', () => {
   it('is never with two processes of which one is frozen, stopped and killed, and goes on in time', async () => {
     const since = performance.now();
     const outcome = await scenario(world, 'ordeal', LIMITS);
-    const still = steadiness?.worstSince(since) ?? 0;
+    const still = machineLag?.worstSince(since) ?? 0;
     expect(outcome.terms).toEqual([...new Set(outcome.terms)]);
     expect(outcome.lateWrites).toBe(0);
     expect(Math.max(...outcome.takeovers, outcome.killMs)).toBeLessThan(LIMITS.leaseDurationMs + MARGIN_MS + still);

@@ -70,7 +70,7 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
 }
 
 describe('an agent that is killed', () => {
-  it('at any call that has an effect, before the effect and after, in any state, updates its node once and hurts nothing', async () => {
+  it('at any call, before its effect and after, in any state, updates its node once and hurts nothing', async () => {
     const body = async ({ fleet }: Scene): Promise<void> => {
       const instants = await instantsOfAnUpdate(fleet);
       const { came, rounds } = await killAtAll(fleet, instants);

@@ -10,7 +10,7 @@ import { budgetPath } from '../../framework/fleet/workloads.ts';
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
-  it('goes on although an eviction was cut off, which holds up its disruption budget for two minutes', async () => {
+  it('continues after an eviction was cut off, which blocks its disruption budget for two minutes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster, namespace }) => {
       await untilSomeNodeIsAt(fleet, 'Drain');
       await cluster.components.apiserver.kill('SIGKILL');
@@ -19,13 +19,13 @@ describe('a drain', () => {
         const { status } = await cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace));
         expect(Object.keys(status?.disruptedPods ?? {})).toHaveLength(1);
       });
-      // A scheduler may end with the API server, and nobody else starts it again here.
+      // A scheduler may end with the API server, and nothing else restarts it here.
       await cluster.components.scheduler.restart();
       await fleet.untilAllRun(NEW);
     });
   });
 
-  it('goes on with another replica when the machine of the one that drains vanishes without a word', async () => {
+  it('continues with another replica when the machine of the draining one vanishes', async () => {
     await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
       const drains: { node: string; at: number }[] = [];
       fleet.callWatcher = async (node, { moment, path }) => {

@@ -27,7 +27,7 @@ describe('a rollout whose hosts fail', () => {
     });
   });
 
-  it('begins no other node while a rebooted one does not come back, and goes on when it does', async () => {
+  it('starts no other node while a rebooted one does not come back, and continues when it does', async () => {
     const before = async ({ fleet }: Scene): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
     };

@@ -3,7 +3,7 @@ import { jest } from '@jest/globals';
 import { CONTROLLER } from '../../../packages/shared/src/api/names.ts';
 import { auditPosition, ourRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { inflict } from '../../framework/faults/inject.ts';
+import { inject } from '../../framework/faults/inject.ts';
 import { type StateTrigger, untilTriggered } from '../../framework/faults/trigger.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
@@ -30,10 +30,10 @@ async function killAt(scene: Scene, moment: StateTrigger): Promise<{ version: st
   if (!(await untilTriggered(scene.fleet, moment, { version, limitMs: LIMIT_MS })))
     return { version, how: 'never came' };
   const fault = { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 } as const;
-  return { version, how: await inflict(scene, fault) };
+  return { version, how: await inject(scene, fault) };
 }
 
-test('a leading controller that is killed at any state of an update is followed by another, and each node is rebooted once', async () => {
+test('a killed leading controller is followed by another at any state, and each node reboots once', async () => {
   const values = { 'agent.updateCheckIntervalSeconds': 1 };
   await withFleet({ nodes: fleetNodes(2), values }, async (scene) => {
     const { fleet } = scene;

@@ -143,7 +143,7 @@ export function accessOf({ url, ca }: Connection, { token }: Installation, servi
   return { host, port: Number(port), serviceAccountDir };
 }
 
-/** Writes a fresh certificate and key into a folder, valid for so many days (below 0: expired). */
+/** Writes a fresh certificate and key into a folder, valid for this number of days (below 0: expired). */
 export function writeCertificate(dir: string, days = 1): { ca: string; certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(dir, 'tls.crt'), join(dir, 'tls.key')];
   const { cert, key, caCert } = makeServingCertificate({

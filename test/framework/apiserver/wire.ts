@@ -16,7 +16,7 @@ export interface Wire {
   readonly socket: TLSSocket;
   /** The answers so far, in order. */
   readonly answers: readonly WireAnswer[];
-  /** Resolves when so many answers have come, or the server has closed the connection, or after `limitMs`. */
+  /** Resolves when this number of answers has come, or the server has closed the connection, or after `limitMs`. */
   until(count: number, limitMs?: number): Promise<readonly WireAnswer[]>;
   readonly closed: Promise<unknown>;
 }

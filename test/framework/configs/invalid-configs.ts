@@ -20,9 +20,9 @@ const concurrency: Record<string, InvalidSpec> = {
   'a number of nodes is not endless': nodes(1e20, OF_NODES),
   'a number of nodes is no list': nodes([1], OF_NODES),
   'a number of nodes is not true': nodes(true, OF_NODES),
-  'no node away is a pause': wrong('concurrency.maxUnavailable', 0, NODES),
-  'there are no more nodes away than all of them': wrong('concurrency.maxUnavailable', '200%', NODES),
-  'nodes away are not halved': wrong('concurrency.maxUnavailable', 0.5, OF_NODES),
+  'no unavailable node is a pause': wrong('concurrency.maxUnavailable', 0, NODES),
+  'no more nodes are unavailable than all of them': wrong('concurrency.maxUnavailable', '200%', NODES),
+  'unavailable nodes are not halved': wrong('concurrency.maxUnavailable', 0.5, OF_NODES),
   'nodes of a zone are not counted in percent': wrong('concurrency.maxPerZone', '10%', /must be of type integer/u),
 };
 

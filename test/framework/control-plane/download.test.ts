@@ -92,7 +92,7 @@ describe('download', () => {
     await expect(get(base)).rejects.toThrow(Unreachable);
   });
 
-  test('a port that nobody listens on is out of reach', async () => {
+  test('a port without a listener is out of reach', async () => {
     const base = await serveFiles({});
     server.close();
     await expect(get(base)).rejects.toThrow(Unreachable);

@@ -44,7 +44,7 @@ describe('withLock', () => {
       'of an earlier process with the id of a living one',
       () => JSON.stringify({ pid: process.pid, started: 'before' }),
     ],
-    ['that nobody can read', () => 'half a li'],
+    ['that is unreadable', () => 'half a li'],
   ])('takes over a lock %s', async (_, content) => {
     writeFileSync(path, content());
     expect(await withLock(path, {}, async () => await Promise.resolve('done'))).toBe('done');

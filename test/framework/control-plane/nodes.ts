@@ -100,7 +100,7 @@ function ready(status: 'True' | 'False', reason: string, message: string): objec
   return { type: 'Ready', status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now };
 }
 
-/** Patches the status of the node's running pods, except our own, which belong to the stand-in kubelet. */
+/** Patches the status of the node's running pods, except the operator's, which belong to the stand-in kubelet. */
 async function patchPods(cluster: Cluster, node: string, change: (status: V1PodStatus) => object): Promise<void> {
   const query = new URLSearchParams({
     fieldSelector: `spec.nodeName=${node},status.phase=Running`,
@@ -114,7 +114,7 @@ async function patchPods(cluster: Cluster, node: string, change: (status: V1PodS
   }
 }
 
-/** A kubelet that comes up starts containers anew. A pod whose ContainersReady was not True before stays unready. */
+/** A kubelet that comes up restarts containers. A pod whose ContainersReady was not True before stays unready. */
 function restarted(status: V1PodStatus): object {
   const healthy =
     status.conditions?.some(({ type, status }) => type === 'ContainersReady' && status === 'True') ?? false;

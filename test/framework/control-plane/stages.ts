@@ -3,7 +3,7 @@
  *
  * Nodes: only one whose Ready condition is missing or Unknown is made Ready; `node-leases.ts` renews their leases. A Ready
  * condition that says False stays as it is, so a test that wrote it decides when the node comes back.
- * Pods: our own workloads (they have the component label) belong to the stand-in kubelet and are left alone. Others get ready, complete
+ * Pods: the operator's workloads (they have the component label) belong to the stand-in kubelet and are left alone. Others get ready, complete
  * (when a Job owns them) and go as soon as they are asked to, or after the time in their termination-delay annotation.
  */
 
@@ -14,7 +14,7 @@ export const rebootingAnnotation = 'test.brupop/rebooting';
 /** On a pod: how long its containers take to end, as a Go duration such as `3s`. */
 export const terminationDelayAnnotation = 'test.brupop/termination-delay';
 
-/** Our own pods have this label. */
+/** The operator's pods have this label. */
 export const ourPodLabel = 'brupop.bottlerocket.aws/component';
 
 interface Expression {

@@ -1,4 +1,4 @@
-/** The one table of what the test control plane is made of. Changing it changes the cache folder's name, and so obtains anew. */
+/** The one table of what the test control plane is made of. Changing it changes the cache folder's name, so everything is obtained again. */
 export const versions = { kubernetes: 'v1.36.3', etcd: 'v3.7.2', kwok: 'v0.8.0', helm: 'v4.3.1' } as const;
 
 export type Project = keyof typeof versions;

@@ -1,11 +1,11 @@
 import type { Operation } from '../../../packages/shared/src/api/shadow.ts';
 import type { Scene } from '../fleet/with-fleet.ts';
 import type { Fault } from './fault.ts';
-import { arrangeTableau, HELD } from './hold-at-steps.ts';
-import { heal, inflict } from './inject.ts';
+import { holdAtSteps, HELD } from './hold-at-steps.ts';
+import { heal, inject } from './inject.ts';
 import { recover, type Recovery, RECOVERY_MS } from './recovery.ts';
 import { withRollingFleet } from './rolling-fleet.ts';
-import { Excuses } from './tolerances.ts';
+import { Tolerances } from './tolerances.ts';
 
 /** Faults that come at the same time, by a name for all of them. */
 export type Cases = Readonly<Record<string, readonly Fault[]>>;
@@ -16,7 +16,7 @@ export function onEach(fault: (node: string) => Fault, steps: readonly Operation
 }
 
 export interface Rules {
-  /** Whether attempts may fail for good, so that a person asks for others: when hosts fail, or people interfere. Otherwise no attempt may. */
+  /** Whether attempts may fail for good, so that a user asks for others: when hosts fail, or users interfere. Otherwise no attempt may. */
   readonly mayFail: boolean;
 }
 
@@ -48,7 +48,7 @@ async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
         throw new Error(`${name}: ${String(error)}`, { cause: error });
       });
       say(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
-      for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
+      for (const why of askedAgain) say(`  a user asked for another attempt: ${why}`);
       if (askedAgain.length > 0 && !rules.mayFail)
         throw new Error(`${name}: no attempt may fail: ${askedAgain.join('; ')}`);
       const problems = scene.fleet.problems();
@@ -64,16 +64,16 @@ function say(line: string): void {
 }
 
 async function play(scene: Scene, faults: readonly Fault[]): Promise<Recovery> {
-  const excuses = new Excuses(scene.fleet.observer);
-  const { version, release } = await arrangeTableau(scene);
+  const tolerances = new Tolerances(scene.fleet.observer);
+  const { version, release } = await holdAtSteps(scene);
   const outcomes = await Promise.all(
-    faults.map(async (fault) => await excuses.during(fault, async () => await inflict(scene, fault))),
+    faults.map(async (fault) => await tolerances.during(fault, async () => await inject(scene, fault))),
   );
   await heal(scene);
   await release();
   const recovery = await recover(scene, { version, nodes: scene.fleet.nodes.keys(), limitMs: RECOVERY_MS });
   const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
-  if (missed.length > 0) throw new Error(`nobody was hit by ${JSON.stringify(missed)}`);
+  if (missed.length > 0) throw new Error(`no victim was found for ${JSON.stringify(missed)}`);
   return recovery;
 }
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Scene } from '../fleet/with-fleet.ts';
 import { drawFault, type Fault } from './fault.ts';
-import { heal, inflict } from './inject.ts';
+import { heal, inject } from './inject.ts';
 import { Random } from './random.ts';
 import { LONG_RECOVERY_MS, recover } from './recovery.ts';
 import type { Report } from './report.ts';
-import { Excuses } from './tolerances.ts';
+import { Tolerances } from './tolerances.ts';
 import { drawTrigger, type Trigger, untilTriggered } from './trigger.ts';
 
 export interface CampaignOptions {
@@ -30,14 +30,14 @@ const INSTANT_MS = 3_000;
 
 /**
  * Random faults, from a seed, on a fleet that is updated round after round. A round publishes a version, brings faults about that overlap each
- * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a person asks for it,
+ * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a user asks for it,
  * as the shadow says. Throws when a round does not end in time; what the observer found is in the report.
  */
 export async function runCampaign(scene: Scene, options: CampaignOptions): Promise<void> {
   const { seed, faults, report, say, signal } = options;
   const random = new Random(seed);
   const instants = new Random(seed + 1);
-  const excuses = new Excuses(scene.fleet.observer);
+  const tolerances = new Tolerances(scene.fleet.observer);
   for (let left = faults; left > 0; left -= FAULTS_PER_ROUND) {
     if (signal?.aborted === true) break;
     const nodes = [...scene.fleet.nodes.keys()].toSorted();
@@ -50,12 +50,12 @@ export async function runCampaign(scene: Scene, options: CampaignOptions): Promi
     const version = scene.fleet.publishNext();
     const begun = drawn.map(({ fault, trigger }) => JSON.stringify({ ...fault, trigger })).join(' ');
     say(`${version} ${begun}`);
-    await afflict({ scene, excuses, report, version }, drawn);
+    await afflict({ scene, tolerances, report, version }, drawn);
     await heal(scene);
     const { ms, askedAgain } = await recover(scene, { version, nodes, limitMs: LONG_RECOVERY_MS });
     report.recovered(ms);
     say(`${version} on every node ${ms} ms after the last fault`);
-    for (const why of askedAgain) say(`  a person asked for another attempt: ${why}`);
+    for (const why of askedAgain) say(`  a user asked for another attempt: ${why}`);
     for (const what of report.check(scene.fleet)) say(`  VIOLATION: ${what}`);
   }
 }
@@ -69,12 +69,12 @@ interface Drawn {
 
 interface Round {
   readonly scene: Scene;
-  readonly excuses: Excuses;
+  readonly tolerances: Tolerances;
   readonly report: Report;
   readonly version: string;
 }
 
-/** One fault per node and program at a time: what two would do to each other is no fault of ours. */
+/** One fault per node and program at a time: what two would do to each other is not the operator's fault. */
 async function afflict(round: Round, drawn: readonly Drawn[]): Promise<void> {
   const busy = new Map<string, Promise<void>>();
   for (const one of drawn) {
@@ -89,12 +89,12 @@ async function afflict(round: Round, drawn: readonly Drawn[]): Promise<void> {
   await Promise.all(busy.values());
 }
 
-async function strike({ scene, excuses, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
+async function strike({ scene, tolerances, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
   if (trigger !== undefined) {
     const node = 'node' in fault ? fault.node : undefined;
     report.waited(await untilTriggered(scene.fleet, trigger, { version, node, limitMs: INSTANT_MS }));
   }
-  report.tried(fault, await excuses.during(fault, async () => await inflict(scene, fault)));
+  report.tried(fault, await tolerances.during(fault, async () => await inject(scene, fault)));
 }
 
 function placeOf(fault: Fault): string {

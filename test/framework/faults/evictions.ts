@@ -20,7 +20,7 @@ export async function forbidEvictions(cluster: Cluster): Promise<void> {
   await create(cluster, POLICIES, {
     failurePolicy: 'Fail',
     matchConstraints: { resourceRules: [rule] },
-    validations: [{ expression: 'false', message: 'nobody may evict', reason: 'Forbidden' }],
+    validations: [{ expression: 'false', message: 'evictions are forbidden', reason: 'Forbidden' }],
   });
   await create(cluster, BINDINGS, { policyName: NAME, validationActions: ['Deny'] });
 }

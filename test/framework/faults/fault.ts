@@ -2,7 +2,7 @@ import type { ApiFault } from '../host/faults.ts';
 import type { Cut } from '../kubelet/tcp-forwarder.ts';
 import type { Random } from './random.ts';
 
-/** A program of ours, or of the control plane. */
+/** A program of the operator, or of the control plane. */
 export type Victim =
   | { readonly program: 'agent'; readonly node: string }
   | { readonly program: 'apiserver'; readonly which: 'all' | number }
@@ -11,7 +11,7 @@ export type Victim =
 
 /** What can go wrong, as a value: JSON, so that a run can be printed and repeated. Times are milliseconds. */
 export type Fault =
-  /** SIGKILL; what nobody else starts again is started after `forMs`. */
+  /** SIGKILL; what nothing else restarts is restarted after `forMs`. */
   | { readonly kind: 'killed'; readonly who: Victim; readonly forMs: number }
   /** SIGSTOP, and SIGCONT after `forMs`. */
   | { readonly kind: 'frozen'; readonly who: Victim; readonly forMs: number }
@@ -19,7 +19,7 @@ export type Fault =
   | { readonly kind: 'each API server killed' }
   /** Nothing passes between the node of the leading controller and kube-apiserver. */
   | { readonly kind: 'leader cut off'; readonly how: Cut; readonly forMs: number }
-  /** All API servers are gone for so long. */
+  /** All API servers are gone for this time. */
   | { readonly kind: 'no API server'; readonly forMs: number }
   /** Nothing passes, or only in one direction, between pods of a node and the API server or kube-apiserver. */
   | {
@@ -45,12 +45,12 @@ export type Fault =
   /** The Node object and its host are gone, and a new one of the same name joins. */
   | { readonly kind: 'node replaced'; readonly node: string }
   | { readonly kind: 'pod deleted'; readonly program: 'agent' | 'apiserver' | 'controller'; readonly index: number }
-  /** Nobody may evict: 403. */
+  /** Evictions are refused with 403. */
   | { readonly kind: 'evictions forbidden'; readonly forMs: number }
   /** The workload's disruption budget allows nothing. */
   | { readonly kind: 'budget strict'; readonly forMs: number };
 
-/** What a person may do to a shadow. */
+/** What a user may do to a shadow. */
 export type ShadowEdit = 'spec to Idle' | 'spec to reboot' | 'another version' | 'status as if drained' | 'status gone';
 
 export type FaultKind = Fault['kind'];
@@ -111,7 +111,7 @@ const DRAWS: { readonly [K in FaultKind]: Draw } = {
   'budget strict': (random) => ({ kind: 'budget strict', forMs: briefly(random) }),
 };
 
-/** Processes die more often than hosts or people err. */
+/** Processes die more often than hosts or users err. */
 const LIKELY: readonly FaultKind[] = ['killed', 'killed', 'killed', 'frozen', 'frozen', 'cut off', 'cut off'];
 
 export const FAULT_KINDS = Object.keys(DRAWS) as FaultKind[];

@@ -13,7 +13,7 @@ export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
 ]);
 
 /** Nodes at every step of their update at the same time. */
-export interface Tableau {
+export interface HeldSteps {
   /** What they update to. */
   readonly version: string;
   /** Lets them go on. */
@@ -24,7 +24,7 @@ export interface Tableau {
  * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
  * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait for their turn.
  */
-export async function arrangeTableau(scene: Scene): Promise<Tableau> {
+export async function holdAtSteps(scene: Scene): Promise<HeldSteps> {
   const { fleet } = scene;
   const released = Promise.withResolvers<void>();
   await holdDrains(scene, ['node-2']);

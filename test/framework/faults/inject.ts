@@ -11,10 +11,10 @@ import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
 import { revive } from './recovery.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
-/** Somebody who is away at the moment cannot be hurt. */
+/** A victim that is down at the moment cannot be hit. */
 export type Outcome = 'hit' | 'missed';
 
-type Inflict = { readonly [K in FaultKind]: (scene: Scene, fault: Of<K>) => Promise<Outcome> };
+type Inject = { readonly [K in FaultKind]: (scene: Scene, fault: Of<K>) => Promise<Outcome> };
 
 const COMPONENTS = { agent: AGENT, apiserver: APISERVER, controller: CONTROLLER } as const;
 const PROGRAMS = {
@@ -27,7 +27,7 @@ const MERGE = 'application/merge-patch+json';
 /** Kubernetes is asked again while it is itself one of the victims. */
 const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
 
-const INFLICT: Inflict = {
+const INJECT: Inject = {
   killed: async (scene, { who, forMs }) => {
     const victims = signal(scene, who, 'SIGKILL');
     const component = componentOf(scene, who);
@@ -157,8 +157,8 @@ const INFLICT: Inflict = {
 };
 
 /** Brings the fault about, and resolves when it is over and healed. */
-export async function inflict<K extends FaultKind>(scene: Scene, fault: Of<K>): Promise<Outcome> {
-  return await (INFLICT[fault.kind] as (scene: Scene, fault: Of<K>) => Promise<Outcome>)(scene, fault);
+export async function inject<K extends FaultKind>(scene: Scene, fault: Of<K>): Promise<Outcome> {
+  return await (INJECT[fault.kind] as (scene: Scene, fault: Of<K>) => Promise<Outcome>)(scene, fault);
 }
 
 /** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
@@ -180,7 +180,7 @@ function outcome(victims: number): Outcome {
   return victims === 0 ? 'missed' : 'hit';
 }
 
-/** The program of the control plane; undefined for one of ours. */
+/** The program of the control plane; undefined for one of the operator's. */
 function componentOf({ cluster }: Scene, { program }: Victim): Component | undefined {
   if (program === 'agent' || program === 'apiserver' || program === 'controller') return undefined;
   return cluster.components[PROGRAMS[program]];

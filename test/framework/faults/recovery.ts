@@ -11,7 +11,7 @@ export const RECOVERY_MS = 240_000;
 /** How a fleet came through. */
 export interface Recovery {
   readonly ms: number;
-  /** Nodes whose shadow said that they would not be tried again soon, and why; a person asked for it. */
+  /** Nodes whose shadow said that they would not be tried again soon, and why; a user asked for it. */
   readonly askedAgain: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface Expected {
 }
 
 /**
- * Until the nodes run the version with nothing left behind. After a failure that is not tried again soon, a person asks for it, as the shadow says.
+ * Until the nodes run the version with nothing left behind. After a failure that is not tried again soon, a user asks for it, as the shadow says.
  * Throws when it takes longer than the limit.
  */
 export async function recover(scene: Scene, { version, nodes, limitMs }: Expected): Promise<Recovery> {
@@ -49,7 +49,7 @@ export async function revive({ cluster }: Scene): Promise<void> {
   for (const part of Object.values(cluster.components)) if (part.pid === undefined) await part.restart();
 }
 
-/** What a person does who reads why nodes are not tried again soon; answers why. */
+/** Asks for another attempt, as a user who reads why nodes are not tried again soon; returns the reasons. */
 export async function askAgain({ fleet }: Scene, version: string): Promise<string[]> {
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {

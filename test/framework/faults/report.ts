@@ -31,7 +31,7 @@ export class Report {
     this.#recoveriesMs.push(Math.round(ms));
   }
 
-  /** Those that hit somebody, and those that found nobody. */
+  /** Those that found a victim, and those that did not. */
   get faults(): number {
     return this.#hit + this.#missed;
   }
@@ -53,7 +53,7 @@ export class Report {
     const part = (fraction: number): string =>
       `${((sorted[Math.floor(fraction * (sorted.length - 1))] ?? 0) / 1000).toFixed(1)} s`;
     return [
-      `${this.#hit} faults, and ${this.#missed} that found nobody to hit:`,
+      `${this.#hit} faults, and ${this.#missed} that found no victim:`,
       ...[...this.#tried]
         .toSorted(([a], [b]) => a.localeCompare(b))
         .map(([what, count]) => `  ${String(count).padStart(5)}  ${what}`),

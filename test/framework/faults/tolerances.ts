@@ -6,7 +6,7 @@ import { type Fault, TAKES_PODS_DOWN } from './fault.ts';
 const AFTERMATH_MS = 8_000;
 
 /** Keeps an observer from blaming anybody for what failing hosts do. */
-export class Excuses {
+export class Tolerances {
   readonly #observer: Observer;
   #failing = 0;
 
@@ -14,7 +14,7 @@ export class Excuses {
     this.#observer = observer;
   }
 
-  /** Runs `body`, which brings the fault about, and excuses its consequences for a while after its end; does not wait for that. */
+  /** Runs `body`, which injects the fault, and tolerates its consequences for a while after its end; does not wait for that. */
   async during<T>(fault: Fault, body: () => Promise<T>): Promise<T> {
     if (!TAKES_PODS_DOWN.has(fault.kind)) return await body();
     this.#count(1);

@@ -35,7 +35,7 @@ export interface Match {
  * - `mute`: the head of the API server's answer, then nothing for ever
  * - `lost`: nothing, for ever, although the API server has done what was asked
  * - `reset`: the connection ends
- * - `shortened`: what the API server answers when it is asked to end the watch after so many seconds
+ * - `shortened`: what the API server answers when it is asked to end the watch after a number of seconds
  */
 export type Answer =
   | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }

@@ -109,7 +109,7 @@ export class FleetNode {
   private async reboots({ phase, cause, bootID, version }: RebootEvent): Promise<void> {
     const { cluster, kubelet, observer } = this.#surroundings;
     if (phase === 'down') {
-      // Nobody can be blamed for a power cut.
+      // A power cut is no fault of the operator.
       if (cause === 'reboot')
         await observer.hostGoesDown(this.name, { bootID, next: this.host.model.partitions.nextVersion });
       await kubelet.nodeDown(this.name, { markNotReady: true });

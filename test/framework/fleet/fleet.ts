@@ -40,7 +40,7 @@ export interface FleetOptions {
   readonly repository: readonly string[];
   /** How long things take on the hosts; default no time. */
   readonly durations?: Partial<HostDurations>;
-  /** How many managed nodes may be away at once; default 1. */
+  /** How many managed nodes may be unavailable at once; default 1. */
   readonly maxUnavailable?: number;
   /** Whether `callWatcher` is told what the agents send to the API server. */
   readonly watchCalls?: boolean;
@@ -71,7 +71,7 @@ export class Fleet {
   /** Is told of the calls of each node's agent to the API server, when they are watched. */
   callWatcher: ((node: string, call: Call) => Promise<'drop' | 'pass'>) | undefined;
   readonly #calls = new Map<string, Promise<AgentCalls>>();
-  /** How many managed nodes may be away at once. */
+  /** How many managed nodes may be unavailable at once. */
   maxUnavailable: number;
   readonly #options: FleetOptions;
   #published: readonly string[];
@@ -128,7 +128,7 @@ export class Fleet {
     return node;
   }
 
-  /** Where pods of a node reach a Service; undefined when the Service is not ours. */
+  /** Where pods of a node reach a Service; undefined when the Service is not the operator's. */
   async serviceAddress(node: string, { namespace, service, port }: ServicePort): Promise<Address | undefined> {
     if (service === 'kubernetes') return await this.kubernetes.address(node);
     if (namespace !== NAMESPACE || service !== APISERVER) return undefined;
@@ -179,7 +179,7 @@ export class Fleet {
     return shadowPath(NAMESPACE, node);
   }
 
-  /** Asks, as a person, for another attempt of a node with a version. */
+  /** Asks, as a user, for another attempt of a node with a version. */
   async askForRetry(node: string, version: string): Promise<void> {
     const metadata = { annotations: { [RETRY_ANNOTATION]: version } };
     await this.#options.cluster.api.patch(this.shadowPath(node), { metadata });
@@ -195,7 +195,7 @@ export class Fleet {
       spec,
     };
     const { api } = this.#options.cluster;
-    await api.request('PATCH', `${path}?fieldManager=person&force=true`, body, 'application/apply-patch+yaml');
+    await api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
   }
 
   /** Publishes versions to all hosts, or to some. */

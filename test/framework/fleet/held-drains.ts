@@ -12,7 +12,7 @@ const labels = { app: ANCHOR };
 const containers = [{ name: 'main', image: 'workload' }];
 
 /**
- * Puts a pod on each of these nodes that may not be evicted. A further pod of the same disruption budget never becomes ready, so nobody can know
+ * Puts a pod on each of these nodes that may not be evicted. A further pod of the same disruption budget never becomes ready, so it is unknown
  * that the budget will not let go: drains begin, and wait.
  */
 export async function holdDrains({ cluster, namespace }: Place, nodes: readonly string[]): Promise<void> {

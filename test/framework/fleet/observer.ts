@@ -45,12 +45,12 @@ export interface ObserverOptions {
 }
 
 /**
- * Watches a fleet all the time and keeps what must never happen: more nodes away than allowed, a disruption budget violated, a reboot with
+ * Watches a fleet all the time and keeps what must never happen: more nodes unavailable than allowed, a disruption budget violated, a reboot with
  * workload pods still on the node or without a cordon, two reboots for one update. `violations` stays empty in a good run.
  */
 export class Observer {
   readonly violations: string[] = [];
-  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then nobody's fault. Cordons of ours count all the same. */
+  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then not the operator's fault. Its cordons still count. */
   hostsFail = false;
   /** How often something was held against what must never happen. */
   checks = 0;
@@ -96,14 +96,14 @@ export class Observer {
   /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
   async hostGoesDown(name: string, boot: Boot): Promise<void> {
     try {
-      await this.#judgeReboot(name);
+      await this.#checkReboot(name);
     } catch (error) {
       this.#violated(`${name} went down and it could not be seen in which state: ${String(error)}`);
     }
     this.#checkSecondReboot(name, boot);
   }
 
-  async #judgeReboot(name: string): Promise<void> {
+  async #checkReboot(name: string): Promise<void> {
     this.checks += 2;
     const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`, {});
     const { items } = await this.#get<{ items: V1Pod[] }>('/api/v1/pods', { fieldSelector: `spec.nodeName=${name}` });
@@ -112,7 +112,7 @@ export class Observer {
     if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
   }
 
-  /** What an update must not leave behind on the nodes: cordons, labels and annotations of ours, and unfinished shadows. */
+  /** What an update must not leave behind on the nodes: cordons, labels and annotations of the operator, and unfinished shadows. */
   leftovers(): string[] {
     const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
       const { labels = {}, annotations = {} } = metadata;
@@ -131,7 +131,7 @@ export class Observer {
     return [...ofNodes, ...ofShadows];
   }
 
-  /** The pod of the controller that holds the Lease; undefined while nobody does. */
+  /** The pod of the controller that holds the Lease; undefined while no pod does. */
   leader(): Observed<V1Pod> | undefined {
     const holder = this.#leases.get(CONTROLLER, this.#options.operatorNamespace)?.spec?.holderIdentity ?? '';
     return this.pods.list().find(({ metadata }) => holder.startsWith(`${metadata.name}_`));
@@ -161,20 +161,22 @@ export class Observer {
 
   #checkUnavailable(changed: Observed<V1Node>): void {
     this.checks += 1;
-    if (!isAway(changed)) this.#begun.add(changed.metadata.uid);
-    const away = this.nodes
+    if (!isUnavailable(changed)) this.#begun.add(changed.metadata.uid);
+    const unavailable = this.nodes
       .list()
-      .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isAway(node));
-    this.mostUnavailable = Math.max(this.mostUnavailable, away.length);
-    const blamed = this.hostsFail ? away.filter(isCordonedByUs) : away;
+      .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isUnavailable(node));
+    this.mostUnavailable = Math.max(this.mostUnavailable, unavailable.length);
+    const blamed = this.hostsFail ? unavailable.filter(isCordonedByUs) : unavailable;
     if (blamed.length > this.#options.maxUnavailable()) {
-      this.#violated(`${blamed.length} nodes away at once: ${blamed.map(({ metadata }) => metadata.name).join(', ')}`);
+      this.#violated(
+        `${blamed.length} nodes unavailable at once: ${blamed.map(({ metadata }) => metadata.name).join(', ')}`,
+      );
     }
   }
 
   #checkBudget(budget: Observed<V1PodDisruptionBudget>): void {
     this.checks += 1;
-    // Tests kill our own pods, which no budget prevents.
+    // Tests kill the operator's pods, which no budget prevents.
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
     const { name, uid } = budget.metadata;
     if (isWell(budget)) this.#begun.add(uid);
@@ -189,7 +191,7 @@ export class Observer {
 
   /**
    * Pods that were ready and are not, but stay: the controller manager is late to see a host that was down for a second only, and then marks the
-   * pods of a node that is up again. Nobody has evicted them.
+   * pods of a node that is up again. They were not evicted.
    */
   #markedNotReady({ metadata: { namespace }, spec }: Observed<V1PodDisruptionBudget>): number {
     const ofBudget = this.pods
@@ -214,7 +216,7 @@ export class Observer {
 
   /** One reboot for one update. A user who asks for another attempt, or deletes the record of the first, allows one more. */
   #checkSecondReboot(name: string, { bootID, next }: Boot): void {
-    const node = this.#incarnation(name);
+    const node = this.#boot(name);
     const update = `${node} into ${next}`;
     const reboots = (this.#reboots.get(update) ?? 0) + 1;
     if (reboots > 1 + (this.#lostRecords.get(node) ?? 0))
@@ -225,11 +227,11 @@ export class Observer {
   #noteLostRecord({ type, object, old }: ReflectorEvent<BottlerocketShadow>): void {
     const isWiped = old?.status?.current_state !== undefined && object.status?.current_state === undefined;
     if (type !== 'Deleted' && !isWiped) return;
-    const node = this.#incarnation(object.metadata.name.replace(/^brs-/u, ''));
+    const node = this.#boot(object.metadata.name.replace(/^brs-/u, ''));
     this.#lostRecords.set(node, (this.#lostRecords.get(node) ?? 0) + 1);
   }
 
-  #incarnation(name: string): string {
+  #boot(name: string): string {
     return `${name} (${this.nodes.get(name)?.metadata.uid})`;
   }
 
@@ -239,7 +241,7 @@ export class Observer {
     // What is tried again by itself must not have been booted.
     if (!isNotRetried(status)) return;
     const name = metadata.name.replace(/^brs-/u, '');
-    this.#reboots.delete(`${this.#incarnation(name)} into ${asked}`);
+    this.#reboots.delete(`${this.#boot(name)} into ${asked}`);
   }
 
   #violated(what: string): void {
@@ -252,7 +254,7 @@ function isManaged({ metadata }: V1Node): boolean {
   return metadata?.labels?.[MANAGED_LABEL] !== undefined;
 }
 
-function isAway({ spec, status }: V1Node): boolean {
+function isUnavailable({ spec, status }: V1Node): boolean {
   return spec?.unschedulable === true || status?.conditions?.find(({ type }) => type === 'Ready')?.status !== 'True';
 }
 

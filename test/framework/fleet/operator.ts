@@ -13,7 +13,7 @@ const HELM_LIMIT_MS = 60_000;
 const ONE_ADDRESS: Values = { 'apiserver.maxConnectionsPerAddress': 1000 };
 
 const CHECK_INTERVAL = 'agent.updateCheckIntervalSeconds';
-/** Seconds; tests may look for updates more often than the chart's schema lets people. */
+/** Seconds; tests may look for updates more often than the chart's schema allows. */
 const SHORTEST_INTERVAL = 60;
 
 /** Chart values by their dotted path. */

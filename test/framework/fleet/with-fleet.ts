@@ -30,7 +30,7 @@ const LOG_TAIL = 3_000;
 
 /**
  * Runs `body` on a fleet of its own, on a control plane of its own, with workloads and the operator installed; hosts run OLD and are offered
- * NEW. At the end it checks that nothing went wrong and that nothing is left behind on the nodes. A failure comes with the logs of our pods.
+ * NEW. At the end it checks that nothing went wrong and that nothing is left behind on the nodes. A failure comes with the logs of the operator's pods.
  */
 export async function withFleet(options: SceneOptions, body: (scene: Scene) => Promise<void>): Promise<void> {
   const cluster = await startControlPlane();

@@ -80,7 +80,7 @@ export function budgetPath(namespace: string): string {
   return `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 }
 
-/** How many pods of the Deployment `web` its disruption budget lets be away from now on. */
+/** How many pods of the Deployment `web` its disruption budget lets be unavailable from now on. */
 export async function allowUnavailable(
   { cluster, namespace }: { readonly cluster: Pick<Connection, 'api'>; readonly namespace: string },
   maxUnavailable: number,

@@ -71,13 +71,13 @@ export interface FaultValues {
   reboot?: RebootFault;
   boot?: BootFault;
   api?: ApiFault;
-  /** Applying settings: takes so long instead of the host's duration, or cannot be started. */
+  /** Applying settings: takes this time instead of the host's duration, or cannot be started. */
   settings?: { exit?: number; delayMs?: number };
   /** A host that is too old for the settings routes: 404 with an empty body. */
   noSettings?: boolean;
   /** No socket file: ENOENT. */
   socketGone?: boolean;
-  /** A socket file nobody listens on: ECONNREFUSED. */
+  /** A socket file without a listener: ECONNREFUSED. */
   socketStale?: boolean;
   /** A variant without the update programs. */
   noInPlaceUpdates?: boolean;

@@ -19,7 +19,7 @@ export interface HostDurations {
 /** The host goes down (its processes end now) or has come up. */
 export interface RebootEvent {
   phase: 'down' | 'up';
-  /** Whether somebody asked for it, or the power was cut. */
+  /** Whether it was requested, or the power was cut. */
   cause: 'reboot' | 'power cut';
   bootID: string;
   version: string;

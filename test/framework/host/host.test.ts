@@ -166,7 +166,7 @@ describe('the stand-in host', () => {
     expect(repaired).toMatchObject({ update_state: 'Available', most_recent_command: { cmd_status: 'Success' } });
   });
 
-  it('answers 423 while somebody else holds the update lock', async () => {
+  it('answers 423 while another process holds the update lock', async () => {
     const host = await start();
     host.holdUpdateLock(50);
     expect((await call(host, 'POST', '/actions/refresh-updates')).status).toBe(423);

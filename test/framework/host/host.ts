@@ -139,7 +139,7 @@ export class BottlerocketHost {
     return this.#front.history;
   }
 
-  /** Who is told of each request from now on; undefined = nobody. */
+  /** Receives each request from now on; undefined: nothing does. */
   watchCalls(watcher: CallWatcher | undefined): void {
     this.#front.watcher = watcher;
   }
@@ -155,13 +155,13 @@ export class BottlerocketHost {
     this.setSettings({ 'version-lock': lock });
   }
 
-  /** Sets settings of the updater, by their names below `settings.updates`, at once, as if applied: a person on the host. */
+  /** Sets settings of the updater, by their names below `settings.updates`, at once, as if applied: a user on the host. */
   setSettings(updates: Readonly<Record<string, string | boolean>>): void {
     for (const [name, value] of Object.entries(updates)) this.settings.live.set(`settings.updates.${name}`, value);
     this.#readSettings();
   }
 
-  /** Somebody else holds the update lock for so many milliseconds: 423 on every update route. */
+  /** Another process holds the update lock for this number of milliseconds: 423 on every update route. */
   holdUpdateLock(ms: number): void {
     this.model.lockedByOthers += 1;
     this.#inBackground(ms, () => {
@@ -191,7 +191,7 @@ export class BottlerocketHost {
     await this.#cycle;
   }
 
-  /** The API server crashes, its commands die with it, and it is back after so many milliseconds on a new inode. */
+  /** The API server crashes, its commands die with it, and it is back after this number of milliseconds on a new inode. */
   async crashApiServer(ms: number): Promise<void> {
     this.model.killCommands();
     await this.#server.close('leave');
@@ -304,7 +304,7 @@ export class BottlerocketHost {
   }
 
   async #downAndUp(cause: RebootEvent['cause'], shutdown: () => Promise<void>, fault: RebootFault): Promise<void> {
-    // From here on somebody may switch it on again, also before it is quite off.
+    // From here on it may be switched on again, also before it is quite off.
     this.#powerButton = Promise.withResolvers<void>();
     await shutdown();
     this.#up = false;

@@ -14,7 +14,7 @@ const BOOT_ATTEMPTS = 3;
 
 /**
  * The A/B partition sets on the host's disk. What is written here outlives reboots and power cuts, so an activated
- * update boots whoever causes the reboot.
+ * update boots whatever causes the reboot.
  */
 export class PartitionTable {
   readonly sets: readonly [PartitionSet, PartitionSet];

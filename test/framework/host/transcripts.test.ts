@@ -50,7 +50,7 @@ async function exchange(host: BottlerocketHost, recorded: Exchange, times: Map<s
   return performance.now() - started;
 }
 
-/** A record kept in the recording is kept in the replay, a new one is new; a status file put in place is given back. */
+/** A record kept in the recording is kept in the replay, a new one is new; a status file put in place is restored. */
 function compareTimestamps(recorded: Exchange, received: string, times: Map<string, string>): void {
   const expected = replay.timestampOf(replay.responseText(recorded));
   const actual = replay.timestampOf(received);

@@ -68,7 +68,7 @@ describe('a boot of the host', () => {
     });
   });
 
-  it('succeeds with the same version after a rollback when it is prepared and activated anew', () => {
+  it('succeeds with the same version after a rollback when it is prepared and activated again', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh', 'prepare', 'activate');
     faults = { boot: { rollsBack: true } };

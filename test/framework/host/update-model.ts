@@ -42,7 +42,7 @@ const NOT_VALID =
 
 /**
  * The update part of a host: its status file (lost at every reboot), its lock, its partition sets and what each command
- * does to them. It keeps no time of its own: `dispatch` starts a command, whoever runs the host calls `finish` later.
+ * does to them. It keeps no time of its own: `dispatch` starts a command, the owner of the model calls `finish` later.
  */
 export class UpdateModel {
   readonly partitions: PartitionTable;
@@ -55,7 +55,7 @@ export class UpdateModel {
   settings: UpdateSettings = { versionLock: 'latest', ignoreWaves: false, seed: 512 };
   /** The text of the status file; undefined before the first command since boot. */
   statusFile: string | undefined;
-  /** How many others than our own command hold the update lock. */
+  /** How many processes other than the model's own command hold the update lock. */
   lockedByOthers = 0;
   #running: Job | undefined;
   #orphans = new Set<Job>();

@@ -13,7 +13,7 @@ export interface Command {
   readonly env: Variables;
 }
 
-/** On real nodes the image sets it; programs of ours start nothing by name. */
+/** On real nodes the image sets it; the operator's programs start nothing by name. */
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 export interface CommandInputs {

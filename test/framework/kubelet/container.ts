@@ -22,7 +22,7 @@ export interface ContainerOptions {
   readonly log: Logger;
   readonly watchdog: Watchdog;
   readonly backOffScale: number;
-  /** Made anew for each start. May throw NotYet (tried again) or CannotHonour (final). */
+  /** Recreated for each start. May throw NotYet (tried again) or CannotHonour (final). */
   readonly command: () => Promise<Command>;
   readonly logPath: (restart: number) => string;
   /** The status has changed. */

@@ -1,5 +1,5 @@
 /**
- * The stand-in kubelet: runs the pods of our own workloads, on all nodes of a fleet, as local processes with exactly the arguments,
+ * The stand-in kubelet: runs the pods of the operator's workloads, on all nodes of a fleet, as local processes with exactly the arguments,
  * environment, mounts, probes and tokens of their pod specs. What it does not know it refuses (`honoured.ts`).
  *
  *     const kubelet = await StandInKubelet.start({

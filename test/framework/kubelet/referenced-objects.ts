@@ -53,7 +53,7 @@ export class ReferencedObjects {
     };
   }
 
-  /** The object as last seen; undefined when there is none, or when nobody holds it. */
+  /** The object as last seen; undefined when there is none, or when nothing references it. */
   get(reference: DataReference): DataObject | undefined {
     return this.#watched.get(idOf(reference))?.reflector.get(reference.name, reference.namespace);
   }

@@ -13,7 +13,7 @@ import {
   servicesFor,
 } from './service-environment.ts';
 
-/** Where the pods of a node reach a port of a Service; undefined: nowhere but at its cluster IP, where nobody listens. */
+/** Where the pods of a node reach a port of a Service; undefined: nowhere but at its cluster IP, where nothing listens. */
 export type ServiceAddress = (node: string, port: ServicePort) => Promise<Address | undefined>;
 
 export interface ServiceVariablesOptions {

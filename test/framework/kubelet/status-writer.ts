@@ -35,7 +35,7 @@ export class StatusWriter {
     this.#begin();
   }
 
-  /** Somebody else has written over it: writes the latest once more. */
+  /** Another actor has overwritten it: writes the latest once more. */
   repeat(): void {
     this.#again = true;
     this.#begin();

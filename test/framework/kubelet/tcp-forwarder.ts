@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import type { Address } from './service-environment.ts';
 
 /**
- * `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and nobody is told; `requests lost` and `answers lost`:
+ * `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and no side is told; `requests lost` and `answers lost`:
  * in one direction only.
  */
 export type Cut = 'reset' | 'hang' | 'requests lost' | 'answers lost';

@@ -44,7 +44,7 @@ async function configure(spec: BrupopConfigSpec): Promise<void> {
     metadata: { name: CONFIG_NAME },
     spec,
   };
-  await cluster.api.request('PATCH', `${path}?fieldManager=person&force=true`, body, 'application/apply-patch+yaml');
+  await cluster.api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
 }
 
 /** Until the spec as it is now is in effect; answers what is in force. */

@@ -51,7 +51,7 @@ describe('the shared control plane', () => {
     return error instanceof ApiError ? error.status : undefined;
   };
 
-  test('refuses whoever has no permission', async () => {
+  test('refuses a caller without permission', async () => {
     expect(await refusal('/api/v1/nodes')).toBe(403);
     expect(await refusal('/api/v1/nodes', cluster.tokens.nobody)).toBe(403);
     expect(await refusal('/api/v1/nodes', 'no-such-token')).toBe(401);
@@ -123,7 +123,7 @@ describe('the shared control plane', () => {
   const podStatus = async (name: string): Promise<number | undefined> =>
     await refusal(`${pods()}/${name}`, cluster.adminToken);
 
-  test('leaves the pods of our own workloads to the stand-in kubelet', async () => {
+  test("leaves the pods of the operator's workloads to the stand-in kubelet", async () => {
     await createNode(cluster, { name: `${namespace}-ours` });
     const ours = podOn('ours', `${namespace}-ours`);
     const labels = { 'brupop.bottlerocket.aws/component': 'brupop-agent' };

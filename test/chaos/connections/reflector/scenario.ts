@@ -11,7 +11,7 @@ import type { Connection } from '../../../framework/control-plane/connection.ts'
 import { eventually } from '../../../framework/eventually.ts';
 import { accessThrough, presentCredentials } from '../../../framework/faulty-api/access.ts';
 import { FaultyApi } from '../../../framework/faulty-api/faulty-api.ts';
-import { Steadiness } from '../../../framework/machine-lag.ts';
+import { MachineLag } from '../../../framework/machine-lag.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 import { type Write, Writer } from './writer.ts';
 
@@ -70,11 +70,11 @@ export async function endure(
   const { cluster, namespace } = arrangement;
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   const suite = randomBytes(4).toString('hex');
-  const steadiness = new Steadiness(cluster.api);
+  const machineLag = new MachineLag(cluster.api);
   const since = performance.now();
   const writer = new Writer(cluster.api, path, { suite }).start();
   const observations = await startAll(arrangement, scenarios, writer, suite).catch(async (error: unknown) => {
-    await steadiness.stop();
+    await machineLag.stop();
     throw error;
   });
   const observed = observations.map(async ([name, scenario, observation]) => {
@@ -83,8 +83,8 @@ export async function endure(
     return [name, observation, harmed] as const;
   });
   const ended = await Promise.all(observed);
-  await Promise.all([writer.stop(), steadiness.stop()]);
-  const stillMs = steadiness.worstSince(since);
+  await Promise.all([writer.stop(), machineLag.stop()]);
+  const stillMs = machineLag.worstSince(since);
   const { items } = await cluster.api.get<{ items: KubernetesObject[] }>(`${path}?labelSelector=suite%3D${suite}`);
   const outcomes = ended.map(([name, observation, harmed]) => {
     const outcome = concluded(observation, harmed, items).then((value) => ({ ...value, stillMs }));

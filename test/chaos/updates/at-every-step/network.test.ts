@@ -18,18 +18,18 @@ const cutOff = (from: 'API server' | 'kube-apiserver', how: Cut, forMs = 3_000):
 const cases: Cases = {
   'agents reach no API server': cutOff('API server', 'hang'),
   'agents are reset': cutOff('API server', 'reset'),
-  'agents are not heard': cutOff('API server', 'requests lost'),
-  'agents hear nothing': cutOff('API server', 'answers lost'),
+  'requests of agents are lost': cutOff('API server', 'requests lost'),
+  'agents receive nothing': cutOff('API server', 'answers lost'),
   'controllers and API servers reach no kube-apiserver for longer than any call may take': cutOff(
     'kube-apiserver',
     'hang',
     15_000,
   ),
-  'controllers and API servers are not heard': cutOff('kube-apiserver', 'requests lost'),
-  'controllers and API servers hear nothing': cutOff('kube-apiserver', 'answers lost'),
-  'agents hear nothing for longer than any call or stream may take': cutOff('API server', 'answers lost', 40_000),
+  'requests of controllers and API servers are lost': cutOff('kube-apiserver', 'requests lost'),
+  'controllers and API servers receive nothing': cutOff('kube-apiserver', 'answers lost'),
+  'agents receive nothing for longer than any call or stream may take': cutOff('API server', 'answers lost', 40_000),
   'the leading controller alone is cut off past its lease': [{ kind: 'leader cut off', how: 'hang', forMs: 20_000 }],
-  'the leading controller alone hears nothing past its lease': [
+  'the leading controller alone receives nothing past its lease': [
     { kind: 'leader cut off', how: 'answers lost', forMs: 20_000 },
   ],
 };

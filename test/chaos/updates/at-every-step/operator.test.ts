@@ -16,10 +16,10 @@ const cases: Cases = {
   'every API server is killed in turn': [{ kind: 'each API server killed' }],
   'all API servers are killed at once': [{ kind: 'killed', who: { program: 'apiserver', which: 'all' }, forMs: 0 }],
   'all API servers are frozen': [{ kind: 'frozen', who: { program: 'apiserver', which: 'all' }, forMs: 5_000 }],
-  'no API server is there for 25 s': [{ kind: 'no API server', forMs: 25_000 }],
+  'no API server is available for 25 s': [{ kind: 'no API server', forMs: 25_000 }],
 };
 
-test('nodes at every step of their update are updated all the same when programs of ours die, freeze or are away', async () => {
+test('nodes at every step of their update are updated even if programs of the operator die, freeze or are unavailable', async () => {
   const { chosen, through } = await comeThroughChosen(cases, { mayFail: false });
   expect(through).toEqual(chosen);
 });

@@ -7,7 +7,7 @@ jest.setTimeout(1_200_000);
 const edited = (edit: ShadowEdit): Fault[] => onEach((node) => ({ kind: 'shadow edited', node, edit }));
 
 const cases: Cases = {
-  // The agent that is activating has ended with its shadow, so nobody knows whether it has asked for a reboot: that node is left alone for 7 minutes.
+  // The agent that activates ends with its shadow, so it is unknown whether it has requested a reboot: that node is left alone for 7 minutes.
   'every label is removed for a moment, but where a host activates': onEach(
     (node) => ({ kind: 'label removed', node, forMs: 300 }),
     ['Stage', 'Drain', 'Reboot'],
@@ -20,7 +20,7 @@ const cases: Cases = {
   'every shadow loses its status': edited('status gone'),
 };
 
-test('nodes at every step of their update are updated all the same when people interfere', async () => {
+test('nodes at every step of their update are updated even if users interfere', async () => {
   const { chosen, through } = await comeThroughChosen(cases, { mayFail: true });
   expect(through).toEqual(chosen);
 });

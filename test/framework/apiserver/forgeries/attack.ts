@@ -11,7 +11,7 @@ const calls = [
   'POST restore',
 ] as const;
 
-/** So many forgeries on one connection: fewer than an address may have refused at once. */
+/** Forgeries on one connection: fewer than an address may have refused at once. */
 const PER_CONNECTION = 24;
 const CONNECTIONS = 8;
 

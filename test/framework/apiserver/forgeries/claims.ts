@@ -94,7 +94,7 @@ function audiences(issuer: string): fc.Arbitrary<unknown> {
   return fc.oneof(texts, fc.array(texts, { maxLength: 5 }), odd);
 }
 
-/** Tokens that the cluster has signed for somebody else. */
+/** Tokens that the cluster has signed for another caller. */
 export function otherIdentities(world: World): Forgery[] {
   const { key, namespace, other, victim } = world;
   const parts = partsOf(victim.token);
@@ -256,6 +256,6 @@ export function oddButGood({ key, victim }: World): [string, string][] {
     ['for others too', sign({ aud: ['https://elsewhere', 'brupop-apiserver'] })],
     ['valid in half a minute', sign({ nbf: seconds() + 30 })],
     ['without the name of its key', sign({}, nameless)],
-    ['with a header that nobody reads', sign({}, { ...header, jku: 'http://127.0.0.1:1/keys' })],
+    ['with a header that is never read', sign({}, { ...header, jku: 'http://127.0.0.1:1/keys' })],
   ];
 }

@@ -37,7 +37,7 @@ export interface World {
   readonly gone: Agent;
   readonly replaced: Agent;
   readonly key: ClusterKey;
-  /** Keys of nobody. */
+  /** Keys that the cluster does not know. */
   readonly strangers: { readonly ec: KeyObject; readonly rsa: KeyObject };
 }
 

@@ -92,7 +92,7 @@ function change(value: Json, [key = '', ...rest]: readonly string[], edit: (key:
   return { ...value, [key]: change(value[key] as Json, rest, edit) };
 }
 
-/** A character of the text away, doubled, or another. */
+/** A character of the text removed, doubled, or replaced. */
 function mistyped(valid: string): fc.Arbitrary<string> {
   const other = fc.constantFrom(
     '',

@@ -122,7 +122,7 @@ export class Subject {
     this.#wire = undefined;
   }
 
-  /** The Node must have no mark of ours. */
+  /** The operator must own nothing on the Node. */
   async finish(): Promise<void> {
     this.close();
     const { spec, metadata } = await this.#cluster.api.get<LiveNode>(`/api/v1/nodes/${this.agent.node}`);

@@ -12,7 +12,7 @@ import { StandInKubelet, type StandInKubeletOptions } from '../../../framework/k
 import { ServiceProxy } from '../../../framework/kubelet/service-proxy.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 
-/** The program in place of ours. */
+/** The program in place of the operator's. */
 const image = imageFromDockerfile('FROM x\nWORKDIR /app\nENTRYPOINT ["node"]\n', {
   paths: new Map([['/app', import.meta.dirname]]),
   programs: { node: process.execPath },
@@ -75,7 +75,7 @@ export async function arrange(
 
 export type ContainerSpec = NonNullable<V1Pod['spec']>['containers'][number];
 
-/** A pod of ours bound to a node, with one container that runs the program and is ready when that answers. */
+/** A pod of the operator bound to a node, with one container that runs the program and is ready when that answers. */
 export function podOf(name: string, node: string, container: Partial<ContainerSpec> = {}, spec: object = {}): object {
   const podIP = { name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } };
   const { env = [], args = [], ...rest } = container;
