@@ -6,8 +6,7 @@ import type { Agent } from './agent.ts';
 import { ApiError } from './apiserver/error.ts';
 import { parseJson, readDrain, readError, readExclusion, readShadow, readStreamMessage } from './apiserver/messages.ts';
 import { takeBody } from './host/host-socket.ts';
-import { parseUpdateStatus, parseVersion } from './host/host-status.ts';
-import { HostError, type UpdateStatus } from './host/host.ts';
+import { HostError, type UpdateStatus, parseUpdateStatus, parseVersion } from './host/host.ts';
 import { babble, BabblingApi, BabblingHost, body, OS, SHADOW, STATUS } from './testing/bad-answers.ts';
 import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './testing/world.ts';
 

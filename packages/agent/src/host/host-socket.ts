@@ -6,8 +6,6 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten, describe } from '@brupop/shared/runtime/text';
 import { type Answer, exchange } from '../http/exchange.ts';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
-import { DEFAULT_SETTINGS, parseSettings, SETTINGS_QUERY, settingsBody } from './host-settings.ts';
-import { parseUpdateStatus, parseVersion } from './host-status.ts';
 import {
   type Guard,
   type Host,
@@ -16,6 +14,12 @@ import {
   StaleDecisionError,
   type UpdaterSettings,
   type UpdateStatus,
+  parseUpdateStatus,
+  parseVersion,
+  parseSettings,
+  settingsBody,
+  DEFAULT_SETTINGS,
+  SETTINGS_QUERY,
 } from './host.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;

@@ -1,8 +1,8 @@
 import { sameVersion } from '@brupop/shared/api/version';
 import { shorten } from '@brupop/shared/runtime/text';
 import { STATUS } from '../testing/bad-answers.ts';
-import { type Finished, isActivated, isStaged, judgeCommand, parseUpdateStatus, parseVersion } from './host-status.ts';
-import { HostError } from './host.ts';
+import { type Finished, isActivated, isStaged, judgeCommand } from './host-status.ts';
+import { HostError, parseUpdateStatus, parseVersion } from './host.ts';
 
 function parse(changes: object): ReturnType<typeof parseUpdateStatus> {
   return parseUpdateStatus(JSON.stringify({ ...STATUS, ...changes }));

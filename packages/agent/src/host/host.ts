@@ -1,40 +1,77 @@
-/** The Bottlerocket host API as far as updates need it. */
-import type { UpdateCommand } from '../limits.ts';
+import * as s from '@brupop/shared/api/schema';
+import { version, versionLock } from '@brupop/shared/api/shadow-agent';
+import * as v from 'valibot';
+import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
+
+/** The Bottlerocket host API as far as updates need it: what it answers, how it fails, and what the agent asks of it. */
 
 export const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
 
-/** The record of the host's latest finished update command. */
-export interface CommandRecord {
-  readonly type: UpdateCommand;
-  readonly succeeded: boolean;
-  /** When it ended. Equal as text or not: it has no fixed number of fraction digits. */
-  readonly timestamp: string;
-  readonly exitStatus: number | undefined;
-  readonly stderr: string;
-}
+const image = s.object({ version });
+/** `GET /updates/status`. Absent optionals are null; the latest command is null when the first command since the boot was refused. */
+const updateStatus = s.changed(
+  s.object({
+    update_state: s.oneOf(UPDATE_STATES),
+    chosen_update: s.unlessNull(image),
+    staging_partition: s.unlessNull(s.object({ image, next_to_boot: s.flag() })),
+    most_recent_command: s.unlessNull(
+      s.object({
+        cmd_type: s.oneOf(UPDATE_COMMANDS),
+        cmd_status: s.oneOf(['Success', 'Failed', 'Unknown']),
+        timestamp: s.textThat((value) => value !== '', 256, 'a time'),
+        exit_status: s.unlessNull(v.number('a number')),
+        stderr: v.nullish(v.string('a text'), ''),
+      }),
+    ),
+  }),
+  ({ update_state, chosen_update, staging_partition: staging, most_recent_command: latest }) => ({
+    state: update_state,
+    /** Version that the latest successful refresh chose; kept when a refresh fails. */
+    chosenVersion: chosen_update?.version,
+    /** The inactive partition set. */
+    staged: staging && { version: staging.image.version, nextToBoot: staging.next_to_boot },
+    /** The record of the host's latest finished update command. */
+    latestCommand: latest && {
+      type: latest.cmd_type,
+      succeeded: latest.cmd_status === 'Success',
+      /** When it ended, to be compared as text: it has no fixed number of fraction digits. */
+      timestamp: latest.timestamp,
+      exitStatus: latest.exit_status,
+      stderr: latest.stderr,
+    },
+  }),
+);
+export type UpdateStatus = s.Infer<typeof updateStatus>;
+export type CommandRecord = NonNullable<UpdateStatus['latestCommand']>;
+export type StagedImage = NonNullable<UpdateStatus['staged']>;
 
-/** The inactive partition set. */
-export interface StagedImage {
-  readonly version: string;
-  readonly nextToBoot: boolean;
-}
-
-/** `GET /updates/status`, validated. */
-export interface UpdateStatus {
-  readonly state: UpdateState;
-  /** What the latest good refresh chose; kept when a refresh fails. */
-  readonly chosenVersion: string | undefined;
-  readonly staged: StagedImage | undefined;
-  readonly latestCommand: CommandRecord | undefined;
-}
+/** The part of `GET /os` that is read. */
+const os = s.object({ version_id: version });
 
 /** The settings of the host's updater that an operator sets, by their names below `settings.updates`. */
 export interface UpdaterSettings {
-  /** `version-lock`: `latest`, or the one version that the host offers; as it was written, so perhaps with a leading `v`. */
+  /** `version-lock`: `latest`, or the only version that the host offers; as it was written, so perhaps with a leading `v`. */
   readonly versionLock: string;
   /** `ignore-waves` */
   readonly ignoreWaves: boolean;
+}
+
+/** The query for these settings. Settings that are not stored are left out of the answer. */
+export const SETTINGS_QUERY = 'keys=settings.updates.version-lock,settings.updates.ignore-waves';
+/** The settings of a new host. */
+export const DEFAULT_SETTINGS: UpdaterSettings = { versionLock: 'latest', ignoreWaves: false };
+
+/** `GET /settings` with that query. */
+const settings = s.object({
+  updates: v.exactOptional(
+    s.object({ 'version-lock': v.exactOptional(versionLock), 'ignore-waves': v.exactOptional(s.flag()) }),
+  ),
+});
+
+/** The body of `PATCH /settings`. */
+export function settingsBody({ versionLock: lock, ignoreWaves }: Partial<UpdaterSettings>): string {
+  return JSON.stringify({ updates: { 'version-lock': lock, 'ignore-waves': ignoreWaves } });
 }
 
 export type HostErrorKind =
@@ -73,6 +110,34 @@ export class StaleDecisionError extends Error {
 
 /** Called right before the bytes of a call go out. Throws StaleDecisionError when it must not be made any more. */
 export type Guard = () => void;
+
+function read<S extends s.Schema>(schema: S, text: string, call: string, kind: HostErrorKind): s.Infer<S> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new HostError(kind, `${call}: expected JSON`, { cause: error });
+  }
+  return s.parse(schema, value, 'body', (message) => new HostError(kind, `${call}: ${message}`));
+}
+
+/** Reads the host's update status. Throws HostError `unreadable`, which names the field that is not as expected. */
+export function parseUpdateStatus(text: string): UpdateStatus {
+  return read(updateStatus, text, 'GET /updates/status', 'unreadable');
+}
+
+/** Reads `version_id` of `GET /os`. Throws HostError `answer`. */
+export function parseVersion(text: string): string {
+  return read(os, text, 'GET /os', 'answer').version_id;
+}
+
+/** Reads the answer of `GET /settings`. Throws HostError `answer`. */
+export function parseSettings(text: string): UpdaterSettings {
+  const { updates = {} } = read(settings, text, 'GET /settings', 'answer');
+  const { 'version-lock': lock, 'ignore-waves': ignoreWaves } = updates;
+  const { versionLock: anyVersion, ignoreWaves: atOnce } = DEFAULT_SETTINGS;
+  return { versionLock: lock ?? anyVersion, ignoreWaves: ignoreWaves ?? atOnce };
+}
 
 export interface Host {
   /** The running version (`version_id` of `GET /os`). Throws HostError. */

@@ -11,10 +11,15 @@ import {
   readShadow,
   readStreamMessage,
 } from '../apiserver/messages.ts';
-import { parseSettings } from '../host/host-settings.ts';
 import { takeBody } from '../host/host-socket.ts';
-import { parseUpdateStatus, parseVersion } from '../host/host-status.ts';
-import type { Host, UpdaterSettings, UpdateStatus } from '../host/host.ts';
+import {
+  type Host,
+  type UpdaterSettings,
+  type UpdateStatus,
+  parseUpdateStatus,
+  parseVersion,
+  parseSettings,
+} from '../host/host.ts';
 import type { Answer } from '../http/exchange.ts';
 import type { FakeHost } from './fake-host.ts';
 

@@ -1,7 +1,6 @@
 /** A host's settings: what is stored, and what its update programs know of it, which is about a second behind. */
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { DEFAULT_SETTINGS } from '../../host/host-settings.ts';
-import { HostError, type UpdaterSettings } from '../../host/host.ts';
+import { HostError, type UpdaterSettings, DEFAULT_SETTINGS } from '../../host/host.ts';
 
 const APPLY_MS = 1_000;
 

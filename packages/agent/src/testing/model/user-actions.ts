@@ -1,7 +1,6 @@
 /** Judges what happens to the host's settings: people own them, and the fleet's configuration only borrows them. */
 import { sameVersion } from '@brupop/shared/api/version';
-import { DEFAULT_SETTINGS } from '../../host/host-settings.ts';
-import type { UpdaterSettings } from '../../host/host.ts';
+import { type UpdaterSettings, DEFAULT_SETTINGS } from '../../host/host.ts';
 import { PINS } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimWorld } from './sim-world.ts';

@@ -1,5 +1,4 @@
-import { parseSettings, settingsBody } from './host-settings.ts';
-import { HostError } from './host.ts';
+import { HostError, parseSettings, settingsBody } from './host.ts';
 
 it.each([
   ['both', '{"updates":{"version-lock":"v1.27.0","ignore-waves":true}}', { versionLock: 'v1.27.0', ignoreWaves: true }],
