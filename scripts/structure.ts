@@ -17,14 +17,13 @@ const root = join(import.meta.dirname, '..');
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   shared: ['runtime', 'api', 'kube', 'node', 'drain'],
   agent: [
-    'http',
     'limits.ts',
+    'http',
     'host',
     'apiserver',
-    'action.ts',
+    'actions.ts',
     'state',
     'decide',
-    'act.ts',
     'agent.ts',
     'config.ts',
     'main.ts',

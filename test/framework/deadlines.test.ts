@@ -1,5 +1,5 @@
 /** Holds the time limits that agents, the apiserver and the controller use against each other. */
-import { LIMITS, STEP_LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
+import { LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
 import { limitRemainingMs } from '../../packages/apiserver/src/drain/limits.ts';
 import { staleness } from '../../packages/apiserver/src/readiness.ts';
 import { staleResources } from '../../packages/controller/src/cluster/snapshot.ts';
@@ -51,16 +51,16 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
 
   it('the apiserver ends a drain before the agent does, and the agent before its backstop', () => {
     expect(policy.drainMs).toBeGreaterThanOrEqual(drain);
-    expect(STEP_LIMITS.Drain.ms).toBeGreaterThan(policy.drainMs + LIMITS.drainOverLimit);
+    expect(stepLimit('Drain', rebooting)).toBeGreaterThan(policy.drainMs + LIMITS.drainOverLimit);
   });
 
   it('the agent reports a drain, an activation or a reboot that takes too long before the deadline of the controller', () => {
-    const steps = STEP_LIMITS.Activate.ms + stepLimit('Reboot', rebooting);
+    const steps = stepLimit('Activate', rebooting) + stepLimit('Reboot', rebooting);
     expect(limitMs(rebooting, policy)).toBeGreaterThan(drain + LIMITS.drainOverLimit + steps);
   });
 
   it('a reboot that was asked for can still come, and be asked for again, within the limit of its step', () => {
-    expect(stepLimit('Reboot', rebooting)).toBeGreaterThanOrEqual(LIMITS.rebootPending + LIMITS.askWritten);
+    expect(stepLimit('Reboot', rebooting)).toBeGreaterThanOrEqual(LIMITS.rebootPending + LIMITS.rebootRequest);
   });
 
   it('the agent confirms Idle without the settings of its host before the controller finds it silent', () => {
@@ -69,14 +69,14 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
 });
 
 test('a reboot that is shorter than the agent needs is not accepted', () => {
-  const shortest = (LIMITS.rebootPending + LIMITS.askWritten) / 1000;
+  const shortest = (LIMITS.rebootPending + LIMITS.rebootRequest) / 1000;
   expect(policyOf({ timeouts: { rebootSeconds: shortest } }).problem).toBeUndefined();
   expect(policyOf({ timeouts: { rebootSeconds: shortest - 1 } }).problem).toContain('rebootSeconds');
 });
 
 test('no reboot that was asked for comes later than the agent and the controller believe', () => {
   const inhibitors = 5 * 60_000;
-  expect(LIMITS.rebootPending).toBeGreaterThan(LIMITS.askWritten + LIMITS.rebootCall + inhibitors);
+  expect(LIMITS.rebootPending).toBeGreaterThan(LIMITS.rebootRequest + LIMITS.rebootCall + inhibitors);
   expect(LIMITS.rebootAgain).toBeGreaterThan(LIMITS.rebootCall + inhibitors);
   const lastOperation = failure(undefined, { operation: 'Reboot', state: 'Processing' });
   const asked = aManagedNode('a', {}, { status: { lastOperation } });

@@ -1,17 +1,16 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { messageOf } from '@brupop/shared/runtime/errors';
 import { OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { act, type RemoteAction } from './act.ts';
-import type { Action } from './action.ts';
+import { type Action, perform, type RemoteAction, rowOf } from './actions.ts';
 import type { ApiserverClient } from './apiserver/client.ts';
 import { ApiError } from './apiserver/error.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
 import { decide } from './decide/decide.ts';
 import { type Host, HostError, StaleDecisionError } from './host/host.ts';
-import { commandLimit, LIMITS } from './limits.ts';
+import { LIMITS } from './limits.ts';
 import { type Observation, observe } from './state/observe.ts';
 import { Tracker } from './state/tracker.ts';
 
@@ -25,14 +24,14 @@ export interface AgentOptions {
   readonly random?: () => number;
 }
 
-/** An update takes about 20 actions; so many without a wait between them are an error of ours that must not become load for others. */
+/** An update takes about 20 actions. More actions than this without a wait are a bug; the loop then slows down. */
 const MAX_STREAK = 100;
-/** After so many refusals of one spec its stream is given up. */
-const REFUSALS = 3;
-/** So many different lines are not said again while they alternate. */
-const KEPT_IN_MIND = 4;
+/** After this number of rejections of one spec the stream is reconnected. */
+const MAX_REJECTIONS = 3;
+/** This many different lines are not logged again at level info while they alternate. */
+const RECENT_LINES = 4;
 
-/** Observe, decide, act once, repeat. */
+/** The agent's loop: observe, decide, perform one action, repeat. */
 export class Agent {
   readonly #options: AgentOptions;
   readonly #tracker: Tracker;
@@ -40,12 +39,13 @@ export class Agent {
   readonly #loop: Loop;
   readonly #end = new AbortController();
   #seen: Observation | undefined;
-  /** When the loop turns next at the latest (monotonic milliseconds). */
+  /** When the loop is due at the latest (monotonic milliseconds). */
   #dueMs: number;
   #streak = 0;
-  /** What was said lately, the newest first: a try and the pause after it alternate for as long as trouble lasts. */
-  #said: readonly string[] = [];
-  #complaint = '';
+  /** The latest log lines, the newest first: an action and the pause after it alternate while an error lasts. */
+  #recent: readonly string[] = [];
+  /** Action and kind of the latest error that was logged. */
+  #loggedError = '';
   #fatal: Error | undefined;
 
   constructor(options: AgentOptions) {
@@ -58,7 +58,7 @@ export class Agent {
     this.#loop = new Loop({ clock, log, step: (signal) => this.#step(signal) });
   }
 
-  /** Runs until `signal` aborts. Throws when the process must be started anew: a stale mount, an apiserver out of reach for long. */
+  /** Runs until `signal` aborts. Throws when the process must be restarted: a stale mount, an apiserver that is unreachable for long. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#end.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
@@ -67,18 +67,19 @@ export class Agent {
     if (this.#fatal !== undefined) throw this.#fatal;
   }
 
-  /** Why this process is stuck, or undefined. */
+  /** Returns why this process is stuck, or undefined. */
   live(): string | undefined {
     const lateMs = this.#options.clock.monotonic() - this.#dueMs;
     if (lateMs <= LIMITS.loopStuck) return undefined;
-    return `the loop should have turned ${Math.round(lateMs / 1000)} s ago; last: ${this.#said[0] ?? ''}`;
+    return `the loop has been due for ${Math.round(lateMs / 1000)} s; last: ${this.#recent[0] ?? ''}`;
   }
 
-  /** Why this agent cannot do its work now, or undefined. */
+  /** Returns why this agent cannot do its work now, or undefined. */
   ready(): string | undefined {
     if (this.#source.view().shadow === undefined) return 'the apiserver has not sent the shadow yet';
-    if (this.#seen === undefined) return 'the host has not been looked at yet';
-    return this.#seen.host.kind === 'silent' ? `the host does not answer: ${this.#seen.host.message}` : undefined;
+    if (this.#seen === undefined) return 'the host has not been observed yet';
+    const { host } = this.#seen;
+    return host.kind === 'unreachable' ? `the host does not answer: ${host.message}` : undefined;
   }
 
   async #step(signal: AbortSignal): Promise<number | undefined> {
@@ -88,13 +89,13 @@ export class Agent {
     this.#seen = seen;
     this.#tracker.observe(seen);
     const action = decide(seen, this.#tracker);
-    this.#say(action);
+    this.#logAction(action);
     if (action.do === 'exit') return this.#exit(action.reason);
     if (action.do === 'wait') {
       this.#streak = 0;
       return this.#pause(action.untilMs - clock.monotonic());
     }
-    this.#dueMs = clock.monotonic() + limitOf(action, seen);
+    this.#dueMs = clock.monotonic() + rowOf(action).limitMs(action, seen.shadow?.spec);
     await this.#perform(action, seen, signal);
     this.#streak += 1;
     return this.#pause(this.#streak < MAX_STREAK ? 0 : LIMITS.pollLongest);
@@ -107,30 +108,31 @@ export class Agent {
   }
 
   async #perform(action: RemoteAction, seen: Observation, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { host, api, clock, log } = this.#options;
     try {
-      const result = await act(action, seen, this.#options, signal);
+      const execution = { host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
+      const result = await perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
-      this.#complaint = '';
+      this.#loggedError = '';
       this.#tracker.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof StaleDecisionError) {
-        this.#options.log.info(`${action.do} is decided anew`, { error: error.message, reason: action.reason });
+        log.info(`${action.do} is decided again`, { error: error.message, reason: action.reason });
         return;
       }
-      this.#complain(action, error);
+      this.#logError(action, error);
       this.#tracker.failed(action, error, { ...seen, nowMs: clock.monotonic() });
-      if ((this.#tracker.refused?.times ?? 0) >= REFUSALS) this.#source.reconnect();
+      if ((this.#tracker.rejected?.times ?? 0) >= MAX_REJECTIONS) this.#source.reconnect();
     }
   }
 
-  /** A failure of one kind is said once, however often the action is tried and whatever words come with it. */
-  #complain({ do: what, reason }: RemoteAction, error: unknown): void {
-    const complaint = `${what} ${kindOf(error)}`;
-    const level = complaint === this.#complaint ? 'debug' : 'warn';
-    this.#options.log[level](`${what} failed`, { error: messageOf(error), reason });
-    this.#complaint = complaint;
+  /** Logs an error of one kind as a warning once, however often the action is retried. */
+  #logError({ do: name, reason }: RemoteAction, error: unknown): void {
+    const line = `${name} ${kindOf(error)}`;
+    const level = line === this.#loggedError ? 'debug' : 'warn';
+    this.#options.log[level](`${name} failed`, { error: messageOf(error), reason });
+    this.#loggedError = line;
   }
 
   #exit(reason: string): undefined {
@@ -139,24 +141,17 @@ export class Agent {
     return undefined;
   }
 
-  #say(action: Action): void {
-    const { log } = this.#options;
-    const what = action.do === 'command' ? action.command : action.do;
-    // What follows a colon are the words of others, which may be new ones each time.
-    const said = `${what}: ${action.reason.split(': ', 1).join('')}`;
-    const level = this.#said.includes(said) ? 'debug' : 'info';
-    log[level](what, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
-    this.#said = [said, ...this.#said.filter((one) => one !== said)].slice(0, KEPT_IN_MIND);
+  #logAction(action: Action): void {
+    const name = action.do === 'command' ? action.command : action.do;
+    // Text after a colon comes from other programs and may differ each time.
+    const line = `${name}: ${action.reason.split(': ', 1).join('')}`;
+    const level = this.#recent.includes(line) ? 'debug' : 'info';
+    this.#options.log[level](name, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
+    this.#recent = [line, ...this.#recent.filter((one) => one !== line)].slice(0, RECENT_LINES);
   }
 }
 
 function kindOf(error: unknown): string {
   if (error instanceof ApiError || error instanceof OperationError) return error.code;
   return error instanceof HostError ? error.kind : messageOf(error);
-}
-
-/** How long an action may take, in milliseconds. A change of settings is four calls. */
-function limitOf(action: RemoteAction, { shadow }: Observation): number {
-  if (action.do !== 'command') return LIMITS.hostCall * 4;
-  return commandLimit(action.command, shadow?.spec) + LIMITS.staleSocket;
 }

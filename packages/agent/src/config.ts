@@ -1,34 +1,25 @@
-import { type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
-import { LOG_LEVELS, type LogLevel } from '@brupop/shared/runtime/log';
+import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/env';
+import type { ApiserverEndpoint } from './apiserver/client.ts';
 
-/** The agent's settings, from its pod's environment. */
-export interface AgentConfig {
+/** The agent's configuration, from the environment of its pod. */
+export interface Config {
   readonly node: string;
   readonly podIP: string;
   readonly healthPort: number;
-  readonly logLevel: LogLevel;
   readonly hostSocket: string;
   readonly bootIDFile: string;
-  readonly apiserver: {
-    readonly host: string;
-    readonly port: number;
-    /** Name that the certificate must carry. */
-    readonly serverName: string;
-    readonly tokenFile: string;
-    readonly caFile: string;
-  };
+  readonly apiserver: ApiserverEndpoint;
   /** Pause between two checks for updates, in milliseconds. */
   readonly checkIntervalMs: number;
 }
 
-/** Reads the settings. Throws ConfigError, which names the variable. */
-export function agentConfig(env: Env): AgentConfig {
+/** Reads the configuration. Throws ConfigError, which names the variable. */
+export function readConfig(env: Env): Config {
   const day = 86_400;
   return {
     node: requiredText(env, 'NODE_NAME'),
     podIP: requiredText(env, 'POD_IP'),
     healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
-    logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'info'),
     hostSocket: text(env, 'HOST_SOCKET', '/run/api.sock'),
     bootIDFile: text(env, 'BOOT_ID_FILE', '/proc/sys/kernel/random/boot_id'),
     apiserver: {

@@ -14,56 +14,56 @@ import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/api/shad
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Every time limit and pause of the agent, in milliseconds. */
+/** Time limits and pauses of the agent, in milliseconds. */
 export const LIMITS = {
   /** One call of the host API. */
   hostCall: 10 * SECOND,
   /** The reboot call, which answers only when systemctl has returned. */
   rebootCall: REBOOT_CALL_LIMIT_MS,
-  /** First and longest pause between two looks at a running host command. */
+  /** Shortest and longest pause between two polls of a running host command. */
   pollFirst: 10,
   pollLongest: SECOND,
-  /** A host that has not answered for so long fails the step that needs it. */
-  hostSilent: 5 * MINUTE,
-  /** A socket that nobody listens on any more for so long is a stale mount: the agent ends, so that the kubelet mounts it anew. */
+  /** A host that does not answer for this time fails the step that needs it. */
+  hostUnreachable: 5 * MINUTE,
+  /** A socket that refuses connections for this time is a stale mount: the agent exits, so that the kubelet mounts it again. */
   staleSocket: 30 * SECOND,
-  /** The same for one on which this process has met nobody at all: its mount is as new as the process. First a silent host must have failed the step. */
+  /** The same for a socket that has never answered this process, whose mount is new. Longer than `hostUnreachable`: first the step fails. */
   neverAnswered: 6 * MINUTE,
-  /** An update lock that somebody else holds for so long fails the step that needs it. */
-  locked: 20 * MINUTE,
-  /** It is held for so long after the longest command of ours. */
-  lockedLonger: 5 * MINUTE,
-  /** An apiserver out of reach for so long: the agent ends, so that the kubelet configures it anew. */
-  apiSilent: 10 * MINUTE,
-  /** A spec counts as current for so long after the last message of a connected stream. */
+  /** An update lock that another process holds for this time fails the step that needs it. */
+  lockHeld: 20 * MINUTE,
+  /** How much longer than the agent's longest command the lock may be held. */
+  lockMargin: 5 * MINUTE,
+  /** After this time without the apiserver the agent exits, so that the kubelet renews its environment. */
+  apiserverUnreachable: 10 * MINUTE,
+  /** A spec is current for this time after the last message of a connected stream. */
   specFresh: 60 * SECOND,
-  /** What was decided is sent to the host within so long, or decided anew: a process may be stopped in between, and then goes on with what it saw. */
+  /** A decision is sent to the host within this time or made again: the process may have been stopped in between. */
   decisionFresh: 2 * SECOND,
-  /** A finished drain counts for so long; then a pass is run again before anything depends on it. */
+  /** A finished drain is valid for this time; then a pass runs again before anything depends on it. */
   drainFresh: 5 * SECOND,
-  /** A host that is still up so long after the reboot call is asked again: systemd-logind lets inhibitors delay a reboot by 5 min. */
+  /** The reboot call is repeated on a host that is still up after this time. systemd-logind lets inhibitors delay a reboot for 5 min. */
   rebootAgain: 6 * MINUTE,
-  /** A reboot is asked for within so long after that was written down, */
-  askWritten: REBOOT_REQUEST_LIMIT_MS,
-  /** so that after so long no reboot that was asked for can still come: the call and the inhibitors take 5.5 min. */
+  /** The host is asked for a reboot within this time after the request was recorded, ... */
+  rebootRequest: REBOOT_REQUEST_LIMIT_MS,
+  /** ... so after this time a requested reboot can no longer come: the call and the inhibitors take 5.5 min. */
   rebootPending: REBOOT_PENDING_LIMIT_MS,
-  /** A time that is further ahead was written before the clock was set back. */
+  /** A time further ahead than this was written before the clock was set back. */
   clockAhead: CLOCK_TOLERANCE_MS,
-  /** A drain that our apiserver has refused for so long says so in the shadow. */
-  troubleTold: 10 * SECOND,
-  /** After so long it has failed: only passes that are run know how much time the configuration gives it. */
-  drainTrouble: 30 * MINUTE,
-  /** A drain that goes on for so long after its limit, as the apiserver told it, has failed. */
+  /** After this time the shadow says why no drain pass could run. */
+  drainErrorReported: 10 * SECOND,
+  /** After this time without a pass the drain has failed: only passes know the limit that the configuration sets. */
+  drainWithoutPass: 30 * MINUTE,
+  /** A drain that continues for this time after its limit, as the apiserver reported it, has failed. */
   drainOverLimit: DRAIN_OVER_LIMIT_MS,
-  /** An update status that is unusable for so long is no passing trouble. */
-  broken: 30 * SECOND,
-  /** A refresh sees settings that were committed so long before it began: the host applies them after its answer. */
+  /** An update status that is unusable for this time is a lasting problem of the host. */
+  statusUnusable: 30 * SECOND,
+  /** A refresh uses settings that were committed this long before it started: the host applies them after its answer. */
   settingsApply: 1.5 * SECOND,
-  /** Settings of the host that a spec asks for and that are not in force for so long: the spec is answered without them, before the controller calls the agent silent. */
+  /** If the host settings of a spec are not in force after this time, the spec is confirmed without them. */
   settings: HOST_SETTINGS_LIMIT_MS,
-  /** A host that nothing is expected of is looked at so often. */
+  /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,
-  /** How long a loop that does not turn is still alive, beyond the limit of what it is doing. */
+  /** The loop is stuck when it is late by this time, beyond the limit of its current action. */
   loopStuck: 5 * MINUTE,
 } as const;
 
@@ -79,46 +79,46 @@ export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   deactivate: MINUTE,
 };
 
-/**
- * How long each step may take in milliseconds, counted from `lastOperation.startTime`, and how it fails then. A drain ends earlier, by the
- * configuration's limit of at most a day, and 70 min more where it is forced; before it load balancers get up to an hour.
- */
-export const STEP_LIMITS: Readonly<Record<Operation, { readonly ms: number; readonly code: ErrorCode }>> = {
-  Stage: { ms: STEP_LIMITS_MS.Stage, code: 'StepTimedOut' },
-  Drain: { ms: STEP_LIMITS_MS.Drain, code: 'DrainTimedOut' },
-  Activate: { ms: STEP_LIMITS_MS.Activate, code: 'StepTimedOut' },
-  Reboot: { ms: STEP_LIMITS_MS.Reboot, code: 'RebootTimedOut' },
-  Restore: { ms: STEP_LIMITS_MS.Restore, code: 'StepTimedOut' },
+/** The code with which a step fails at its limit. */
+export const TIMEOUT_CODES: Readonly<Record<Operation, ErrorCode>> = {
+  Stage: 'StepTimedOut',
+  Drain: 'DrainTimedOut',
+  Activate: 'StepTimedOut',
+  Reboot: 'RebootTimedOut',
+  Restore: 'StepTimedOut',
 };
 
-/** The state in which a spec's `timeoutSeconds` is about each of these steps. */
+/** The state in which a spec's `timeoutSeconds` limits each of these steps. */
 const TIMED_BY_SPEC: Readonly<Partial<Record<Operation, ShadowState>>> = {
   Stage: 'StagedAndPerformedUpdate',
   Reboot: 'RebootedIntoUpdate',
 };
 
 /**
- * How long a step may take for this spec, in milliseconds. A reboot gets time in which it can be asked for at all: until the end of the step it must
- * have come, however long inhibitors delay it.
+ * Returns the limit of a step for this spec, in milliseconds. The limit of a reboot is at least the time in which a
+ * requested reboot comes, however long inhibitors delay it.
  */
 export function stepLimit(operation: Operation, { state, timeoutSeconds }: ShadowSpec): number {
-  if (timeoutSeconds == null || TIMED_BY_SPEC[operation] !== state) return STEP_LIMITS[operation].ms;
+  if (timeoutSeconds == null || TIMED_BY_SPEC[operation] !== state) return STEP_LIMITS_MS[operation];
   const ms = timeoutSeconds * SECOND;
   return operation === 'Reboot' ? Math.max(ms, REBOOT_TIMEOUT_MIN_MS) : ms;
 }
 
-/** How long a host command may run for this spec, in milliseconds. Of a longer limit of the staging a prepare gets a third, so that it can be repeated. */
+/** Returns the limit of a host command for this spec, in milliseconds. A prepare gets a third of the limit for staging if that is longer, so that it can be retried. */
 export function commandLimit(command: UpdateCommand, spec: ShadowSpec | undefined): number {
   const third = spec === undefined ? 0 : stepLimit('Stage', spec) / 3;
   return command === 'prepare' ? Math.max(COMMAND_LIMITS.prepare, third) : COMMAND_LIMITS[command];
 }
 
-/** How long somebody else may hold the update lock, in milliseconds: longer than any command of an earlier process of this agent runs. */
+/** Returns how long the update lock may be held, in milliseconds: longer than any command of an earlier process of this agent runs. */
 export function lockLimit(spec: ShadowSpec): number {
-  return Math.max(LIMITS.locked, commandLimit('prepare', spec) + LIMITS.lockedLonger);
+  return Math.max(LIMITS.lockHeld, commandLimit('prepare', spec) + LIMITS.lockMargin);
 }
 
-/** How often one attempt meets each error before it fails with it. Errors that are not listed fail it at once. */
+/** Longest message of a status, in characters. */
+export const MAX_MESSAGE = 1000;
+
+/** How many times one attempt meets each error before it fails. Errors that are not listed fail it at once. */
 export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RefreshFailed: 5,
   VersionNotOffered: 5,
@@ -127,7 +127,7 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RebootRefused: 5,
 };
 
-/** After so many failures in a row to bring the host's settings into force the spec is answered without them. */
+/** After this number of consecutive failures to apply the host's settings, the spec is confirmed without them. */
 export const SETTINGS_TRIES = 5;
 
 /** A pause that doubles with each failure, from `baseMs` to `capMs`. */
@@ -139,20 +139,20 @@ export interface Pause {
 export const PAUSES = {
   host: { baseMs: 100, capMs: 10 * SECOND },
   api: { baseMs: 200, capMs: 30 * SECOND },
-  /** Another replica must be found, which a new connection does with luck. */
+  /** A new connection may reach another replica. */
   otherReplica: { baseMs: 20, capMs: 5 * SECOND },
-  /** The spec that the apiserver knows and ours differ: the stream is about to say so. */
+  /** The apiserver knows a newer spec, which the stream is about to deliver. */
   specChanged: { baseMs: SECOND, capMs: 10 * SECOND },
   /** A host command that failed. */
   command: { baseMs: 2 * SECOND, capMs: MINUTE },
-  /** A reboot that the host refused, as an inhibitor does while it saves something. */
+  /** A reboot that the host refused, for example because of an inhibitor. */
   rebootRefused: { baseMs: 5 * SECOND, capMs: MINUTE },
-  /** A drain pass that got nothing evicted. */
+  /** A drain pass that evicted nothing. */
   drain: { baseMs: 500, capMs: 10 * SECOND },
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
-  /** The host's settings could not be brought into force. */
+  /** The host's settings could not be applied. */
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
-  /** The stream, and the creation of the shadow. It begins anew after a stream that lived for 5 s. */
+  /** The stream, and the creation of the shadow. Reset by a stream that lasted 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;

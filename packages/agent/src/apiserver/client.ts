@@ -14,7 +14,6 @@ import {
 } from '@brupop/shared/api/agent-protocol';
 import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { AgentConfig } from '../config.ts';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
 import { ApiError } from './error.ts';
 import {
@@ -29,28 +28,37 @@ import {
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
-/** A connection is kept for the next call for so long, well within the 60 s after which the apiserver closes it. */
+/** An idle connection is kept for this time, well within the 60 s after which the apiserver closes it. */
 const IDLE_MS = 4_000;
 
-/** What the agent asks of our apiserver. Every call throws ApiError. */
+/** The agent's calls of brupop-apiserver. Each throws ApiError. */
 export interface ApiserverClient {
-  /** Makes sure that the shadow exists. */
+  /** Creates the shadow unless it exists. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
-  /** The shadow, then every change of it. Throws when no whole message has come for STREAM_INACTIVITY_MS. */
+  /** Yields the shadow, then every change. Throws when no complete message arrives for STREAM_INACTIVITY_MS. */
   stream(signal: AbortSignal): AsyncIterable<StreamMessage>;
-  /** Writes the status; answers the shadow as it is then, which may have a newer spec than the one reported on. */
+  /** Writes the status. Returns the shadow after the write, which may have a newer spec. */
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
   exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
-  /** One bounded pass. */
+  /** Runs one bounded pass. */
   drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
-  /** Since the last answer that was no refusal of our identity, in milliseconds. */
+  /** Milliseconds since the last answer that was not a rejection of the agent's identity. */
   silentMs(): number;
+}
+
+export interface ApiserverEndpoint {
+  readonly host: string;
+  readonly port: number;
+  /** Name that the certificate must carry. */
+  readonly serverName: string;
+  readonly tokenFile: string;
+  readonly caFile: string;
 }
 
 export interface ApiserverClientOptions {
   readonly node: string;
-  readonly apiserver: AgentConfig['apiserver'];
+  readonly apiserver: ApiserverEndpoint;
   readonly clock: Clock;
 }
 
@@ -62,7 +70,7 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-/** Client of our apiserver. Token and CA are read for each request, since both are renewed while the agent runs. */
+/** Client of brupop-apiserver. Reads token and CA for each request, since both are rotated while the agent runs. */
 export class HttpApiserverClient implements ApiserverClient {
   readonly #options: ApiserverClientOptions;
   #connections = connections();
@@ -110,7 +118,7 @@ export class HttpApiserverClient implements ApiserverClient {
       const response = await responseOf(pending, clock);
       this.#noteAnswer(response.statusCode ?? 0);
       if (response.statusCode !== 200) {
-        const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the answer takes too long')));
+        const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the response takes too long')));
         const body = await bodyOf(response, MAX_ANSWER_BYTES).finally(cancel);
         throw readError('GET shadow/stream', response.statusCode ?? 0, body);
       }
@@ -137,13 +145,13 @@ export class HttpApiserverClient implements ApiserverClient {
     throw error;
   }
 
-  /** The next call opens a new connection, which may lead to another replica. */
+  /** Makes the next call open a new connection, which may reach another replica. */
   #leaveReplica(): void {
     this.#connections.destroy();
     this.#connections = connections();
   }
 
-  /** A kept connection that the other side has closed meanwhile fails at once: then the call, which is safe to repeat, gets a new one. */
+  /** Repeats the call, which is idempotent, on a new connection when the kept one was closed by the server. */
   async #exchange(call: Call): Promise<Answer> {
     const body = call.body === undefined ? undefined : JSON.stringify(call.body);
     const limits = { body, limitMs: call.limitMs ?? CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
@@ -188,11 +196,11 @@ function asApiError(call: string, error: unknown): ApiError {
   return new ApiError('Unreachable', call, { cause: error });
 }
 
-/** The lines of a stream. Throws when one is too long, and when no whole one comes for STREAM_INACTIVITY_MS. */
+/** Yields the lines of a stream. Throws when a line is too long, or none is complete for STREAM_INACTIVITY_MS. */
 async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator<string> {
   response.setEncoding('utf8');
   const watch = (): (() => void) =>
-    clock.after(STREAM_INACTIVITY_MS, () => response.destroy(new Error(`silent for ${STREAM_INACTIVITY_MS} ms`)));
+    clock.after(STREAM_INACTIVITY_MS, () => response.destroy(new Error(`no message for ${STREAM_INACTIVITY_MS} ms`)));
   let cancel = watch();
   let rest = '';
   try {

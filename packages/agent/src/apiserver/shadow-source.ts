@@ -4,35 +4,45 @@ import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { sameStatus } from '../decide/status.ts';
 import { PAUSES } from '../limits.ts';
-import type { ShadowView } from '../state/observe.ts';
 import type { ApiserverClient } from './client.ts';
 import { ApiError } from './error.ts';
+import { sameStatus } from './status.ts';
+
+/** The shadow and how recent it is. */
+export interface ShadowView {
+  readonly shadow: AgentShadow | undefined;
+  /** Since the apiserver last confirmed the spec, by a message of the current stream or by acknowledging a report. */
+  readonly specAgeMs: number;
+  /** Since the last answer of the apiserver that was not a rejection of the agent's identity. */
+  readonly apiSilentMs: number;
+}
 
 export interface ShadowSourceOptions {
   readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'silentMs'>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when the shadow has come, changed or gone. */
+  /** Called when the shadow was received, changed or deleted. */
   readonly changed: () => void;
   readonly random?: () => number;
 }
 
 /**
- * A stream that the server ends is opened again within so long, spread over it: the server ends many at a time. The few nodes that are being
- * updated do not wait.
+ * A stream that the server ends is reopened within this time, at random: the server ends many at once. Nodes that are
+ * being updated do not wait.
  */
-const AFTER_END_MS = 2_000;
-/** A stream that lived so long was a good one. One that is cut as soon as it has told the shadow is not opened again at once for ever. */
+const RECONNECT_SPREAD_MS = 2_000;
+/** A stream that lasted this long resets the backoff. One that is cut right after the shadow does not. */
 const GOOD_STREAM_MS = 5_000;
-/** A watch that shows another status for so long is either far behind or shows what somebody else has written. */
-const FOREIGN_MS = 5_000;
+/** A watch that shows another status for this time is far behind, or shows what another actor has written. */
+const FOREIGN_STATUS_MS = 5_000;
 
 /**
- * Keeps the shadow up to date: makes sure that there is one, follows its stream and opens it again. The stream tells of specs only: what was read
- * live at the start and what was acknowledged since is newer than any watch, unless a person has written the status. So a status in the
- * stream that stays another one is a reason to read live again.
+ * Keeps the shadow up to date: creates it, follows its stream and reconnects.
+ *
+ * The spec comes from the stream. The status does not: what was read live at the start, and what was acknowledged since,
+ * is newer than any watch. Only another actor's write to the status makes the two differ for long; then the shadow is
+ * read live again.
  */
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
@@ -40,15 +50,15 @@ export class ShadowSource {
   readonly #random: () => number;
   #shadow: AgentShadow | undefined;
   #reportedAt = -Infinity;
-  /** When the connected stream last said something; undefined while none is connected. */
-  #heardAt: number | undefined;
+  /** When the connected stream last sent a message; undefined while none is connected. */
+  #receivedAt: number | undefined;
   #connection = new AbortController();
-  /** The status that the stream showed last, and when it came. */
+  /** The status that the stream sent last, and when. */
   #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
   /** The stream has shown another status than the known one for too long. */
-  #doubted = false;
-  /** The latest trouble that was said. */
-  #said = '';
+  #mustReadLive = false;
+  /** Kind of the latest error that was logged. */
+  #logged = '';
 
   constructor(options: ShadowSourceOptions) {
     this.#options = options;
@@ -58,13 +68,13 @@ export class ShadowSource {
 
   view(): ShadowView {
     const { api, clock } = this.#options;
-    const specAgeMs = clock.monotonic() - Math.max(this.#heardAt ?? -Infinity, this.#reportedAt);
+    const specAgeMs = clock.monotonic() - Math.max(this.#receivedAt ?? -Infinity, this.#reportedAt);
     return { shadow: this.#shadow, specAgeMs, apiSilentMs: api.silentMs() };
   }
 
   /**
-   * Takes the shadow that the apiserver answered when it acknowledged `status`. The stream may have told of a newer spec meanwhile, with the
-   * controller's answer to this very report: then that spec stays, and the status counts all the same.
+   * Takes the shadow with which the apiserver acknowledged `status`. If the stream has brought a newer spec meanwhile, as
+   * the controller's response to this report, that spec stays and the status is taken.
    */
   acknowledged(shadow: AgentShadow, status: AgentStatus): void {
     const newest = this.#isOlder(shadow) ? this.#shadow : undefined;
@@ -72,12 +82,12 @@ export class ShadowSource {
     this.#reportedAt = this.#options.clock.monotonic();
   }
 
-  /** Opens another stream, since what this one says is not what the apiserver goes by. */
+  /** Opens another stream, since the current one lags behind the apiserver. */
   reconnect(): void {
-    this.#connection.abort(new Error('the stream is behind'));
+    this.#connection.abort(new Error('the stream lags behind'));
   }
 
-  /** Follows until `signal` aborts. */
+  /** Follows the shadow until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
@@ -88,7 +98,7 @@ export class ShadowSource {
 
   #pause(endedByServer: boolean): number {
     const state = this.#shadow?.spec.state ?? 'Idle';
-    const spread = endedByServer && state === 'Idle' ? this.#random() * AFTER_END_MS : 0;
+    const spread = endedByServer && state === 'Idle' ? this.#random() * RECONNECT_SPREAD_MS : 0;
     return this.#backoff.next() + spread;
   }
 
@@ -100,51 +110,51 @@ export class ShadowSource {
     try {
       return await this.#follow(connection.signal);
     } catch (error) {
-      if (!signal.aborted) this.#say(error);
+      if (!signal.aborted) this.#logError(error);
       return false;
     } finally {
       signal.removeEventListener('abort', stop);
-      this.#heardAt = undefined;
+      this.#receivedAt = undefined;
     }
   }
 
   async #follow(signal: AbortSignal): Promise<boolean> {
     const { api, clock } = this.#options;
-    if (this.#shadow === undefined || this.#doubted) await this.#readLive(signal);
+    if (this.#shadow === undefined || this.#mustReadLive) await this.#readLive(signal);
     const openedAt = clock.monotonic();
     this.#streamed = undefined;
     for await (const message of api.stream(signal)) {
-      this.#heardAt = clock.monotonic();
-      if (this.#heardAt - openedAt >= GOOD_STREAM_MS) this.#wentWell();
-      if (!this.#hear(message)) return message.type === 'end';
+      this.#receivedAt = clock.monotonic();
+      if (this.#receivedAt - openedAt >= GOOD_STREAM_MS) this.#resetBackoff();
+      if (!this.#receive(message)) return message.type === 'end';
     }
     return false;
   }
 
-  /** Takes the shadow as it is, also its status unless a report was acknowledged meanwhile. */
+  /** Reads the shadow live, with its status unless a report was acknowledged meanwhile. */
   async #readLive(signal: AbortSignal): Promise<void> {
     const reportedAt = this.#reportedAt;
     const live = await this.#options.api.ensure(signal);
-    this.#doubted = false;
+    this.#mustReadLive = false;
     if (this.#reportedAt === reportedAt && !this.#isOlder(live)) this.#shadow = undefined;
     this.#take(live);
   }
 
-  #wentWell(): void {
+  #resetBackoff(): void {
     this.#backoff.reset();
-    this.#said = '';
+    this.#logged = '';
   }
 
-  /** Trouble of one kind is said once, however often it is met. */
-  #say(error: unknown): void {
+  /** Logs an error of one kind as a warning once. */
+  #logError(error: unknown): void {
     const kind = error instanceof ApiError ? error.code : messageOf(error);
-    const level = kind === this.#said ? 'debug' : 'warn';
-    this.#options.log[level]('the shadow cannot be followed', { error: messageOf(error) });
-    this.#said = kind;
+    const level = kind === this.#logged ? 'debug' : 'warn';
+    this.#options.log[level]('watch of the shadow failed, reconnecting', { error: messageOf(error) });
+    this.#logged = kind;
   }
 
-  /** False when the stream has nothing more to say. */
-  #hear(message: StreamMessage): boolean {
+  /** Returns false when the stream is over. */
+  #receive(message: StreamMessage): boolean {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
@@ -158,20 +168,20 @@ export class ShadowSource {
         this.#options.log.info('the apiserver ended the stream', { reason: message.reason });
         return false;
       default:
-        return !this.#doubt();
+        return !this.#isForeign();
     }
   }
 
-  /** True when the status in the stream has been another one for so long that it cannot be what we reported before. */
-  #doubt(): boolean {
+  /** True when the status in the stream has differed for so long that it is not an earlier report of this agent. */
+  #isForeign(): boolean {
     const { clock, log } = this.#options;
     if (this.#streamed === undefined) return false;
     const { status, atMs } = this.#streamed;
     const known = this.#shadow?.status;
     const isSame = status === undefined || known === undefined ? status === known : sameStatus(status, known);
-    if (isSame || clock.monotonic() - Math.max(atMs, this.#reportedAt) < FOREIGN_MS) return false;
-    log.info('the status is another one than was reported: reading it live');
-    this.#doubted = true;
+    if (isSame || clock.monotonic() - Math.max(atMs, this.#reportedAt) < FOREIGN_STATUS_MS) return false;
+    log.info('the status was changed by another actor, reading it live');
+    this.#mustReadLive = true;
     return true;
   }
 
@@ -183,7 +193,7 @@ export class ShadowSource {
     this.#options.changed();
   }
 
-  /** Another replica's watch may be behind. */
+  /** True for an earlier spec: the watch of another replica may lag behind. */
   #isOlder({ uid, generation }: AgentShadow): boolean {
     return this.#shadow?.uid === uid && generation < this.#shadow.generation;
   }

@@ -40,13 +40,13 @@ const cases: Cases = {
   'a socket that nobody listens on for long is a stale mount': [
     {
       host: refused,
-      tracker: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE },
+      tracker: { hostUnreachableSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE },
       attempt: { restored: true },
     },
     'exit',
   ],
   'what needs no host is done before the process leaves for its mount': [
-    { host: refused, tracker: { hostSilentSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
+    { host: refused, tracker: { hostUnreachableSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
     'restore',
   ],
   'a socket on which this process has met nobody is as new as the process: the step fails first': [
@@ -54,20 +54,24 @@ const cases: Cases = {
       ...rebootSpec,
       host: refused,
       last: step('Drain'),
-      tracker: { hostSilentSince: NOW - 5.5 * MINUTE, hostRefusedSince: NOW - 5.5 * MINUTE, hostHasAnswered: false },
+      tracker: {
+        hostUnreachableSince: NOW - 5.5 * MINUTE,
+        hostRefusedSince: NOW - 5.5 * MINUTE,
+        hostHasAnswered: false,
+      },
     },
     'report ErrorReset, Drain Failed HostUnreachable',
   ],
   'then it may be a stale mount all the same': [
     {
       host: refused,
-      tracker: { hostSilentSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
+      tracker: { hostUnreachableSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
       attempt: { restored: true },
     },
     'exit',
   ],
   'a host that is slow for long is no stale mount': [
-    { host: silent, tracker: { hostSilentSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
+    { host: silent, tracker: { hostUnreachableSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
   ],
   'the Node is given back although the host does not answer': [{ host: refused }, 'restore'],
@@ -176,11 +180,11 @@ const cases: Cases = {
     'refresh',
   ],
   'a spec that the apiserver no longer goes by is not repeated at once': [
-    { tracker: { refused: { key: KEY, notBefore: NOW + 1, times: 1 } } },
+    { tracker: { rejected: { key: KEY, notBefore: NOW + 1, times: 1 } } },
     'wait',
   ],
   'a newer spec than the refused one is acted upon at once': [
-    { tracker: { refused: { key: 'uid/6', notBefore: NOW + 1, times: 1 } } },
+    { tracker: { rejected: { key: 'uid/6', notBefore: NOW + 1, times: 1 } } },
     'restore',
   ],
 };

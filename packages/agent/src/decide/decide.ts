@@ -1,73 +1,76 @@
-import type { Action } from '../action.ts';
+/**
+ * Chooses the one thing that the agent does next. Pure: the truth is the host, its boot ID and the shadow; the tracker only
+ * paces. Only the agent's loop calls it, after each observation.
+ *
+ *     observation ─> waiting for a reboot of its own? ─> step by the spec's state ─> reboot guard ─> pacing ─> action
+ *
+ *     Idle, ErrorReset          idle    undo the earlier attempt, apply host settings, check for updates
+ *     StagedAndPerformedUpdate  stage   refresh until the version is offered, prepare it
+ *     RebootedIntoUpdate        reboot  exclude, drain, activate, reboot, restore
+ *     MonitoringUpdate                  confirm
+ *
+ * Each step is recorded in the shadow before it is carried out, so a process that dies at any instant can continue. An
+ * attempt that fails stays in ErrorReset until the spec goes back to Idle. If the host does not answer, time limits still
+ * hold and the Node is still restored: both need only the apiserver.
+ */
+import { type Action, rowOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import { attemptKey, type TrackerView } from '../state/tracker.ts';
-import { hostUnreachable } from './host-unreachable.ts';
+import { guardReboot, pendingUntil, waitForReboot } from './guards.ts';
 import { idle } from './idle.ts';
-import { pendingUntil, rebooting, unlessRebooting } from './reboot-guard.ts';
 import { reboot, wrongBoot } from './reboot.ts';
-import { type Context, contextOf, settle, wait } from './report.ts';
+import { type Context, contextOf, settle, wait, waitForHost } from './report.ts';
 import { stage } from './stage.ts';
 
-/** Names what is seen and chooses the one thing to do next. Pure: the truth is the host, its boot ID and the shadow; memory only paces. */
+/** Chooses the next action. */
 export function decide(seen: Observation, tracker: TrackerView): Action {
-  const ending = rebooting(seen, tracker) ?? lost(seen);
-  if (ending !== undefined) return ending;
-  const action = paced(seen, tracker, unlessRebooting(seen, tracker, choose(seen, tracker)));
-  return action.do === 'wait' ? (stale(seen, tracker) ?? action) : action;
+  const first = waitForReboot(seen, tracker) ?? exitWithoutApiserver(seen);
+  if (first !== undefined) return first;
+  const action = pace(seen, tracker, guardReboot(seen, tracker, choose(seen, tracker)));
+  return action.do === 'wait' ? (exitWithStaleMount(seen, tracker) ?? action) : action;
 }
 
-/**
- * A mount that has gone stale is only renewed with the container. What can be done without the host comes first. A host that goes down does not listen
- * either: while it may, the process stays, so that the wait for it has an end.
- */
-function stale(seen: Observation, tracker: TrackerView): Action | undefined {
+/** A stale mount is only renewed with the container. A host that goes down refuses connections too, so the process stays while it may. */
+function exitWithStaleMount(seen: Observation, tracker: TrackerView): Action | undefined {
+  if (seen.host.kind !== 'unreachable' || !seen.host.refused || pendingUntil(seen, tracker) !== undefined)
+    return undefined;
   const refusedMs = seen.nowMs - (tracker.hostRefusedSince ?? seen.nowMs);
-  const goesDown = pendingUntil(seen, tracker) !== undefined;
-  const limitMs = tracker.hostHasAnswered ? LIMITS.staleSocket : LIMITS.neverAnswered;
-  if (seen.host.kind === 'silent' && seen.host.refused && !goesDown && refusedMs > limitMs) {
-    const reason = `nobody has listened on the host's socket for ${Math.round(refusedMs / 1000)} s, its mount may be stale: ${seen.host.message}`;
-    return { do: 'exit', reason };
-  }
-  return undefined;
+  if (refusedMs <= (tracker.hostHasAnswered ? LIMITS.staleSocket : LIMITS.neverAnswered)) return undefined;
+  const seconds = Math.round(refusedMs / 1000);
+  const reason = `the host's socket has refused connections for ${seconds} s, its mount may be stale: ${seen.host.message}`;
+  return { do: 'exit', reason };
 }
 
-/** An environment that has gone stale is only renewed with the container. */
-function lost(seen: Observation): Action | undefined {
-  if (seen.apiSilentMs <= LIMITS.apiSilent) return undefined;
-  return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(seen.apiSilentMs / 1000)} s` };
+/** A stale environment is only renewed with the container. */
+function exitWithoutApiserver({ apiSilentMs }: Observation): Action | undefined {
+  if (apiSilentMs <= LIMITS.apiserverUnreachable) return undefined;
+  return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(apiSilentMs / 1000)} s` };
 }
 
-const CALLS_OF_HOST: ReadonlySet<Action['do']> = new Set(['command', 'configure', 'reboot']);
-
-/** Calls wait while what they call is in trouble. */
-function paced(seen: Observation, tracker: TrackerView, action: Action): Action {
-  const { refused } = tracker;
+/** Defers calls while calls of the same target fail. */
+function pace(seen: Observation, tracker: TrackerView, action: Action): Action {
   if (action.do === 'wait' || action.do === 'exit') return action;
-  if (CALLS_OF_HOST.has(action.do)) {
-    return tracker.host.notBefore > seen.nowMs
-      ? wait(seen, `pausing after trouble with the host before: ${action.reason}`, tracker.host.notBefore)
-      : action;
-  }
-  const stale = refused !== undefined && seen.shadow !== undefined && refused.key === attemptKey(seen.shadow);
-  const notBefore = Math.max(tracker.api.notBefore, stale ? refused.notBefore : 0);
-  return notBefore > seen.nowMs
-    ? wait(seen, `pausing after trouble with the apiserver before: ${action.reason}`, notBefore)
-    : action;
+  const { target } = rowOf(action);
+  const { rejected } = tracker;
+  const isRejected = rejected !== undefined && seen.shadow !== undefined && rejected.key === attemptKey(seen.shadow);
+  const apiNotBefore = Math.max(tracker.api.notBefore, isRejected ? rejected.notBefore : 0);
+  const notBefore = target === 'host' ? tracker.host.notBefore : apiNotBefore;
+  if (notBefore <= seen.nowMs) return action;
+  return wait(seen, `pausing after an error of the ${target} before: ${action.reason}`, notBefore);
 }
 
 function choose(seen: Observation, tracker: TrackerView): Action {
-  const { shadow, host } = seen;
-  if (shadow === undefined) return wait(seen, 'the apiserver has not sent the shadow yet');
-  if (host.kind === 'silent') return hostUnreachable({ seen, tracker, shadow, message: host.message });
-  const context = contextOf(seen, tracker, shadow, host);
-  return wrongBoot(context) ?? drive(context);
+  if (seen.shadow === undefined) return wait(seen, 'the apiserver has not sent the shadow yet');
+  const context = contextOf(seen, tracker, seen.shadow);
+  return wrongBoot(context) ?? byState(context);
 }
 
-function drive(c: Context): Action {
+function byState(c: Context): Action {
   const { state, version } = c.shadow.spec;
-  if (state === 'MonitoringUpdate') return settle(c, { current_state: 'MonitoringUpdate' }, 'monitoring');
   if (state === 'Idle' || state === 'ErrorReset') return idle(c);
+  if (state === 'MonitoringUpdate')
+    return c.host === 'unreachable' ? waitForHost(c) : settle(c, { current_state: state }, 'monitoring');
   if (version == null || version === '') return wait(c.seen, `the spec asks for ${state} without a version`);
   return state === 'StagedAndPerformedUpdate' ? stage(c, version) : reboot(c, version);
 }

@@ -52,10 +52,10 @@ const cases: Cases = {
     'wait',
   ],
   'idle: the host is not asked what it offers before it can know': [
-    { ...set, settingsMemory: { refreshed: false, seenFrom: NOW + 1 } },
+    { ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW + 1 } },
     'wait',
   ],
-  'idle: then it is asked': [{ ...set, settingsMemory: { refreshed: false, seenFrom: NOW } }, 'refresh'],
+  'idle: then it is asked': [{ ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW } }, 'refresh'],
   'idle: a busy host is waited for': [{ ...set, update: LOCKED, settingsMemory: { refreshed: false } }, 'wait'],
   'idle: a failed try is followed by a pause': [{ ...onRecord, settingsMemory: { notBefore: NOW + 1 } }, 'wait'],
   'idle: settings that could not be read are waited for': [
@@ -102,7 +102,7 @@ const cases: Cases = {
     `configure ${A}`,
   ],
   'stage: the host is asked when it can know': [
-    { ...staging, wanted: { versionLock: NEW }, settings: host(NEW), settingsMemory: { seenFrom: NOW + 1 } },
+    { ...staging, wanted: { versionLock: NEW }, settings: host(NEW), settingsMemory: { effectiveFrom: NOW + 1 } },
     'wait',
   ],
   'stage: settings that cannot be set do not hold it up': [

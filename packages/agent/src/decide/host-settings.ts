@@ -1,51 +1,49 @@
-import type { Action } from '../action.ts';
-import { sameRecords, type SettingsPlan } from './host-settings-diff.ts';
-import { type Context, report, wait } from './report.ts';
-import { describeSettings, isConfirmed, isEmpty } from './settings-view.ts';
+import type { Action } from '../actions.ts';
+import { type AnsweredContext, report, runCommand, wait } from './report.ts';
+import { describeSettings, isConfirmed, isEmpty, sameRecords, type SettingsPlan } from './settings-view.ts';
 
-/** In Idle: what brings the settings into force and then asks the host what it offers; undefined when nothing is to be done now. */
-export function settleSettings(c: Context): Action | undefined {
+/** In Idle: applies the settings and then refreshes; undefined when nothing is to be done now. */
+export function settleSettings(c: AnsweredContext): Action | undefined {
   if (c.settings.state !== 'unsettled' || dueMs(c) > c.seen.nowMs) return undefined;
   const { plan } = c.settings;
   if (plan === undefined || c.update.kind === 'locked') return undefined;
-  return force(c, plan) ?? lookWith(c, 'what the host offers may be of other settings');
+  return apply(c, plan) ?? refresh(c, "the host's offer may be due to other settings");
 }
 
 /** Asks the host what it offers. */
-export function lookWith(c: Context, reason: string): Action {
+export function refresh(c: AnsweredContext, reason: string): Action {
   const lock = c.settings.state === 'unmanaged' ? undefined : c.live?.versionLock;
-  const locked = lock === undefined || lock === 'latest' ? {} : { lock };
-  return { do: 'command', command: 'refresh', ...locked, reason };
+  return runCommand(c, 'refresh', reason, lock === undefined || lock === 'latest' ? {} : { lock });
 }
 
-/** When to look after unsettled settings again (monotonic milliseconds). */
-export function dueMs(c: Context): number {
+/** Returns when unsettled settings are due (monotonic milliseconds). */
+export function dueMs(c: AnsweredContext): number {
   const { settings, checkDueMs } = c.tracker;
-  const nextMs = Math.max(settings.notBefore, settings.seenFrom);
+  const nextMs = Math.max(settings.notBefore, settings.effectiveFrom);
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
-  const onlyLook = plan !== undefined && isEmpty(plan.changes) && settings.applied && isConfirmed(c);
-  return onlyLook ? Math.max(nextMs, checkDueMs) : nextMs;
+  const onlyRefresh = plan !== undefined && isEmpty(plan.changes) && settings.applied && isConfirmed(c);
+  return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
-/** In Stage: sets what somebody has changed. What cannot be set does not hold up the step: then the refresh says what is wrong. */
-export function enforceSettings(c: Context): Action | undefined {
+/** In Stage: applies what another actor has changed. Settings that cannot be applied do not block the step: the refresh then names the problem. */
+export function enforceSettings(c: AnsweredContext): Action | undefined {
   const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
-  const action = plan === undefined || settings.notBefore > c.seen.nowMs ? undefined : force(c, plan);
+  const action = plan === undefined || settings.notBefore > c.seen.nowMs ? undefined : apply(c, plan);
   if (action !== undefined) return action;
-  return settings.seenFrom > c.seen.nowMs
-    ? wait(c.seen, "the host's settings are being applied", settings.seenFrom)
+  return settings.effectiveFrom > c.seen.nowMs
+    ? wait(c.seen, "the host's settings are being applied", settings.effectiveFrom)
     : undefined;
 }
 
-/** First the record, which outlives this process, then the host. */
-function force(c: Context, plan: SettingsPlan): Action | undefined {
+/** Records the change first, then makes it. */
+function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
   const { hostSettings } = c.base;
   if (!sameRecords(c.shadow.status?.hostSettings, plan.records)) {
     const message = hostSettings?.message === undefined ? {} : { message: hostSettings.message };
-    return report(c, { hostSettings: { ...plan.records, ...message } }, "the host's settings are about to be changed");
+    return report(c, { hostSettings: { ...plan.records, ...message } }, "recording a change of the host's settings");
   }
   const changes = c.tracker.settings.applied ? plan.changes : { ...plan.recorded, ...plan.changes };
   if (isEmpty(changes)) return undefined;
-  return { do: 'configure', changes, reason: `the host is to have ${describeSettings(changes)}` };
+  return { do: 'configure', changes, expected: c.live, reason: `setting ${describeSettings(changes)}` };
 }

@@ -79,11 +79,11 @@ const cases: Cases = {
     'wait',
   ],
   'idle: an unreadable status is named only when it lasts': [
-    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostBrokenSince: NOW - 1000 } },
+    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - 1000 } },
     'wait',
   ],
   'idle: an unreadable status that lasts is named': [
-    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostBrokenSince: NOW - MINUTE } },
+    { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - MINUTE } },
     'report Idle, Stage Failed HostStatusUnreadable',
   ],
   'idle: a rollback is noticed although the spec went back to Idle': [

@@ -1,64 +1,87 @@
 import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
-import type { LastOperation } from '@brupop/shared/api/shadow';
+import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/text';
-import type { Action } from '../action.ts';
-import { dueMs, lookWith, settleSettings } from './host-settings.ts';
-import { recordPossibleReboot } from './reboot-guard.ts';
-import { begin, type Context, ended, nextLook, report, undo, wait } from './report.ts';
-import { began, sameStatus } from './status.ts';
-import { isLastingly } from './step-guards.ts';
+import type { Action } from '../actions.ts';
+import { isRebootInProgress, sameStatus, startStep } from '../apiserver/status.ts';
+import { MAX_MESSAGE } from '../limits.ts';
+import { isLastingProblem, recordPossibleReboot } from './guards.ts';
+import { dueMs, refresh, settleSettings } from './host-settings.ts';
+import {
+  type AnsweredContext,
+  begin,
+  type Context,
+  ended,
+  nextLook,
+  report,
+  undo,
+  type UnreachableContext,
+  wait,
+  waitForHost,
+} from './report.ts';
+import { confirmedBefore } from './settings-view.ts';
 
-/** Spec Idle: undo what an earlier attempt left, then look for updates from time to time. */
+/** Spec Idle: undoes an earlier attempt, then checks for updates from time to time. */
 export function idle(c: Context): Action {
+  return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? waitForHost(c));
+}
+
+function idleHost(c: AnsweredContext): Action {
   const last = c.shadow.status?.lastOperation;
-  // Written before a deactivation: a host that reboots right after one has not rolled back.
+  // Recorded before a deactivation: a host that reboots right after it has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return recordPossibleReboot(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? look(c);
+  return recordPossibleReboot(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
 }
 
-function reportIdle(c: Context): Action | undefined {
+/**
+ * Turns a Reboot step whose reboot can no longer come into an activation to be undone; otherwise each new process would wait
+ * for the reboot again. A boot that comes after all is still noticed. The reboot guard defers this while it can come.
+ */
+function closeReboot(c: UnreachableContext): Action | undefined {
+  const last = c.shadow.status?.lastOperation;
+  if (!isRebootInProgress(last) || last.bootID !== c.seen.bootID) return undefined;
+  const lastOperation = startStep('Activate', last.version, c.seen);
+  const changes = { observedGeneration: confirmedBefore(c.shadow), lastOperation };
+  return report(c, changes, `no reboot into ${last.version} can come any more`);
+}
+
+function reportIdle(c: AnsweredContext): Action | undefined {
   const { lastOperation: _before, ...base } = c.base;
-  const lastOperation = closed(c);
-  const status = {
-    ...base,
-    current_state: 'Idle',
-    ...(lastOperation === undefined ? {} : { lastOperation }),
-  } as const;
-  return sameStatus(c.shadow.status, status) ? undefined : report(c, status, 'idle');
+  const last = closed(c);
+  const lastOperation = last === undefined ? {} : { lastOperation: last };
+  const status: AgentStatus = { ...base, current_state: 'Idle', ...lastOperation };
+  return sameStatus(c.shadow.status, status) ? undefined : { do: 'report', status, reason: 'idle' };
 }
 
-/** The latest operation with an undoing closed, and with what a person must know of the host; a failed update stays on record. */
-function closed(c: Context): LastOperation | undefined {
+/** Returns the latest operation with an undoing closed and lasting problems of the host; a failed update stays on record. */
+function closed(c: AnsweredContext): LastOperation | undefined {
   const last = c.shadow.status?.lastOperation;
   const problem = hostProblem(c);
-  if (last?.state === 'Failed' && !isHostProblem(last.errorCode)) return undoing(c, last);
-  if (last?.state === 'Failed') return named(c, last, problem);
-  if (problem !== undefined) return problemOperation(c, problem);
-  return undoing(c, last);
+  if (last?.state === 'Failed' && !isHostProblem(last.errorCode)) return undone(c, last);
+  if (last?.state === 'Failed') return withProblem(c, last, problem);
+  return problem === undefined ? undone(c, last) : problemOperation(c, problem);
 }
 
 const STILL_ACTIVATED = 'the update is still activated, any reboot boots it: ';
 
-/** What is left of an undoing: an activation that cannot be taken back is said once, until it is gone. */
-function undoing(c: Context, last: LastOperation | undefined): LastOperation | undefined {
+/** Closes an undoing. An activation that cannot be undone is named once, until it is gone. */
+function undone(c: AnsweredContext, last: LastOperation | undefined): LastOperation | undefined {
   const { error } = c.tracker.attempt;
   if (c.status?.state === 'Ready') return error === undefined ? last : stillActivated(c, last, error);
   if (c.status === undefined && c.update.kind !== 'uninitialized') return last;
   return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last && withoutNote(last);
 }
 
-function stillActivated(c: Context, last: LastOperation | undefined, error: OperationError): LastOperation {
-  const { bootID, wallMs } = c.seen;
-  const open = last === undefined || last.state === 'Succeeded';
-  const step = open ? began('Restore', { version: c.base.target_version, bootID, wallMs }) : last;
+function stillActivated(c: AnsweredContext, last: LastOperation | undefined, error: OperationError): LastOperation {
+  const isOver = last === undefined || last.state === 'Succeeded';
+  const step = isOver ? startStep('Restore', c.base.target_version, c.seen) : last;
   const { message = '' } = step;
   if (message.includes(STILL_ACTIVATED)) return step;
-  const said = message === '' ? '' : `${message}; `;
-  return { ...step, message: `${said}${STILL_ACTIVATED}${error.message}` };
+  const before = message === '' ? '' : `${message}; `;
+  return { ...step, message: `${before}${STILL_ACTIVATED}${error.message}` };
 }
 
-/** A failure stays on record without what has been undone since. */
+/** Removes the note about an activation that was undone since. */
 function withoutNote(last: LastOperation): LastOperation {
   const { message, ...rest } = last;
   const at = message?.indexOf(STILL_ACTIVATED) ?? -1;
@@ -67,11 +90,11 @@ function withoutNote(last: LastOperation): LastOperation {
   return kept === '' ? rest : { ...rest, message: kept };
 }
 
-/** A host problem on record stays until the host's update commands work again. */
-function named(c: Context, last: LastOperation, problem: Problem | undefined): LastOperation {
+/** A problem of the host stays on record until an update command succeeds. */
+function withProblem(c: AnsweredContext, last: LastOperation, problem: Problem | undefined): LastOperation {
   if (problem !== undefined && problem.code !== last.errorCode) return problemOperation(c, problem);
-  const healed = problem === undefined && c.status?.latestCommand?.succeeded === true;
-  return healed ? ended(c, 'Restore', last.version) : last;
+  const isSolved = problem === undefined && c.status?.latestCommand?.succeeded === true;
+  return isSolved ? ended(c, 'Restore', last.version) : last;
 }
 
 interface Problem {
@@ -79,28 +102,27 @@ interface Problem {
   readonly message: string;
 }
 
-function problemOperation(c: Context, problem: Problem): LastOperation {
-  const { bootID, wallMs } = c.seen;
-  const step = began('Stage', { version: c.base.target_version, bootID, wallMs });
-  const message = shorten(problem.message, 1000);
-  return { ...step, state: 'Failed', lastUpdateTime: rfc3339(wallMs), errorCode: problem.code, message };
+function problemOperation({ base, seen }: AnsweredContext, { code, message }: Problem): LastOperation {
+  const step = startStep('Stage', base.target_version, seen);
+  const failed = { state: 'Failed', lastUpdateTime: rfc3339(seen.wallMs), errorCode: code } as const;
+  return { ...step, ...failed, message: shorten(message, MAX_MESSAGE) };
 }
 
-function hostProblem(c: Context): Problem | undefined {
-  if (c.update.kind === 'failed') return isLastingly(c) ? c.update : undefined;
+function hostProblem(c: AnsweredContext): Problem | undefined {
+  if (c.update.kind === 'failed') return isLastingProblem(c) ? c.update : undefined;
   const { checkError } = c.tracker;
   return isHostProblem(checkError?.code) ? checkError : undefined;
 }
 
-/** Troubles that only a person heals. */
+/** True for problems that only a user can solve. */
 function isHostProblem(code: ErrorCode | undefined): boolean {
   return code === 'HostUnsupported' || code === 'HostStatusUnreadable';
 }
 
-function look(c: Context): Action {
+function checkForUpdates(c: AnsweredContext): Action {
   const { tracker, seen } = c;
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
   if (c.settings.state === 'unsettled') return wait(seen, "the host's settings are not in force yet", dueMs(c));
-  if (tracker.checkDueMs <= seen.nowMs) return lookWith(c, 'time to look for updates');
+  if (tracker.checkDueMs <= seen.nowMs) return refresh(c, 'checking for updates');
   return wait(seen, 'idle', Math.min(tracker.checkDueMs, nextLook(c) ?? tracker.checkDueMs));
 }

@@ -99,7 +99,7 @@ const cases: Cases = {
     {
       ...reboot,
       last: step('Drain'),
-      attempt: { excludedUntil: NOW, trouble: { message: '403', sinceMs: NOW - 31 * MINUTE } },
+      attempt: { excludedUntil: NOW, drainError: { message: '403', sinceMs: NOW - 31 * MINUTE } },
     },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
@@ -315,7 +315,7 @@ it('says that a drain is not run only when that lasts, and once', () => {
   const given = (agoMs: number, message?: string): Case => ({
     ...reboot,
     last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },
-    attempt: { excludedUntil: 0, trouble: { message: 'POST drain: 421', sinceMs: NOW - agoMs } },
+    attempt: { excludedUntil: 0, drainError: { message: 'POST drain: 421', sinceMs: NOW - agoMs } },
   });
   expect(words(decided(given(9000)))).toBe('drain');
   expect(decided(given(10_000))).toMatchObject({

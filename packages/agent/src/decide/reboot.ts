@@ -1,153 +1,161 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { sameVersion } from '@brupop/shared/api/version';
-import type { Action } from '../action.ts';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Action } from '../actions.ts';
+import { mayBeActive } from '../apiserver/status.ts';
 import { describeStatus, isActivated, isStaged } from '../host/host-status.ts';
 import { LIMITS, stepLimit } from '../limits.ts';
-import { begin, type Context, ended, fail, failStep, hasFailed, report, settle, stepUnderWay, wait } from './report.ts';
+import { describeDrain, describeDrainError, DRAIN_ERROR, stepGuard, withoutHost } from './guards.ts';
+import {
+  type AnsweredContext,
+  begin,
+  type Context,
+  ended,
+  fail,
+  failStep,
+  hasFailed,
+  report,
+  runCommand,
+  settle,
+  stepInProgress,
+  wait,
+} from './report.ts';
 import { cleanUp } from './stage.ts';
-import { describeDrain, describeTrouble, stepGuard, TROUBLE } from './step-guards.ts';
 
-/** So many replicas in a row that run on the node itself may be all that there are. */
+/** If this many replicas in a row run on the node itself, they may be the only ones. */
 const TRIES_BEFORE_ROOM = 8;
 
-/** Spec RebootedIntoUpdate: exclude, drain, activate, reboot; each only when everything before it still holds. */
+/** Spec RebootedIntoUpdate: excludes, drains, activates, reboots; each only while everything before it still holds. */
 export function reboot(c: Context, version: string): Action {
-  if (sameVersion(c.running, version)) return arrived(c, version);
+  if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
-  const step = stepUnderWay(c, version);
+  return c.host === 'unreachable' ? withoutHost(c, version) : nextStep(c, version, stepInProgress(c, version));
+}
+
+function nextStep(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
   return (
-    rebootedMeanwhile(c, version) ??
-    (step === undefined ? undefined : stepGuard(c, step)) ??
-    withoutImage(c, version, step) ??
+    rebootedEarly(c, version) ??
+    (step && stepGuard(c, step)) ??
+    requireImage(c, version, step) ??
     beginDrain(c, version, step) ??
-    emptyNode(c, version, step) ??
+    drain(c, version, step) ??
     activateAndReboot(c, version, step)
   );
 }
 
-function arrived(c: Context, version: string): Action {
+function arrived(c: AnsweredContext, version: string): Action {
   const { status, generation } = c.shadow;
-  const reached = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
-  if (reached) return settle(c, {}, `${version} is running`);
-  if (!c.tracker.attempt.restored) return { do: 'restore', reason: `${version} is running: giving the Node back` };
+  const isReported = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
+  if (isReported) return settle(c, {}, `${version} is running`);
+  if (!c.tracker.attempt.restored) return { do: 'restore', reason: `${version} is running: restoring the Node` };
   const lastOperation = ended(c, 'Restore', version);
   const success = { crash_count: 0, state_transition_failure_timestamp: null, lastOperation } as const;
-  return settle(
-    c,
-    { current_state: 'RebootedIntoUpdate', ...success },
-    `${version} is running and the Node is given back`,
-  );
+  return settle(c, { current_state: 'RebootedIntoUpdate', ...success }, `${version} is running, the Node is restored`);
 }
 
-/** A reboot before anything was activated: the host forgets what was staged. */
-function rebootedMeanwhile(c: Context, version: string): Action | undefined {
+/** A reboot before the activation: the host has lost the staged image. */
+function rebootedEarly(c: AnsweredContext, version: string): Action | undefined {
   const last = c.shadow.status?.lastOperation;
-  const before = last?.operation === 'Stage' || last?.operation === 'Drain';
-  if (!before || last.state === 'Failed' || !sameVersion(last.version, version)) return undefined;
+  const isBefore = last?.operation === 'Stage' || last?.operation === 'Drain';
+  if (!isBefore || last.state === 'Failed' || !sameVersion(last.version, version)) return undefined;
   if (last.bootID === c.seen.bootID) return undefined;
   return failStep(c, version, 'StagedImageLost', `the host rebooted before ${version} was activated`);
 }
 
-/** Nothing is evicted, activated or rebooted for an image that is not known to be there. */
-function withoutImage(c: Context, version: string, step: LastOperation | undefined): Action | undefined {
+/** Nothing is evicted, activated or rebooted for an image that is not known to be staged. */
+function requireImage(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { status, update } = c;
-  if (update.kind === 'locked' || update.kind === 'failed') {
+  if (update.kind === 'locked' || update.kind === 'failed')
     return step === undefined ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate') : undefined;
-  }
-  const there =
+  const isThere =
     status !== undefined && (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version)));
-  if (there) return undefined;
+  if (isThere) return undefined;
   const found = status === undefined ? 'no update status' : describeStatus(status);
   return failStep(c, version, 'StagedImageLost', `expected ${version} to be staged by its prepare, found ${found}`);
 }
 
-function beginDrain(c: Context, version: string, step: LastOperation | undefined): Action | undefined {
+function beginDrain(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   return step === undefined || step.operation === 'Stage' || step.operation === 'Restore'
     ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate')
     : undefined;
 }
 
-function emptyNode(c: Context, version: string, step: LastOperation | undefined): Action | undefined {
+/** Excludes the node from load balancers and runs drain passes; undefined when the node is empty. */
+function drain(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { seen, tracker } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = tracker.attempt;
-  const first = givenUp(c, version) ?? (step && explainTrouble(c, step));
+  const first = failedDrain(c, version) ?? (step && reportDrainError(c, step));
   if (first !== undefined) return first;
-  if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers take the node out first' };
+  if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers remove the node first' };
   if (excludedUntil > seen.nowMs) return waitForLoadBalancers(c, step, excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
   const makeRoom = tracker.sameNodeRefusals >= TRIES_BEFORE_ROOM;
-  return { do: 'drain', makeRoom, reason: 'nothing that a drain removes may run on the node' };
+  return { do: 'drain', makeRoom, reason: 'the node must be empty before the update is activated' };
 }
 
-/** Who waits long says so, once. */
-function waitForLoadBalancers(c: Context, step: LastOperation | undefined, untilMs: number): Action {
-  const { seen } = c;
-  const said = wait(seen, 'load balancers are taking the node out', untilMs);
-  const longMs = untilMs - seen.nowMs;
-  if (step?.operation !== 'Drain' || step.message !== undefined || longMs < LIMITS.troubleTold) return said;
-  const message = `load balancers get until ${rfc3339(seen.wallMs + longMs)} to take the node out`;
-  return report(c, { lastOperation: { ...step, message } }, said.reason);
+/** A long wait is reported once. */
+function waitForLoadBalancers(c: AnsweredContext, step: LastOperation | undefined, untilMs: number): Action {
+  const { nowMs, wallMs } = c.seen;
+  const action = wait(c.seen, 'load balancers are removing the node', untilMs);
+  const waitMs = untilMs - nowMs;
+  if (step?.operation !== 'Drain' || step.message !== undefined || waitMs < LIMITS.drainErrorReported) return action;
+  const message = `load balancers have until ${rfc3339(wallMs + waitMs)} to remove the node`;
+  return report(c, { lastOperation: { ...step, message } }, action.reason);
 }
 
 /** The apiserver, which knows the configuration, has ended the drain. */
-function givenUp(c: Context, version: string): Action | undefined {
-  const { drain } = c.tracker.attempt;
-  if (drain?.failure === undefined) return undefined;
-  const { code, message } = drain.failure;
-  return failStep(c, version, code, `${message}; ${describeDrain(drain)}`);
+function failedDrain(c: AnsweredContext, version: string): Action | undefined {
+  const { drain: latest } = c.tracker.attempt;
+  if (latest?.failure === undefined) return undefined;
+  const { code, message } = latest.failure;
+  return failStep(c, version, code, `${message}; ${describeDrain(latest)}`);
 }
 
-/** What a drain waits for is in the shadow's `status.drain`; why there is none is said here, when it lasts, and once: the next error may have other words. */
-function explainTrouble(c: Context, step: LastOperation): Action | undefined {
-  const { trouble } = c.tracker.attempt;
-  if (step.operation !== 'Drain' || trouble === undefined) return undefined;
-  const lasts = c.seen.nowMs - trouble.sinceMs >= LIMITS.troubleTold;
-  if (!lasts || step.message?.startsWith(TROUBLE) === true) return undefined;
-  return report(c, { lastOperation: { ...step, message: describeTrouble(trouble) } }, 'why the node is not drained');
+/** Reports once, after 10 s, why no drain pass could run. What a drain waits for is in `status.drain`. */
+function reportDrainError(c: AnsweredContext, step: LastOperation): Action | undefined {
+  const { drainError } = c.tracker.attempt;
+  if (step.operation !== 'Drain' || drainError === undefined) return undefined;
+  const isLasting = c.seen.nowMs - drainError.sinceMs >= LIMITS.drainErrorReported;
+  if (!isLasting || step.message?.startsWith(DRAIN_ERROR) === true) return undefined;
+  const lastOperation = { ...step, message: describeDrainError(drainError) };
+  return report(c, { lastOperation }, 'reporting why the node is not drained');
 }
 
-function activateAndReboot(c: Context, version: string, step: LastOperation | undefined): Action {
+function activateAndReboot(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
   if (c.status?.state !== 'Ready') {
     if (step?.operation !== 'Activate') return begin(c, 'Activate', version);
-    return { do: 'command', command: 'activate', version, reason: 'the node is drained' };
+    return runCommand(c, 'activate', 'the node is drained', { version });
   }
   if (step?.operation !== 'Reboot') return begin(c, 'Reboot', version);
-  if (c.seen.specAgeMs > LIMITS.specFresh) {
+  if (c.seen.specAgeMs > LIMITS.specFresh)
     return wait(c.seen, 'no reboot before the apiserver confirms the spec', c.seen.nowMs + LIMITS.pollLongest);
-  }
-  return askReboot(c, step);
+  return requestReboot(c, step);
 }
 
 /**
- * The step's `lastUpdateTime` says when a reboot was asked for, and writing that brings the newest spec. None is asked for that could come after the
- * step is given up, when the Node is given back.
+ * Requests the reboot. `lastUpdateTime` of the step records when; writing it also brings the newest spec. No reboot is
+ * requested that could come after the end of the step, when the Node is restored.
  */
-function askReboot(c: Context, step: LastOperation): Action {
+function requestReboot(c: AnsweredContext, step: LastOperation): Action {
   const { wallMs, nowMs } = c.seen;
   const endsMs = (parseTime(step.startTime) ?? wallMs) + stepLimit('Reboot', c.shadow.spec);
-  if (endsMs - LIMITS.rebootPending < wallMs) {
-    return wait(c.seen, 'too late in this step to ask for a reboot', nowMs + endsMs - wallMs + 1);
-  }
-  if (wallMs - (parseTime(step.lastUpdateTime) ?? 0) > LIMITS.askWritten) {
-    return report(c, { lastOperation: { ...step, lastUpdateTime: rfc3339(wallMs) } }, 'the reboot is asked for again');
-  }
+  if (endsMs - LIMITS.rebootPending < wallMs)
+    return wait(c.seen, 'too late in this step to request a reboot', nowMs + endsMs - wallMs + 1);
+  if (wallMs - (parseTime(step.lastUpdateTime) ?? 0) > LIMITS.rebootRequest)
+    return report(c, { lastOperation: { ...step, lastUpdateTime: rfc3339(wallMs) } }, 'requesting the reboot again');
   return { do: 'reboot', reason: `${step.version} is activated and boots next` };
 }
 
-/** True for the steps in which we activate, or have activated, an image that was verified before. */
-export function mayBeActive(step: LastOperation | undefined): step is LastOperation {
-  return step?.operation === 'Activate' || step?.operation === 'Reboot';
-}
-
-/** A boot after an activation that did not bring the version: rolled back, or something else came up. */
-export function wrongBoot({ shadow: { status }, seen, running, base }: Context): Action | undefined {
+/** Fails an update whose boot did not bring the version: it rolled back, or something else booted. */
+export function wrongBoot(c: Context): Action | undefined {
+  const { status } = c.shadow;
   const last = status?.lastOperation;
-  if (status === undefined || !mayBeActive(last) || last.state === 'Failed') return undefined;
+  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
+    return undefined;
+  const { running, seen } = c;
   if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
   const before = status.current_version;
   const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
-  const message = `expected ${last.version} after the reboot, found ${running} (before: ${before})`;
-  return fail(seen, base, { code, message, step: last });
+  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
 }

@@ -1,41 +1,66 @@
+/**
+ * What a decision looks at, and what it may answer: wait, report a status, start or end a step, fail it, undo it.
+ *
+ * `base` is the status to report when nothing but the facts of the host has changed; every report is `base` with changes.
+ * While the host does not answer, its facts are reported as they were before.
+ */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/text';
-import type { Action } from '../action.ts';
-import { LIMITS } from '../limits.ts';
+import type { Action } from '../actions.ts';
+import { bootTime, mayBeActive, sameStatus, startStep, succeedStep } from '../apiserver/status.ts';
+import { LIMITS, MAX_MESSAGE, type UpdateCommand } from '../limits.ts';
 import type { HostView, Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
-import { began, bootTime, sameStatus, succeeded } from './status.ts';
 
-/** What is seen, and what follows from it. */
-export interface Context extends Facts {
-  readonly settings: SettingsView;
-  /** The status to report when nothing but the host's own facts has changed. */
+interface Common {
+  readonly seen: Observation;
+  readonly tracker: TrackerView;
+  readonly shadow: AgentShadow;
   readonly base: AgentStatus;
 }
 
-/** Puts a context together. */
-export function contextOf(
-  seen: Observation,
-  tracker: TrackerView,
-  shadow: AgentShadow,
-  host: HostView & { readonly kind: 'answered' },
-): Context {
-  const { version: running, update } = host;
-  const status = update.kind === 'status' ? update.status : undefined;
-  const live = host.settings?.kind === 'read' ? host.settings.settings : undefined;
-  const facts = { seen, tracker, shadow, running, update, status, live };
-  const settings = viewSettings(facts);
-  const base = baseStatus(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
-  return { ...facts, settings, base };
+export interface AnsweredContext extends Common, Facts {
+  readonly host: 'answered';
+  readonly settings: SettingsView;
 }
 
-/** The reported status with the host's facts brought up to date. */
-export function baseStatus(
+export interface UnreachableContext extends Common {
+  readonly host: 'unreachable';
+  /** Why the host does not answer. */
+  readonly message: string;
+}
+
+export type Context = AnsweredContext | UnreachableContext;
+
+/** Puts a context together. */
+export function contextOf(seen: Observation, tracker: TrackerView, shadow: AgentShadow): Context {
+  const { host } = seen;
+  const common = { seen, tracker, shadow };
+  if (host.kind === 'unreachable') {
+    // Nothing is reported before the host has answered once, so there is no base without a status.
+    const { current_version = '', target_version = '', hostSettings } = shadow.status ?? {};
+    const known = hostSettings === undefined ? {} : { hostSettings };
+    const facts = { current_version, target_version, observedGeneration: shadow.generation, ...known };
+    return { ...common, host: 'unreachable', message: host.message, base: baseOf(seen, shadow, facts) };
+  }
+  const facts = { ...common, ...factsOf(host) };
+  const settings = viewSettings(facts);
+  const base = baseOf(seen, shadow, { current_version: facts.running, ...claimsOf(facts, settings) });
+  return { ...facts, host: 'answered', settings, base };
+}
+
+function factsOf({ version: running, update, settings }: HostView & { readonly kind: 'answered' }) {
+  const status = update.kind === 'status' ? update.status : undefined;
+  const live = settings?.kind === 'read' ? settings.settings : undefined;
+  return { running, update, status, live };
+}
+
+function baseOf(
   seen: Observation,
   { status }: AgentShadow,
   facts: Pick<AgentStatus, 'current_version' | 'target_version' | 'observedGeneration' | 'hostSettings'>,
@@ -51,9 +76,25 @@ export function baseStatus(
   };
 }
 
-/** Nothing to do before `untilMs` (monotonic); without it, a look from time to time. */
+/** Waits until `untilMs` (monotonic), by default until the next regular look. */
 export function wait(seen: Observation, reason: string, untilMs = seen.nowMs + LIMITS.lookAgain): Action {
   return { do: 'wait', untilMs, reason };
+}
+
+/** Waits for the next attempt to reach the host. */
+export function waitForHost({ seen, tracker, message }: UnreachableContext): Action {
+  const untilMs = Math.max(tracker.host.notBefore, seen.nowMs + LIMITS.pollFirst);
+  return wait(seen, `the host does not answer: ${message}`, untilMs);
+}
+
+/** Runs a command of the host's updater. */
+export function runCommand(
+  c: AnsweredContext,
+  command: UpdateCommand,
+  reason: string,
+  checks: { readonly version?: string; readonly lock?: string } = {},
+): Action {
+  return { do: 'command', command, before: c.status?.latestCommand?.timestamp, ...checks, reason };
 }
 
 /** Reports `changes` to the status. */
@@ -62,94 +103,85 @@ export function report(c: Context, changes: Partial<AgentStatus>, reason: string
 }
 
 /** Reports `changes` unless the shadow has them already, and then waits. */
-export function settle(c: Context, changes: Partial<AgentStatus>, reason: string): Action {
-  const status = { ...c.base, ...changes };
-  return sameStatus(c.shadow.status, status) ? wait(c.seen, reason, nextLook(c)) : { do: 'report', status, reason };
+export function settle(c: AnsweredContext, changes: Partial<AgentStatus>, reason: string): Action {
+  const action = report(c, changes, reason);
+  const isReported = action.do === 'report' && sameStatus(c.shadow.status, action.status);
+  return isReported ? wait(c.seen, reason, nextLook(c)) : action;
 }
 
-/** When to look at a host again from which something is still to come. */
-export function nextLook(c: Context): number | undefined {
+/** Returns when to look at the host again if something is expected of it. */
+export function nextLook(c: AnsweredContext): number | undefined {
   const { nowMs } = c.seen;
   if (c.update.kind === 'locked') return nowMs + pollDelay(c);
   return c.tracker.attempt.notBefore > nowMs ? c.tracker.attempt.notBefore : undefined;
 }
 
-/** The pause before the next look at a host that runs a command: half of what has passed, within bounds. */
-export function pollDelay(c: Context): number {
-  const elapsed = c.seen.nowMs - (c.tracker.hostLockedSince ?? c.seen.nowMs);
+/** Returns the pause before the next poll of a host that runs a command: half of the time so far, within bounds. */
+export function pollDelay({ seen: { nowMs }, tracker }: Context): number {
+  const elapsed = nowMs - (tracker.hostLockedSince ?? nowMs);
   return Math.min(LIMITS.pollLongest, Math.max(LIMITS.pollFirst, elapsed / 2));
 }
 
-/** The step under way for the current spec, as the status has it; undefined when none has begun for this generation. */
-export function stepUnderWay({ shadow }: Pick<Context, 'shadow'>, version: string): LastOperation | undefined {
-  const { status, generation } = shadow;
+/** Returns the step in progress for the current spec according to the status; undefined when none has started for this generation. */
+export function stepInProgress(
+  { shadow: { status, generation } }: Context,
+  version: string,
+): LastOperation | undefined {
   const last = status?.lastOperation;
-  const ours = status?.observedGeneration === generation && sameVersion(last?.version, version);
-  return ours && last?.state === 'Processing' ? last : undefined;
+  const isCurrent = status?.observedGeneration === generation && sameVersion(last?.version, version);
+  return isCurrent && last?.state === 'Processing' ? last : undefined;
 }
 
-/** Writes down that a step begins; it is acted upon when that is acknowledged. */
+/** Records that a step starts. The step is carried out when the record is acknowledged. */
 export function begin(c: Context, operation: Operation, version: string, state?: ShadowState): Action {
-  const { bootID, wallMs } = c.seen;
   const changes = state === undefined ? {} : { current_state: state };
-  const lastOperation = began(operation, { version, bootID, wallMs });
-  return report(c, { ...changes, lastOperation }, `${operation} of ${version} begins`);
+  const lastOperation = startStep(operation, version, c.seen);
+  return report(c, { ...changes, lastOperation }, `starting ${operation} of ${version}`);
 }
 
-/** A step that ended well, for the status. */
+/** Returns the step as one that succeeded. */
 export function ended(c: Context, operation: Operation, version: string): LastOperation {
   const { bootID, wallMs } = c.seen;
   const last = c.shadow.status?.lastOperation;
-  const same = last?.operation === operation && sameVersion(last.version, version) && last.bootID === bootID;
-  if (same && last.state === 'Succeeded') return last;
-  const step = same && last.state === 'Processing' ? last : began(operation, { version, bootID, wallMs });
-  return succeeded(step, wallMs);
+  const isSame = last?.operation === operation && sameVersion(last.version, version) && last.bootID === bootID;
+  if (isSame && last.state === 'Succeeded') return last;
+  const step = isSame && last.state === 'Processing' ? last : startStep(operation, version, c.seen);
+  return succeedStep(step, wallMs);
 }
 
-/** True when the attempt that the current spec asks for has failed already. */
-export function hasFailed({ shadow }: Pick<Context, 'shadow'>): boolean {
-  const { status } = shadow;
-  return status?.current_state === 'ErrorReset' && status.observedGeneration === shadow.generation;
+/** True when the attempt that the current spec asks for has failed. */
+export function hasFailed({ shadow: { status, generation } }: Context): boolean {
+  return status?.current_state === 'ErrorReset' && status.observedGeneration === generation;
 }
 
-export interface Failure {
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly step: LastOperation;
-  /** The attempt has failed, but how the step itself ended is still to be seen. */
-  readonly open?: boolean;
-}
-
-/** Reports the failure of the step under way; undoing what it left comes after that. */
-export function fail(seen: Observation, base: AgentStatus, failure: Failure): Action {
-  const { code, step, open = false } = failure;
-  const message = shorten(failure.message, 1000);
-  const time = rfc3339(seen.wallMs);
-  const state = open ? step.state : 'Failed';
-  const lastOperation = { ...step, state, lastUpdateTime: time, errorCode: code, message } as const;
-  const status: AgentStatus = {
-    ...base,
-    current_state: 'ErrorReset',
-    crash_count: base.crash_count + 1,
-    state_transition_failure_timestamp: time,
-    lastOperation,
-  };
-  return { do: 'report', status, reason: `${step.operation} of ${step.version} failed: ${code}: ${message}` };
-}
-
-/** Fails the step under way toward `version`. */
+/** Fails the attempt at its current step toward `version`. */
 export function failStep(c: Context, version: string, code: ErrorCode, message: string): Action {
   const operation = c.shadow.spec.state === 'RebootedIntoUpdate' ? 'Drain' : 'Stage';
-  const { bootID, wallMs } = c.seen;
-  const step = stepUnderWay(c, version) ?? began(operation, { version, bootID, wallMs });
-  return fail(c.seen, c.base, { code, message, step });
+  return fail(c, stepInProgress(c, version) ?? startStep(operation, version, c.seen), code, message);
 }
 
-/** Takes back what an attempt left: the activation of an image, which any reboot would boot, and our marks on the Node. */
+/**
+ * Reports that the attempt has failed at `step`; undoing follows. A step whose boot may have rolled back stays in progress
+ * while the host does not answer: the rollback shows only in its next answer.
+ */
+export function fail(c: Context, step: LastOperation, code: ErrorCode, text: string): Action {
+  const message = shorten(text, MAX_MESSAGE);
+  const time = rfc3339(c.seen.wallMs);
+  const isOpen = c.host === 'unreachable' && mayBeActive(step) && step.bootID !== c.seen.bootID;
+  const state = isOpen ? step.state : 'Failed';
+  const changes = {
+    current_state: 'ErrorReset',
+    crash_count: c.base.crash_count + 1,
+    state_transition_failure_timestamp: time,
+    lastOperation: { ...step, state, lastUpdateTime: time, errorCode: code, message },
+  } as const;
+  return report(c, changes, `${step.operation} of ${step.version} failed: ${code}: ${message}`);
+}
+
+/** Undoes an attempt: the activation of an image, which any reboot would boot, and what the operator set on the Node. */
 export function undo(c: Context): Action | undefined {
   const { attempt } = c.tracker;
-  if (c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs) {
-    return { do: 'command', command: 'deactivate', reason: 'the host would boot the update at any reboot' };
-  }
-  return attempt.restored ? undefined : { do: 'restore', reason: 'taking back what is ours on the Node' };
+  if (c.host === 'answered' && c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs)
+    return runCommand(c, 'deactivate', 'any reboot would boot the update');
+  return attempt.restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
 }

@@ -1,19 +1,19 @@
+/**
+ * How far the host's settings are from what the spec asks for, and what the status may claim meanwhile.
+ *
+ * A setting is changed in this order: record the value and what it replaces, set it, refresh with it, confirm the spec. The
+ * record outlives the process, so the host's own value can be restored after a crash at any instant. A record says what one
+ * change has replaced; therefore a recorded value that is no longer asked for is restored first, also when another value is
+ * asked for. A value on the host that is not the recorded one is a user's: it is what will be restored if it has to give way.
+ */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import type { AgentStatus, HostSettingsStatus } from '@brupop/shared/api/shadow';
+import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { shorten } from '@brupop/shared/runtime/text';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
-import { LIMITS, SETTINGS_TRIES } from '../limits.ts';
-import type { Observation, UpdateView } from '../state/observe.ts';
+import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
+import { concernsSettings, type Observation, type UpdateView } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
-import {
-  concernsSettings,
-  planSettings,
-  sameRecords,
-  type SettingRecords,
-  type SettingsPlan,
-} from './host-settings-diff.ts';
-import { offeredVersion, targetVersion } from './status.ts';
 
 /** An observation with the shadow known and the host answering. */
 export interface Facts {
@@ -28,24 +28,37 @@ export interface Facts {
   readonly live: UpdaterSettings | undefined;
 }
 
-/** How far the host's settings are. */
+/** The settings that were changed for a spec, without the message. */
+export type SettingRecords = Omit<HostSettingsStatus, 'message'>;
+
+/** What is left to do for `spec.hostSettings`. */
+export interface SettingsPlan {
+  /** What must be on record before anything is set. */
+  readonly records: SettingRecords;
+  /** What differs on the host. */
+  readonly changes: Partial<UpdaterSettings>;
+  /** Everything on record with its current target: stored again when it may not have been applied. */
+  readonly recorded: Partial<UpdaterSettings>;
+  /** What stays on record when all this is in force and the host has refreshed with it. */
+  readonly kept: SettingRecords;
+}
+
 export type SettingsView =
-  /** They are none of our business. */
+  /** The agent has nothing to do with them. */
   | { readonly state: 'unmanaged' }
-  /** In force, and what the host offers was found with them. */
+  /** In force, and the host's offer was found with them. */
   | { readonly state: 'settled'; readonly plan: SettingsPlan }
-  /** Not yet, or not known; `givenUp`: for so long that the spec is answered without them. */
+  /** Not in force, or unknown; `givenUp`: for so long that the spec is confirmed without them. */
   | { readonly state: 'unsettled'; readonly plan: SettingsPlan | undefined; readonly givenUp: boolean };
 
-/** Judges how far the host's settings are. */
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, tracker, seen } = facts;
   if (!concernsSettings(shadow)) return { state: 'unmanaged' };
   const plan = live === undefined ? undefined : planSettings(shadow, live);
   if (plan !== undefined && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
-  const late = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
-  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || late };
+  const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
+  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate };
 }
 
 function isSettled(facts: Facts, plan: SettingsPlan): boolean {
@@ -55,7 +68,7 @@ function isSettled(facts: Facts, plan: SettingsPlan): boolean {
   return isStored && isApplied && settings.refreshed && isOfferKnown(facts);
 }
 
-/** What was known before an unconfirmed spec may have been on offer because of settings that are not wanted any more. */
+/** An offer from before an unconfirmed spec may be due to settings that are not asked for any more. */
 function isOfferKnown(facts: Facts): boolean {
   const { status, running, live } = facts;
   const offered = status === undefined ? undefined : offeredVersion(status, running);
@@ -64,7 +77,7 @@ function isOfferKnown(facts: Facts): boolean {
   return lock === 'latest' || sameVersion(offered, running) || sameVersion(offered, lock);
 }
 
-/** True when the spec was answered with its settings in force. */
+/** True when the spec was confirmed with its settings in force. */
 export function isConfirmed({ shadow: { status, generation } }: Facts): boolean {
   return status?.observedGeneration === generation && status.hostSettings?.message === undefined;
 }
@@ -72,44 +85,38 @@ export function isConfirmed({ shadow: { status, generation } }: Facts): boolean 
 type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'hostSettings'>;
 
 /**
- * What the status may say. In Idle the controller starts an update toward `target_version` as soon as the spec is answered, so it is not answered before
- * the offer is one of the settings that it asks for, and until then the offer that is reported stays what it was.
+ * Returns what the status may claim. In Idle the controller starts an update toward `target_version` as soon as the spec is
+ * confirmed, so it is confirmed only when the offer belongs to the settings that it asks for; until then the reported offer
+ * stays.
  */
 export function claimsOf(facts: Facts, view: SettingsView): Claims {
   const { shadow, running, status } = facts;
   const { status: known, generation } = shadow;
   const offered = { observedGeneration: generation, target_version: targetVersion(running, status, known) };
   if (shadow.spec.state !== 'Idle' && shadow.spec.state !== 'ErrorReset')
-    return { ...offered, ...onRecord(known?.hostSettings) };
+    return { ...offered, ...recordOf(known?.hostSettings) };
   if (view.state === 'unmanaged') return offered;
-  if (view.state === 'settled') return { ...offered, ...onRecord(view.plan.kept) };
+  if (view.state === 'settled') return { ...offered, ...recordOf(view.plan.kept) };
   if (!view.givenUp) {
     const target_version = targetVersion(running, undefined, known);
-    return { observedGeneration: answeredBefore(facts.shadow), target_version, ...onRecord(known?.hostSettings) };
+    return { observedGeneration: confirmedBefore(shadow), target_version, ...recordOf(known?.hostSettings) };
   }
-  const message = complaint(facts);
-  return {
-    observedGeneration: generation,
-    target_version: running,
-    hostSettings: { ...recordsOf(known?.hostSettings), message },
-  };
+  const { message: _message, ...records } = known?.hostSettings ?? {};
+  const hostSettings = { ...records, message: notInForce(facts) };
+  return { observedGeneration: generation, target_version: running, hostSettings };
 }
 
-/** The generation that the status answers already. One that is still to come was written by a person. */
-export function answeredBefore({ status, generation }: AgentShadow): number {
+/** Returns the generation that the status has confirmed. One that is still to come was written by a user. */
+export function confirmedBefore({ status, generation }: AgentShadow): number {
   const observed = status?.observedGeneration ?? 0;
   return observed <= generation ? observed : generation - 1;
 }
 
-function onRecord(hostSettings: HostSettingsStatus | undefined): Pick<AgentStatus, 'hostSettings'> {
+function recordOf(hostSettings: HostSettingsStatus | undefined): Pick<AgentStatus, 'hostSettings'> {
   return hostSettings === undefined || isEmpty(hostSettings) ? {} : { hostSettings };
 }
 
-function recordsOf({ message: _message, ...records }: HostSettingsStatus = {}): SettingRecords {
-  return records;
-}
-
-function complaint({ shadow, tracker: { settings } }: Facts): string {
+function notInForce({ shadow, tracker: { settings } }: Facts): string {
   const { versionLock, ignoreWaves } = shadow.spec.hostSettings ?? {};
   const wanted = describeSettings({
     ...(versionLock == null ? {} : { versionLock }),
@@ -117,10 +124,29 @@ function complaint({ shadow, tracker: { settings } }: Facts): string {
   });
   const what = wanted === '' ? "the host's own settings" : wanted;
   const why = settings.error ?? `no refresh has succeeded for ${LIMITS.settings / 60_000} min`;
-  return shorten(`${what}: not in force: ${why}`, 1000);
+  return shorten(`${what}: not in force: ${why}`, MAX_MESSAGE);
 }
 
-/** Settings in words. */
+type Known = Pick<AgentStatus, 'current_version' | 'target_version'>;
+
+/**
+ * Returns the version that the host would update to, or the running one. A failed refresh, or none since the boot, tells no
+ * offer: then the known one stays as long as the host still runs the same version.
+ */
+function targetVersion(running: string, update: UpdateStatus | undefined, known: Known | undefined): string {
+  const offered = update === undefined ? undefined : offeredVersion(update, running);
+  if (offered !== undefined) return offered;
+  return known !== undefined && sameVersion(known.current_version, running) ? known.target_version : running;
+}
+
+/** Returns what a host offers, or the running version when it offers nothing. Undefined when its status does not tell. */
+function offeredVersion({ state, chosenVersion, latestCommand: latest }: UpdateStatus, running: string) {
+  const chosen = state === 'Idle' ? undefined : chosenVersion;
+  if (latest?.type !== 'refresh') return chosen;
+  return latest.succeeded ? (chosen ?? running) : undefined;
+}
+
+/** Describes settings in words. */
 export function describeSettings({ versionLock, ignoreWaves }: Partial<UpdaterSettings>): string {
   const lock = versionLock === undefined ? [] : [`version-lock ${versionLock}`];
   const waves = ignoreWaves === undefined ? [] : [`ignore-waves ${ignoreWaves}`];
@@ -129,4 +155,76 @@ export function describeSettings({ versionLock, ignoreWaves }: Partial<UpdaterSe
 
 export function isEmpty(one: object): boolean {
   return Object.keys(one).length === 0;
+}
+
+interface Setting<T extends string | boolean> {
+  readonly wanted: T | null | undefined;
+  readonly record: ReplacedSetting<T> | undefined;
+  readonly live: T;
+  readonly same: (a: T, b: T) => boolean;
+}
+
+interface Step<T extends string | boolean> {
+  /** On record before the value is set. */
+  readonly record?: ReplacedSetting<T> | undefined;
+  readonly kept?: ReplacedSetting<T> | undefined;
+  readonly value: T;
+}
+
+/** Compares what the spec asks for with what is on record and what the host has. */
+export function planSettings({ spec, status }: AgentShadow, live: UpdaterSettings): SettingsPlan {
+  const wanted = spec.hostSettings ?? {};
+  const records = status?.hostSettings ?? {};
+  const lock = stepOf({
+    wanted: wanted.versionLock,
+    record: records.versionLock,
+    live: live.versionLock,
+    same: sameVersion,
+  });
+  const waves = stepOf({
+    wanted: wanted.ignoreWaves,
+    record: records.ignoreWaves,
+    live: live.ignoreWaves,
+    same: Object.is,
+  });
+  return {
+    records: bothOf(lock.record, waves.record),
+    changes: bothOf(
+      sameVersion(lock.value, live.versionLock) ? undefined : lock.value,
+      waves.value === live.ignoreWaves ? undefined : waves.value,
+    ),
+    recorded: bothOf(lock.record && lock.value, waves.record && waves.value),
+    kept: bothOf(lock.kept, waves.kept),
+  };
+}
+
+function stepOf<T extends string | boolean>({ wanted, record, live, same }: Setting<T>): Step<T> {
+  const asked = isRecorded(record, wanted, same) ? record : undefined;
+  const isReplaced = isRecorded(record, live, same) && !same(record.value, record.before);
+  if (asked === undefined && isReplaced) return { record, value: record.before };
+  if (wanted == null || same(wanted, live)) return { record, kept: asked, value: live };
+  const written = asked !== undefined && same(asked.before, live) ? asked : { value: wanted, before: live };
+  return { record: written, kept: written, value: wanted };
+}
+
+function isRecorded<T extends string | boolean>(
+  record: ReplacedSetting<T> | undefined,
+  value: T | null | undefined,
+  same: (a: T, b: T) => boolean,
+): record is ReplacedSetting<T> {
+  return record !== undefined && value != null && same(record.value, value);
+}
+
+function bothOf<L, W>(versionLock: L | undefined, ignoreWaves: W | undefined): { versionLock?: L; ignoreWaves?: W } {
+  return {
+    ...(versionLock === undefined ? {} : { versionLock }),
+    ...(ignoreWaves === undefined ? {} : { ignoreWaves }),
+  };
+}
+
+/** True when both have the same record of every setting. */
+export function sameRecords(a: SettingRecords | undefined, b: SettingRecords): boolean {
+  return (['versionLock', 'ignoreWaves'] as const).every(
+    (name) => a?.[name]?.value === b[name]?.value && a?.[name]?.before === b[name]?.before,
+  );
 }

@@ -135,7 +135,7 @@ const cases: Cases = {
     'report ErrorReset, Stage Failed HostUnsupported',
   ],
   'stage: an unreadable status fails it when it lasts (trap 11)': [
-    { ...staging, update: UNREADABLE, tracker: { hostBrokenSince: NOW - MINUTE } },
+    { ...staging, update: UNREADABLE, tracker: { hostUnusableSince: NOW - MINUTE } },
     'report ErrorReset, Stage Failed HostStatusUnreadable',
   ],
   'stage: its time limit counts from the step that was written down': [
@@ -159,11 +159,11 @@ const cases: Cases = {
     'wait',
   ],
   'stage: a host that is away is waited for': [
-    { ...staging, host: refused, tracker: { hostSilentSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
+    { ...staging, host: refused, tracker: { hostUnreachableSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',
   ],
   'stage: a host that is away for too long fails it': [
-    { ...staging, host: silent, tracker: { hostSilentSince: NOW - 6 * MINUTE } },
+    { ...staging, host: silent, tracker: { hostUnreachableSince: NOW - 6 * MINUTE } },
     'report ErrorReset, Stage Failed HostUnreachable',
   ],
   'stage: a failed attempt undoes its activation': [

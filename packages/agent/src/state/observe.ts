@@ -1,8 +1,8 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
-import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { concernsSettings } from '../decide/host-settings-diff.ts';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { ShadowView } from '../apiserver/shadow-source.ts';
 import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';
 
 /** What the host's update status shows. */
@@ -17,26 +17,19 @@ export type SettingsReading =
   | { readonly kind: 'read'; readonly settings: UpdaterSettings }
   | { readonly kind: 'failed'; readonly message: string };
 
-export type HostView =
-  | {
-      readonly kind: 'answered';
-      readonly version: string;
-      readonly update: UpdateView;
-      /** Absent where the spec does not concern them: an ordinary node pays nothing for them. */
-      readonly settings?: SettingsReading;
-    }
-  | { readonly kind: 'silent'; readonly refused: boolean; readonly message: string };
-
-/** The shadow and how recent it is. */
-export interface ShadowView {
-  readonly shadow: AgentShadow | undefined;
-  /** Since the apiserver last confirmed the spec: by a message of the stream that is connected now, or by acknowledging a report. */
-  readonly specAgeMs: number;
-  /** Since the apiserver last answered anything that was no refusal of our identity. */
-  readonly apiSilentMs: number;
+export interface AnsweringHost {
+  readonly kind: 'answered';
+  readonly version: string;
+  readonly update: UpdateView;
+  /** Read only if the spec or the status is about them. */
+  readonly settings?: SettingsReading;
 }
 
-/** Everything that a decision looks at, but for what this process remembers. */
+export type HostView =
+  | AnsweringHost
+  | { readonly kind: 'unreachable'; readonly refused: boolean; readonly message: string };
+
+/** Everything that a decision looks at, except what this process remembers. */
 export interface Observation extends ShadowView {
   /** Epoch milliseconds; may jump. */
   readonly wallMs: number;
@@ -51,12 +44,12 @@ export interface Observation extends ShadowView {
 export interface ObserveOptions {
   readonly host: Host;
   readonly clock: Clock;
-  /** Read again after the host has answered, so that the newest spec counts. */
+  /** Called again after the host has answered, so that the newest spec counts. */
   readonly shadow: () => ShadowView;
   readonly signal: AbortSignal;
 }
 
-/** Looks at the host and the shadow. Throws only when aborted, or when the boot ID cannot be read. */
+/** Observes the host and the shadow. Throws only when aborted, or when the boot ID cannot be read. */
 export async function observe({ host, clock, shadow, signal }: ObserveOptions): Promise<Observation> {
   const bootID = await host.bootID();
   const { shadow: known } = shadow();
@@ -64,6 +57,17 @@ export async function observe({ host, clock, shadow, signal }: ObserveOptions): 
   signal.throwIfAborted();
   const uptimeMs = host.uptimeMs();
   return { ...shadow(), bootID, uptimeMs, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
+}
+
+/**
+ * True when the agent has to do with the host's settings: the spec asks for some or the status has records of a change,
+ * in a state in which they may be changed.
+ */
+export function concernsSettings({ spec, status }: AgentShadow): boolean {
+  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;
+  const { versionLock: wantedLock, ignoreWaves: wantedWaves } = spec.hostSettings ?? {};
+  const { versionLock, ignoreWaves } = status?.hostSettings ?? {};
+  return [wantedLock, wantedWaves, versionLock, ignoreWaves].some((one) => one != null);
 }
 
 async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal): Promise<HostView> {
@@ -74,7 +78,7 @@ async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal):
     return { kind: 'answered', version, update, ...settings };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
-    return { kind: 'silent', refused, message: messageOf(error) };
+    return { kind: 'unreachable', refused, message: messageOf(error) };
   }
 }
 
@@ -91,23 +95,11 @@ async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> 
   try {
     return { kind: 'status', status: await host.updateStatus(signal) };
   } catch (error) {
-    const view = error instanceof HostError ? viewError(error) : undefined;
-    if (view === undefined) throw error;
-    return view;
-  }
-}
-
-function viewError(error: HostError): UpdateView | undefined {
-  switch (error.kind) {
-    case 'locked':
-      return { kind: 'locked' };
-    case 'uninitialized':
-      return { kind: 'uninitialized' };
-    case 'unsupported':
-      return { kind: 'failed', code: 'HostUnsupported', message: messageOf(error) };
-    case 'unreadable':
-      return { kind: 'failed', code: 'HostStatusUnreadable', message: messageOf(error) };
-    default:
-      return undefined;
+    if (!(error instanceof HostError)) throw error;
+    const { kind } = error;
+    if (kind === 'locked' || kind === 'uninitialized') return { kind };
+    if (kind === 'unsupported') return { kind: 'failed', code: 'HostUnsupported', message: messageOf(error) };
+    if (kind === 'unreadable') return { kind: 'failed', code: 'HostStatusUnreadable', message: messageOf(error) };
+    throw error;
   }
 }

@@ -6,7 +6,7 @@ export interface Pacing {
   readonly notBefore: number;
 }
 
-/** Pauses that grow with each failure in a row. */
+/** Pauses that grow with each consecutive failure. */
 export class Retry implements Pacing {
   notBefore = 0;
   readonly #backoff: Backoff;

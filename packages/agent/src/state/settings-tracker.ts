@@ -3,27 +3,27 @@ import { LIMITS, PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Retry } from './retry.ts';
 
-/** What a decision sees of what this process has done about the host's settings. Times are monotonic milliseconds. */
+/** What a decision sees of this process's work on the host's settings. Times are monotonic milliseconds. */
 export interface SettingsTrackerView {
-  /** False while something may be stored on the host that its update programs were not told of. */
+  /** False while a setting may be stored on the host but not applied to its updater. */
   readonly applied: boolean;
-  /** A refresh has succeeded, for this generation of the spec, that has seen the settings of the latest change. */
+  /** A refresh with the settings of the latest change has succeeded for this generation of the spec. */
   readonly refreshed: boolean;
-  /** From when on a refresh sees them. */
-  readonly seenFrom: number;
+  /** From when on a refresh uses the settings of the latest change. */
+  readonly effectiveFrom: number;
   /** Since when this process has known the current generation of the spec. */
   readonly since: number;
-  /** Failures in a row. */
+  /** Consecutive failures. */
   readonly tries: number;
   readonly error: string | undefined;
   readonly notBefore: number;
 }
 
-/** What this process remembers of the host's settings. A new process believes no offer until it has looked for updates itself. */
+/** Tracks what this process did about the host's settings. A new process trusts no offer before its own refresh. */
 export class SettingsTracker implements SettingsTrackerView {
   applied = true;
   refreshed = false;
-  seenFrom = -Infinity;
+  effectiveFrom = -Infinity;
   since = -Infinity;
   tries = 0;
   error: string | undefined;
@@ -38,7 +38,6 @@ export class SettingsTracker implements SettingsTrackerView {
     return this.#retry.notBefore;
   }
 
-  /** Takes note of what was seen. */
   observe({ shadow, host, bootID, nowMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.applied = wasApplied(shadow, bootID);
     this.#known ||= shadow !== undefined;
@@ -46,11 +45,11 @@ export class SettingsTracker implements SettingsTrackerView {
     if (view?.kind === 'failed' && this.notBefore <= nowMs) this.#fail(nowMs, view.message);
   }
 
-  /** Another generation of the spec is another try, for which only what the host is asked from now on counts. */
+  /** Starts over for another generation of the spec: only later answers of the host count. */
   begin(nowMs: number): void {
     this.since = nowMs;
     this.refreshed = false;
-    this.#forget();
+    this.#reset();
   }
 
   /** Settings were stored and are being applied. */
@@ -66,11 +65,11 @@ export class SettingsTracker implements SettingsTrackerView {
     this.#fail(nowMs, message);
   }
 
-  /** A refresh has succeeded that began at `beganMs`. */
-  refreshSucceeded(beganMs: number): void {
-    if (beganMs < this.seenFrom) return;
+  /** A refresh has succeeded that started at `startedMs`. */
+  refreshSucceeded(startedMs: number): void {
+    if (startedMs < this.effectiveFrom) return;
     this.refreshed = true;
-    this.#forget();
+    this.#reset();
   }
 
   /**
@@ -87,7 +86,7 @@ export class SettingsTracker implements SettingsTrackerView {
 
   #changedAt(nowMs: number): void {
     this.refreshed = false;
-    this.seenFrom = nowMs + LIMITS.settingsApply;
+    this.effectiveFrom = nowMs + LIMITS.settingsApply;
   }
 
   #fail(nowMs: number, message: string): void {
@@ -96,7 +95,7 @@ export class SettingsTracker implements SettingsTrackerView {
     this.#retry.fail(nowMs);
   }
 
-  #forget(): void {
+  #reset(): void {
     this.tries = 0;
     this.error = undefined;
     this.#retry.succeed();
@@ -104,8 +103,8 @@ export class SettingsTracker implements SettingsTrackerView {
 }
 
 /**
- * Whether what an earlier process has stored for a record was applied: it may have died before it heard that it was not. A boot applies all that is
- * stored, and a spec is only confirmed after a refresh that saw it.
+ * True when the settings that an earlier process stored were applied for sure: the process may have died in between. A
+ * boot applies everything that is stored, and a spec is only confirmed after a refresh that used the settings.
  */
 function wasApplied({ spec, status, generation }: AgentShadow, bootID: string): boolean {
   const { versionLock, ignoreWaves, message } = status?.hostSettings ?? {};

@@ -22,7 +22,7 @@ function reported(
     nowMs: NOW,
     bootID: 'boot-2',
     uptimeMs: 0,
-    host: { kind: 'silent', refused: true, message: '' },
+    host: { kind: 'unreachable', refused: true, message: '' },
   };
   tracker.succeeded({ do: 'report', status: { ...status, lastOperation: next }, reason: '' }, undefined, seen);
   return { tracker, seen };
@@ -78,7 +78,11 @@ it('takes a host that is activated while nothing is on record for one that was a
 
 it('knows better of a host that this process has activated, until it asks for the reboot', () => {
   const { tracker, seen } = reported(step('Activate'), step('Drain'));
-  tracker.succeeded({ do: 'command', command: 'activate', version: NEW, reason: '' }, undefined, seen);
+  tracker.succeeded(
+    { do: 'command', command: 'activate', before: undefined, version: NEW, reason: '' },
+    undefined,
+    seen,
+  );
   tracker.observe(activatedOffRecord(seen));
   expect(tracker.reboots.pending).toBeUndefined();
   tracker.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);

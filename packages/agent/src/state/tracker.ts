@@ -2,58 +2,59 @@ import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/a
 import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import type { Action } from '../action.ts';
+import { rowOf, type RemoteAction } from '../actions.ts';
 import { ApiError } from '../apiserver/error.ts';
-import { isRebootUnderWay } from '../decide/status.ts';
+import { isRebootInProgress } from '../apiserver/status.ts';
 import { HostError } from '../host/host.ts';
-import { PAUSES } from '../limits.ts';
+import { PAUSES, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
 import { type Pacing, Retry } from './retry.ts';
 import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
 
-/** What this process has done for one generation of the spec. Losing it only means doing it again. */
+/** What this process has done for one generation of the spec. After a restart it is done again. */
 export interface Attempt {
   readonly key: string;
-  /** The host's latest command of this attempt was a refresh that offers the version. */
+  /** The host's latest command in this attempt was a refresh that offers the version. */
   readonly refreshed: boolean;
-  /** Our marks on the Node were taken back, and nothing was marked since. */
+  /** The Node was restored, and nothing was set on it since. */
   readonly restored: boolean;
-  /** When load balancers have taken the node out. */
+  /** When load balancers have removed the node. */
   readonly excludedUntil?: number;
   /** When a drain pass last found the node empty. */
   readonly drainedAt?: number;
   readonly drain?: DrainResult;
-  /** When the drain must be over, as the latest pass said. */
+  /** When the drain must be over, as the latest pass reported. */
   readonly drainEndsAt?: number;
   readonly drainNotBefore: number;
-  /** How often each error was met, and the one that stands. */
+  /** How many times each error was met, and the latest that was not followed by a success. */
   readonly counts: Readonly<Partial<Record<ErrorCode, number>>>;
   readonly error?: OperationError;
   readonly notBefore: number;
-  /** Why our apiserver has not emptied the node at the latest try, and since when it has not. */
-  readonly trouble: { readonly message: string; readonly sinceMs: number } | undefined;
+  /** Why no drain pass could run, and since when. */
+  readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
 
-/** What a decision sees of the memory. Times are monotonic milliseconds. */
+/** What a decision sees of the tracker. Times are monotonic milliseconds. */
 export interface TrackerView {
   readonly attempt: Attempt;
   readonly host: Pacing;
   readonly api: Pacing;
-  readonly hostSilentSince: number | undefined;
+  readonly hostUnreachableSince: number | undefined;
   readonly hostRefusedSince: number | undefined;
   /** Whether the host has answered this process at all. */
   readonly hostHasAnswered: boolean;
   readonly hostLockedSince: number | undefined;
-  readonly hostBrokenSince: number | undefined;
+  /** Since when the host's update status is unusable. */
+  readonly hostUnusableSince: number | undefined;
   readonly checkDueMs: number;
   readonly checkError: OperationError | undefined;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
   readonly settings: SettingsTrackerView;
   /** How many replicas in a row have refused because they run on this node. */
   readonly sameNodeRefusals: number;
-  /** The spec that the apiserver said is not the current one. */
-  readonly refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
+  /** The spec that the apiserver rejected as outdated. */
+  readonly rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
 }
 
 export interface TrackerOptions {
@@ -63,27 +64,31 @@ export interface TrackerOptions {
   readonly random?: () => number;
 }
 
-/** Which attempt a shadow's spec asks for. */
+/** Returns the key of the attempt that a shadow's spec asks for. */
 export function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'generation'>): string {
   return `${uid}/${generation}`;
 }
 
-/** An attempt that nothing was done for yet. */
+/** Returns an attempt for which nothing was done yet. */
 export function freshAttempt(key: string): Attempt {
-  return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, trouble: undefined };
+  return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, drainError: undefined };
 }
 
-/** What this process remembers, to pace itself and to know what it need not do again. Nothing in it is needed after a restart. */
+/**
+ * Tracks what this process has observed and done: it paces calls and avoids repeating them. Nothing in it has to survive
+ * a restart; what has to is in the shadow. The agent's loop calls `observe` before each decision, and `succeeded` or
+ * `failed` after each action.
+ */
 export class Tracker implements TrackerView {
   attempt = freshAttempt('');
-  hostSilentSince: number | undefined;
+  hostUnreachableSince: number | undefined;
   hostRefusedSince: number | undefined;
   hostHasAnswered = false;
   hostLockedSince: number | undefined;
-  hostBrokenSince: number | undefined;
+  hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
-  refused: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
+  rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   sameNodeRefusals = 0;
   readonly reboots = new Reboots();
   readonly settings: SettingsTracker;
@@ -113,7 +118,6 @@ export class Tracker implements TrackerView {
     this.checkDueMs = options.nowMs + (random() * options.checkIntervalMs) / 60;
   }
 
-  /** Takes note of what was seen before a decision is made on it. */
   observe(seen: Observation): void {
     const { host, nowMs, shadow } = seen;
     if (shadow !== undefined && this.attempt.key !== attemptKey(shadow)) {
@@ -125,112 +129,108 @@ export class Tracker implements TrackerView {
     this.reboots.observe(seen);
     const since = (known: number | undefined, holds: boolean): number | undefined =>
       holds ? (known ?? nowMs) : undefined;
-    if (this.hostSilentSince !== undefined && host.kind === 'answered') this.host.succeed();
+    if (this.hostUnreachableSince !== undefined && host.kind === 'answered') this.host.succeed();
     const update = host.kind === 'answered' ? host.update.kind : undefined;
     this.hostHasAnswered ||= host.kind === 'answered';
-    this.hostSilentSince = since(this.hostSilentSince, host.kind === 'silent');
-    this.hostRefusedSince = since(this.hostRefusedSince, host.kind === 'silent' && host.refused);
+    this.hostUnreachableSince = since(this.hostUnreachableSince, host.kind === 'unreachable');
+    this.hostRefusedSince = since(this.hostRefusedSince, host.kind === 'unreachable' && host.refused);
     this.hostLockedSince = since(this.hostLockedSince, update === 'locked');
-    this.hostBrokenSince = since(this.hostBrokenSince, update === 'failed');
-    if (host.kind === 'silent') this.host.fail(nowMs);
+    this.hostUnusableSince = since(this.hostUnusableSince, update === 'failed');
+    if (host.kind === 'unreachable') this.host.fail(nowMs);
   }
 
   /**
-   * Takes note of an action that worked.
-   * @param beganMs - when it was decided
+   * Records an action that succeeded.
+   * @param startedMs - when it was decided
    */
-  succeeded(action: Action, result: unknown, seen: Observation, beganMs = seen.nowMs): void {
-    switch (action.do) {
-      case 'command':
-        this.host.succeed();
-        if (action.command === 'activate') this.reboots.activated(seen.bootID);
-        this.#commandSucceeded(action, seen.nowMs, beganMs);
-        return;
-      case 'configure':
-        this.#configured(seen.nowMs);
-        return;
-      case 'reboot':
-        this.reboots.asked = { atMs: seen.nowMs, bootID: seen.bootID };
-        this.reboots.mayGoDown();
-        return;
-      case 'report':
-        this.#rebootWritten(action.status.lastOperation, seen.shadow?.status?.lastOperation);
-        this.#callSucceeded(action, result, seen.nowMs, beganMs);
-        return;
-      default:
-        this.#callSucceeded(action, result, seen.nowMs, beganMs);
-    }
+  succeeded(action: RemoteAction, result: unknown, seen: Observation, startedMs = seen.nowMs): void {
+    if (rowOf(action).target === 'host') this.#hostSucceeded(action, seen, startedMs);
+    else this.#callSucceeded(action, result, seen, startedMs);
   }
 
-  /** Takes note of an action that failed. */
-  failed(action: Action, error: unknown, seen: Observation): void {
+  #hostSucceeded(action: RemoteAction, { nowMs, bootID }: Observation, startedMs: number): void {
+    this.host.succeed();
+    if (action.do === 'configure') this.#configured(nowMs);
+    if (action.do === 'command') this.#commandSucceeded(action.command, bootID, nowMs, startedMs);
+    if (action.do !== 'reboot') return;
+    this.reboots.asked = { atMs: nowMs, bootID };
+    this.reboots.requested();
+  }
+
+  #callSucceeded(action: RemoteAction, result: unknown, { nowMs, shadow }: Observation, startedMs: number): void {
+    for (const retry of [this.api, this.#otherReplica, this.#specs]) retry.succeed();
+    this.rejected = undefined;
+    if (action.do === 'report') this.#reported(action.status.lastOperation, shadow?.status?.lastOperation);
+    if (action.do === 'restore') this.#updateAttempt({ restored: true });
+    if (action.do === 'exclude') {
+      const excludedUntil = nowMs + (result as ExclusionResult).remainingMs;
+      this.#updateAttempt({ restored: false, drainError: undefined, excludedUntil });
+    }
+    if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, startedMs);
+  }
+
+  /** Records an action that failed. */
+  failed(action: RemoteAction, error: unknown, seen: Observation): void {
     if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (error instanceof HostError) this.#hostFailed(error, seen);
     else this.#operationFailed(action, asOperationError(error), seen.nowMs);
   }
 
-  /** The reboot comes next, so what was seen on the node before the activation does not count any more. */
-  #rebootWritten(step: LastOperation | undefined, before: LastOperation | undefined): void {
-    if (!isRebootUnderWay(step)) return;
-    this.reboots.written(step, before);
+  #updateAttempt(changes: Partial<Attempt>): void {
+    this.attempt = { ...this.attempt, ...changes };
+  }
+
+  /** A recorded reboot comes next, so the drain before the activation does not count any more. */
+  #reported(step: LastOperation | undefined, before: LastOperation | undefined): void {
+    if (!isRebootInProgress(step)) return;
+    this.reboots.recorded(step, before);
     const { drainedAt: _before, ...attempt } = this.attempt;
     this.attempt = attempt;
   }
 
-  /** What was offered before counts for nothing. */
+  /** Earlier offers of the host do not count any more. */
   #configured(nowMs: number): void {
-    this.host.succeed();
     this.settings.changed(nowMs);
-    this.attempt = { ...this.attempt, refreshed: false };
-    this.checkDueMs = Math.min(this.checkDueMs, this.settings.seenFrom);
+    this.#updateAttempt({ refreshed: false });
+    this.checkDueMs = Math.min(this.checkDueMs, this.settings.effectiveFrom);
   }
 
-  #commandSucceeded(action: Action & { do: 'command' }, nowMs: number, beganMs: number): void {
+  #commandSucceeded(command: UpdateCommand, bootID: string, nowMs: number, startedMs: number): void {
+    if (command === 'activate') this.reboots.activated(bootID);
     const { error: _error, ...attempt } = this.attempt;
-    this.attempt = { ...attempt, refreshed: action.command === 'refresh', notBefore: 0 };
+    this.attempt = { ...attempt, refreshed: command === 'refresh', notBefore: 0 };
     this.#commands.succeed();
-    if (action.command !== 'refresh') return;
-    this.settings.refreshSucceeded(beganMs);
+    if (command !== 'refresh') return;
+    this.settings.refreshSucceeded(startedMs);
     this.#check.succeed();
     this.checkError = undefined;
     this.checkDueMs = this.#nextCheck(nowMs);
   }
 
-  #callSucceeded(action: Action, result: unknown, nowMs: number, beganMs: number): void {
-    for (const retry of [this.api, this.#otherReplica, this.#specs]) retry.succeed();
-    this.refused = undefined;
-    if (action.do === 'restore') this.attempt = { ...this.attempt, restored: true };
-    if (action.do === 'exclude') {
-      const { remainingMs } = result as ExclusionResult;
-      this.attempt = { ...this.attempt, restored: false, trouble: undefined, excludedUntil: nowMs + remainingMs };
-    }
-    if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, beganMs);
-  }
-
-  #drained(drain: DrainResult, nowMs: number, beganMs: number): void {
+  #drained(drain: DrainResult, nowMs: number, startedMs: number): void {
     this.sameNodeRefusals = 0;
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
-    // A pass that has waited long itself is followed by the next one at once.
-    const drainNotBefore = drain.done ? 0 : this.#drains.fail(beganMs);
+    // The pause counts from the start of a pass: after a pass that waited itself, the next one follows at once.
+    const drainNotBefore = drain.done ? 0 : this.#drains.fail(startedMs);
     const { limitRemainingMs: leftMs } = drain;
     const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + leftMs };
-    this.attempt = { ...this.attempt, restored: false, trouble: undefined, drain, drainNotBefore, ...done, ...limit };
+    this.#updateAttempt({ restored: false, drainError: undefined, drain, drainNotBefore, ...done, ...limit });
   }
 
-  #callFailed(action: Action, error: ApiError, { nowMs, shadow }: Observation): void {
+  #callFailed(action: RemoteAction, error: ApiError, { nowMs, shadow }: Observation): void {
     if (action.do === 'exclude' || action.do === 'drain') {
-      const { sinceMs } = this.attempt.trouble ?? { sinceMs: nowMs };
-      this.attempt = { ...this.attempt, trouble: { message: messageOf(error), sinceMs } };
+      const { sinceMs } = this.attempt.drainError ?? { sinceMs: nowMs };
+      this.#updateAttempt({ drainError: { message: messageOf(error), sinceMs } });
     }
     if (error.code === 'ReplicaOnSameNode') {
       this.sameNodeRefusals += 1;
       this.api.notBefore = this.#otherReplica.fail(nowMs);
     } else if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
       const notBefore = this.#specs.fail(nowMs);
-      this.refused = { key: attemptKey(shadow), notBefore, times: (this.refused?.times ?? 0) + 1 };
+      this.rejected = { key: attemptKey(shadow), notBefore, times: (this.rejected?.times ?? 0) + 1 };
     } else {
       this.api.fail(nowMs);
     }
@@ -241,32 +241,31 @@ export class Tracker implements TrackerView {
     this.host.fail(nowMs);
   }
 
-  #operationFailed(action: Action, error: OperationError, nowMs: number): void {
+  #operationFailed(action: RemoteAction, error: OperationError, nowMs: number): void {
     if (action.do === 'command' && action.command === 'refresh' && action.version === undefined) {
       this.#checkFailed(error, nowMs);
       this.settings.refreshFailed(nowMs, error.message, error.code === 'VersionNotOffered');
       return;
     }
-    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.mayGoDown();
+    if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.requested();
     const { counts } = this.attempt;
     const retry = error.code === 'RebootRefused' ? this.#refusedReboots : this.#commands;
-    this.attempt = {
-      ...this.attempt,
+    this.#updateAttempt({
       refreshed: false,
       error,
       counts: { ...counts, [error.code]: (counts[error.code] ?? 0) + 1 },
       notBefore: retry.fail(nowMs),
-    };
+    });
   }
 
-  /** What no retry heals is looked at again at the usual time; other failures sooner. */
+  /** A problem that no retry solves is checked again at the usual interval, another failure sooner. */
   #checkFailed(error: OperationError, nowMs: number): void {
-    const passing = error.code !== 'HostUnsupported' && error.code !== 'HostStatusUnreadable';
+    const isTransient = error.code !== 'HostUnsupported' && error.code !== 'HostStatusUnreadable';
     this.checkError = error;
-    this.checkDueMs = passing ? this.#check.fail(nowMs) : this.#nextCheck(nowMs);
+    this.checkDueMs = isTransient ? this.#check.fail(nowMs) : this.#nextCheck(nowMs);
   }
 
-  /** The interval ±10 %, so that a fleet's checks spread. */
+  /** Returns the time of the next check: the interval ±10 %, so that the checks of a fleet spread. */
   #nextCheck(nowMs: number): number {
     const { checkIntervalMs, random } = this.#options;
     return nowMs + checkIntervalMs * (0.9 + 0.2 * random());

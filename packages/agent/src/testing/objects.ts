@@ -10,7 +10,7 @@ import type {
   ShadowStatus,
 } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Action } from '../action.ts';
+import type { Action } from '../actions.ts';
 import { decide } from '../decide/decide.ts';
 import type { CommandRecord, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
 import type { HostView, Observation, SettingsReading, UpdateView } from '../state/observe.ts';
@@ -147,20 +147,20 @@ function tracker(c: Case): TrackerView {
   return {
     host: { notBefore: 0 },
     api: { notBefore: 0 },
-    hostSilentSince: undefined,
+    hostUnreachableSince: undefined,
     hostRefusedSince: undefined,
     hostHasAnswered: true,
     hostLockedSince: undefined,
-    hostBrokenSince: undefined,
+    hostUnusableSince: undefined,
     checkDueMs: NOW + MINUTE,
     checkError: undefined,
     sameNodeRefusals: 0,
     reboots: { asked: undefined, pending: undefined },
-    refused: undefined,
+    rejected: undefined,
     settings: {
       applied: true,
       refreshed: true,
-      seenFrom: -Infinity,
+      effectiveFrom: -Infinity,
       since: NOW,
       tries: 0,
       error: undefined,
@@ -191,8 +191,8 @@ export function error(code: ErrorCode): OperationError {
   return new OperationError(code, 'why');
 }
 
-export const refused: HostView = { kind: 'silent', refused: true, message: 'connect ECONNREFUSED' };
-export const silent: HostView = { kind: 'silent', refused: false, message: 'no answer' };
+export const refused: HostView = { kind: 'unreachable', refused: true, message: 'connect ECONNREFUSED' };
+export const silent: HostView = { kind: 'unreachable', refused: false, message: 'no answer' };
 /** A spec that asks to stage, and the step under way for it. */
 export const stage = { spec: 'StagedAndPerformedUpdate' } as const;
 export const staging = { ...stage, last: step('Stage') } as const;

@@ -1,7 +1,8 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { HostSettings, HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
 import type { UpdaterSettings } from '../host/host.ts';
-import { concernsSettings, planSettings, type SettingsPlan } from './host-settings-diff.ts';
+import { concernsSettings } from '../state/observe.ts';
+import { planSettings, type SettingsPlan } from './settings-view.ts';
 
 const A = '1.25.0';
 const B = '1.26.0';

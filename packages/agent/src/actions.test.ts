@@ -1,0 +1,41 @@
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { type Execution, perform } from './actions.ts';
+import { StaleDecisionError, type UpdaterSettings } from './host/host.ts';
+import { FakeApiserver } from './testing/fake-apiserver.ts';
+import { FakeHost } from './testing/fake-host.ts';
+
+const { signal } = new AbortController();
+
+/** A change of the settings that the host has now. */
+async function arrange() {
+  const clock = new FakeClock();
+  const host = new FakeHost('1.26.0');
+  const execution: Execution = {
+    host,
+    api: new FakeApiserver(clock),
+    clock,
+    shadow: undefined,
+    decidedMs: clock.monotonic(),
+    signal,
+  };
+  const expected: UpdaterSettings = await host.settings();
+  const action = { do: 'configure', changes: { versionLock: '1.25.0' }, expected, reason: '' } as const;
+  return { host, execution, action };
+}
+
+it('changes settings that are as they were observed', async () => {
+  const { host, execution, action } = await arrange();
+  await perform(action, execution);
+  expect(host.stored).toEqual({ versionLock: '1.25.0', ignoreWaves: false });
+});
+
+it.each([{ versionLock: '1.24.0' }, { ignoreWaves: true }])(
+  'changes nothing when a user has set %j since the settings were observed',
+  async (byHand) => {
+    const { host, execution, action } = await arrange();
+    await host.changeSettings(byHand);
+    const before = host.stored;
+    await expect(perform(action, execution)).rejects.toThrow(StaleDecisionError);
+    expect(host.stored).toBe(before);
+  },
+);

@@ -1,0 +1,171 @@
+/**
+ * The actions of the agent, one row each: what an action calls, how long it may take, whether it may run while the host
+ * may still reboot on the request of an earlier process, and how it is carried out.
+ *
+ * `decide` chooses an action, the agent's loop performs it to its end, the tracker records the result. To add an action,
+ * add a member of `Action` and its row; the compiler asks for the rest.
+ */
+import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
+import { OperationError } from '@brupop/shared/api/error-codes';
+import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { ApiserverClient } from './apiserver/client.ts';
+import { isRebootInProgress } from './apiserver/status.ts';
+import { runCommand } from './host/command.ts';
+import { type Guard, type Host, HostError, StaleDecisionError, type UpdaterSettings } from './host/host.ts';
+import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
+
+/** The one thing that the agent does next, and why. */
+export type Action = { readonly reason: string } & (
+  | /** Observe again at `untilMs` on the monotonic clock, or when something changes. */ {
+      readonly do: 'wait';
+      readonly untilMs: number;
+    }
+  | /** Exit, so that the kubelet starts the process with current mounts and environment. */ { readonly do: 'exit' }
+  | /** Write the status, and have it acknowledged. */ { readonly do: 'report'; readonly status: AgentStatus }
+  | /** Exclude the Node from load balancers, restore it, or reboot the host. */ {
+      readonly do: 'exclude' | 'restore' | 'reboot';
+    }
+  | /** Run one pass of the drain. */ { readonly do: 'drain'; readonly makeRoom: boolean }
+  | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
+      readonly do: 'configure';
+      readonly changes: Partial<UpdaterSettings>;
+      readonly expected: UpdaterSettings | undefined;
+    }
+  | /** Run a host command to its end and check its effect. */ {
+      readonly do: 'command';
+      readonly command: UpdateCommand;
+      /** Timestamp of the host's latest command record when the decision was made. */
+      readonly before: string | undefined;
+      readonly version?: string;
+      /** Version that the host is locked to: a refresh must not offer another one. */
+      readonly lock?: string;
+    }
+);
+
+/** Everything but waiting and exiting. */
+export type RemoteAction = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
+
+export interface Clients {
+  readonly host: Host;
+  readonly api: ApiserverClient;
+  readonly clock: Clock;
+}
+
+/** What an action was decided on, and what it is carried out with. */
+export interface Execution extends Clients {
+  readonly shadow: AgentShadow | undefined;
+  /** When it was decided (monotonic milliseconds). */
+  readonly decidedMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface ActionRow<A extends RemoteAction> {
+  /** What it calls. It pauses while calls of that target fail. */
+  readonly target: 'host' | 'apiserver';
+  /** How long it may take, in milliseconds. */
+  limitMs(action: A, spec: ShadowSpec | undefined): number;
+  /** True when it continues, or does not disturb, a reboot that an earlier process may have requested. */
+  duringReboot(action: A): boolean;
+  perform(action: A, execution: Execution): Promise<unknown>;
+}
+
+type Rows = { readonly [K in RemoteAction['do']]: ActionRow<RemoteAction & { readonly do: K }> };
+
+const fourCalls = (): number => LIMITS.hostCall * 4;
+const allowed = (): boolean => true;
+const deferred = (): boolean => false;
+
+export const ACTIONS: Rows = {
+  report: {
+    target: 'apiserver',
+    limitMs: fourCalls,
+    duringReboot: ({ status }) => isRebootInProgress(status.lastOperation),
+    perform: ({ status }, { api, shadow, signal }) =>
+      api.report({ shadowUID: referTo(shadow).shadowUID, status }, signal),
+  },
+  exclude: {
+    target: 'apiserver',
+    limitMs: fourCalls,
+    duringReboot: allowed,
+    perform: (_action, { api, shadow, signal }) => api.exclude(referTo(shadow), signal),
+  },
+  drain: {
+    target: 'apiserver',
+    limitMs: fourCalls,
+    duringReboot: allowed,
+    perform: ({ makeRoom }, { api, shadow, signal }) =>
+      api.drain(makeRoom ? { ...referTo(shadow), makeRoom: true } : referTo(shadow), signal),
+  },
+  restore: {
+    target: 'apiserver',
+    limitMs: fourCalls,
+    duringReboot: deferred,
+    perform: (_action, { api, signal }) => api.restore(signal),
+  },
+  command: {
+    target: 'host',
+    limitMs: ({ command }, spec) => commandLimit(command, spec) + LIMITS.staleSocket,
+    duringReboot: deferred,
+    perform: ({ command, before, version, lock }, execution) => {
+      const limitMs = commandLimit(command, execution.shadow?.spec);
+      return runCommand({ command, before, version, lock, limitMs, guard: guardOf(execution) }, execution);
+    },
+  },
+  configure: { target: 'host', limitMs: fourCalls, duringReboot: deferred, perform: configure },
+  reboot: {
+    target: 'host',
+    limitMs: fourCalls,
+    duringReboot: allowed,
+    perform: (_action, execution) => reboot(execution),
+  },
+};
+
+/** Returns the row of an action. */
+export function rowOf(action: RemoteAction): ActionRow<RemoteAction> {
+  return ACTIONS[action.do];
+}
+
+/**
+ * Carries out an action to its end and returns the answer. Throws OperationError when the host did not do it, HostError
+ * when the host is unreachable or busy (the action may have happened), StaleDecisionError when it must be decided again,
+ * ApiError when the apiserver did not do it.
+ */
+export function perform(action: RemoteAction, execution: Execution): Promise<unknown> {
+  return rowOf(action).perform(action, execution);
+}
+
+function referTo(shadow: AgentShadow | undefined): SpecReference {
+  if (shadow === undefined) throw new Error('the shadow is not known');
+  return { shadowUID: shadow.uid, generation: shadow.generation };
+}
+
+/** Stops a call that was decided too long ago: a stopped process continues with what it saw before. */
+function guardOf({ decidedMs, clock }: Execution): Guard {
+  return () => {
+    const ageMs = clock.monotonic() - decidedMs;
+    if (ageMs > LIMITS.decisionFresh) throw new StaleDecisionError(`the observation is ${Math.round(ageMs)} ms old`);
+  };
+}
+
+/** Reads the settings right before the change, since a user may have changed them; the host itself cannot compare. */
+async function configure(
+  { changes, expected }: Action & { readonly do: 'configure' },
+  execution: Execution,
+): Promise<void> {
+  const { host, signal } = execution;
+  const { versionLock, ignoreWaves } = await host.settings(signal);
+  if (versionLock !== expected?.versionLock || ignoreWaves !== expected.ignoreWaves)
+    throw new StaleDecisionError('the settings of the host have changed');
+  await host.changeSettings(changes, signal, guardOf(execution));
+}
+
+async function reboot(execution: Execution): Promise<void> {
+  try {
+    await execution.host.reboot(execution.signal, guardOf(execution));
+  } catch (error) {
+    if (!(error instanceof HostError) || error.kind === 'refused') throw error;
+    throw new OperationError('RebootRefused', messageOf(error));
+  }
+}
