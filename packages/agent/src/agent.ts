@@ -55,7 +55,7 @@ export class Agent {
     this.#dueMs = clock.monotonic();
     this.#tracker = new Tracker({ nowMs: this.#dueMs, checkIntervalMs, random });
     this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
-    this.#loop = new Loop({ clock, log, step: (signal) => this.#step(signal) });
+    this.#loop = new Loop({ clock, log, reconcile: (signal) => this.#step(signal) });
   }
 
   /** Runs until `signal` aborts. Throws when the process must be restarted: a stale mount, an apiserver that is unreachable for long. */

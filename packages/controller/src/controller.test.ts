@@ -8,6 +8,6 @@ const cases: Record<string, [number, number, boolean]> = {
   'a long turn of which nothing comes hangs': [3 * MINUTE, Infinity, true],
   'a long turn whose writes have ceased hangs': [30 * MINUTE, 3 * MINUTE, true],
 };
-test.each(Object.entries(cases))('%s', (_, [turningForMs, sinceWriteMs, hangs]) => {
-  expect(stalled(turningForMs, sinceWriteMs) !== undefined).toBe(hangs);
+test.each(Object.entries(cases))('%s', (_, [runningForMs, sinceWriteMs, hangs]) => {
+  expect(stalled(runningForMs, sinceWriteMs) !== undefined).toBe(hangs);
 });

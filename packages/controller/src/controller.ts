@@ -62,7 +62,7 @@ export class Controller {
 
   /** Why this process is to be started anew, or undefined. */
   stalled(): string | undefined {
-    return stalled(this.#loop?.turningForMs ?? 0, this.#writes.sinceWriteMs());
+    return stalled(this.#loop?.runningForMs ?? 0, this.#writes.sinceWriteMs());
   }
 
   /** Leads until `signal` aborts. Throws KubeError when the shadows cannot be read at the beginning. */
@@ -71,8 +71,8 @@ export class Controller {
     this.#writes.clear();
     this.#configStatus.clear();
     await cluster.catchUp(signal);
-    const step = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
-    const loop = new Loop({ clock, log, step, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
+    const reconcile = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
+    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
     this.#loop = loop;
     const unsubscribe = cluster.onChange(
       () => loop.wake(),
@@ -152,7 +152,7 @@ const LIMIT_MS = 120_000;
  * Why the leader's loop hangs, or undefined: a turn has been under way for too long and no write of it has ended meanwhile. A large fleet makes
  * long turns, and a loop that waits for changes makes none.
  */
-export function stalled(turningForMs: number, sinceWriteMs: number): string | undefined {
-  const ms = Math.min(turningForMs, sinceWriteMs);
+export function stalled(runningForMs: number, sinceWriteMs: number): string | undefined {
+  const ms = Math.min(runningForMs, sinceWriteMs);
   return ms <= LIMIT_MS ? undefined : `a turn of the loop hangs: nothing has come of it for ${Math.round(ms / 1000)} s`;
 }

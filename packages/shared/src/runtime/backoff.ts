@@ -1,11 +1,11 @@
 export interface Backoff {
-  /** Milliseconds to wait now; the next answer is about double, up to the cap. */
+  /** Returns how long to wait, milliseconds, and doubles the next delay up to the cap. */
   next(): number;
-  /** After a success. */
+  /** Starts again at the base, after a success. */
   reset(): void;
 }
 
-/** Doubling delays whose upper half is random, so that many who failed together do not come back together. */
+/** Exponential backoff. The upper half of each delay is random, so that clients that failed together do not retry together. */
 export function backoff(options: {
   readonly baseMs: number;
   readonly capMs: number;

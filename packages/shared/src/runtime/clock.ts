@@ -1,8 +1,8 @@
-/** Time as an argument: the only place that reads the machine's clock or sets timers. */
+/** Wall clock, monotonic clock and timers. Injected everywhere; only this file reads the machine's clock. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. May jump. */
   now(): number;
-  /** Milliseconds on a clock that never jumps; for durations and time limits. */
+  /** Milliseconds on a clock that never jumps, for durations and time limits. */
   monotonic(): number;
   /** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -10,7 +10,7 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void;
 }
 
-/** Longest delay that a timer takes (2^31-1 ms); longer ones are cut to it. */
+/** The longest delay of a timer (2^31-1 ms); a longer one is cut to it. */
 const MAX_TIMER_MS = 2_147_483_647;
 
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -53,7 +53,7 @@ export function rfc3339Micro(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(0, 23)}000Z`;
 }
 
-/** Epoch milliseconds of an RFC 3339 text, or undefined when it is none. */
+/** Epoch milliseconds of an RFC 3339 text; undefined for anything else. */
 export function parseTime(text: string | null | undefined): number | undefined {
   if (text == null) return undefined;
   const ms = Date.parse(text);

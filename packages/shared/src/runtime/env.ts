@@ -1,14 +1,13 @@
 import { ConfigError } from './errors.ts';
 
-/** The environment that the readers below read; a program passes `process.env` through its own `config.ts`. */
+/** The environment of a program, which its `config.ts` reads. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** This process's environment. */
 export function processEnv(): Env {
   return process.env;
 }
 
-/** A required text. Throws ConfigError when it is absent or empty. */
+/** Reads a required text. Throws ConfigError when it is absent or empty. */
 export function requiredText(env: Env, name: string): string {
   const value = env[name];
   if (value === undefined || value === '')
@@ -16,13 +15,13 @@ export function requiredText(env: Env, name: string): string {
   return value;
 }
 
-/** A text with a default; an empty one counts as absent. */
+/** Reads a text with a default; an empty one counts as absent. */
 export function text(env: Env, name: string, fallback: string): string {
   const value = env[name];
   return value === undefined || value === '' ? fallback : value;
 }
 
-/** A whole number between `min` and `max`. Throws ConfigError for anything else. */
+/** Reads a whole number between `min` and `max`. Throws ConfigError for anything else. */
 export function integer(env: Env, name: string, range: { min: number; max: number; fallback: number }): number {
   const value = env[name];
   if (value === undefined || value === '') return range.fallback;
@@ -33,7 +32,7 @@ export function integer(env: Env, name: string, range: { min: number; max: numbe
   return parsed;
 }
 
-/** One of `values`. Throws ConfigError for anything else. */
+/** Reads one of `values`. Throws ConfigError for anything else. */
 export function oneOf<T extends string>(env: Env, name: string, values: readonly T[], fallback: T): T {
   const value = text(env, name, fallback);
   const found = values.find((one) => one === value);

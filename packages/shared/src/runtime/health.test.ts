@@ -18,7 +18,7 @@ async function get(port: number, path: string): Promise<string> {
 }
 
 describe('the health listener', () => {
-  it('says that all is well, or what is not, and serves metrics', async () => {
+  it('serves liveness, readiness with its reason, and metrics', async () => {
     const port = 20_000 + (process.pid % 20_000);
     const stop = await serving(port, 'the cache is not filled yet');
     const answers = await Promise.all(['/livez', '/readyz', '/metrics'].map((path) => get(port, path)));

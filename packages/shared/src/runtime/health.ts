@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { messageOf } from './errors.ts';
 
-/** Undefined when all is well, else why not. */
+/** Returns undefined when healthy, else the reason. */
 export type Check = () => string | undefined;
 
 export interface HealthOptions {
@@ -10,7 +10,7 @@ export interface HealthOptions {
   readonly live: Check;
   readonly ready: Check;
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
-  /** Closes the listener. */
+  /** Closes the server when it aborts. */
   readonly signal: AbortSignal;
 }
 
@@ -18,7 +18,7 @@ const LIMIT_MS = 5_000;
 const MAX_CONNECTIONS = 64;
 const TEXT = 'text/plain; charset=utf-8';
 
-/** Serves `/livez`, `/readyz` and, if given, `/metrics` over plain HTTP. Resolves when it listens; rejects when it cannot. */
+/** Serves `/livez`, `/readyz` and, if given, `/metrics` over plain HTTP. Resolves when the server listens; rejects when it cannot. */
 export async function serveHealth(options: HealthOptions): Promise<void> {
   const server = createServer(
     { headersTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, keepAliveTimeout: 1_000 },
@@ -57,7 +57,7 @@ async function answer(options: HealthOptions, request: IncomingMessage): Promise
       break;
     default:
   }
-  return { status: 404, body: 'not found; there are /livez, /readyz and /metrics\n' };
+  return { status: 404, body: 'not found; try /livez, /readyz or /metrics\n' };
 }
 
 function checked(check: Check): Answer {

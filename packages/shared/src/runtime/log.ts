@@ -10,7 +10,7 @@ export interface Logger {
   info(msg: string, fields?: LogFields): void;
   warn(msg: string, fields?: LogFields): void;
   error(msg: string, fields?: LogFields): void;
-  /** A logger that adds `fields` to each line. */
+  /** Returns a logger that adds `fields` to each line. */
   with(fields: LogFields): Logger;
 }
 
@@ -22,7 +22,6 @@ export interface LoggerOptions {
   readonly write?: (line: string) => void;
 }
 
-/** Makes a logger. */
 export function createLogger(options: LoggerOptions = {}): Logger {
   const {
     level = 'info',

@@ -5,20 +5,20 @@ import { Loop } from './loop.ts';
 interface Trial {
   readonly clock: FakeClock;
   readonly loop: Loop;
-  readonly turns: number[];
+  readonly runs: number[];
   readonly stop: () => Promise<void>;
 }
 
-function start(step: (turn: number) => number | undefined | Promise<undefined>, minGapMs = 0): Trial {
+function start(reconcile: (run: number) => number | undefined | Promise<undefined>, minGapMs = 0): Trial {
   const clock = new FakeClock();
-  const turns: number[] = [];
+  const runs: number[] = [];
   const loop = new Loop({
     clock,
     log: createLogger({ write: () => undefined }),
     minGapMs,
-    step: async () => {
-      turns.push(clock.monotonic());
-      return step(turns.length);
+    reconcile: async () => {
+      runs.push(clock.monotonic());
+      return reconcile(runs.length);
     },
   });
   const stopped = new AbortController();
@@ -27,50 +27,50 @@ function start(step: (turn: number) => number | undefined | Promise<undefined>, 
     stopped.abort();
     await running;
   };
-  return { clock, loop, turns, stop };
+  return { clock, loop, runs, stop };
 }
 
 describe('a loop', () => {
-  it('turns once at the start, then when woken or when the time it asked for has come', async () => {
-    const { clock, loop, turns, stop } = start(() => 1_000);
+  it('runs at the start, when woken, and when the time it asked for has come', async () => {
+    const { clock, loop, runs, stop } = start(() => 1_000);
     await clock.advance(400);
     loop.wake();
     await clock.advance(1_500);
-    expect(turns).toEqual([0, 400, 1_400]);
+    expect(runs).toEqual([0, 400, 1_400]);
     await stop();
   });
 
-  it('makes one turn of many wakes, and keeps its distance', async () => {
-    const { clock, loop, turns, stop } = start(() => undefined, 100);
+  it('runs once for many wakes, after the pause', async () => {
+    const { clock, loop, runs, stop } = start(() => undefined, 100);
     await clock.advance(0);
     for (let i = 0; i < 10; i += 1) loop.wake();
     await clock.advance(500);
-    expect(turns).toEqual([0, 100]);
+    expect(runs).toEqual([0, 100]);
     await stop();
   });
 
-  it('repeats a failed turn with backoff until it works', async () => {
-    const { clock, turns, stop } = start((turn) => {
-      if (turn <= 3) throw new Error('not yet');
+  it('retries a failed run with backoff until it succeeds', async () => {
+    const { clock, runs, stop } = start((run) => {
+      if (run <= 3) throw new Error('not yet');
       return undefined;
     });
     await clock.advance(10_000);
-    expect(turns).toHaveLength(4);
-    expect((turns[3] ?? 0) - (turns[2] ?? 0)).toBeGreaterThan((turns[1] ?? 0) - (turns[0] ?? 0));
+    expect(runs).toHaveLength(4);
+    expect((runs[3] ?? 0) - (runs[2] ?? 0)).toBeGreaterThan((runs[1] ?? 0) - (runs[0] ?? 0));
     await stop();
   });
 
-  it('says how long a turn takes, but nothing of the time between turns', async () => {
+  it('reports how long a run lasts, and 0 between runs', async () => {
     const hanging = Promise.withResolvers<undefined>();
-    const { clock, loop, stop } = start((turn) => (turn === 1 ? undefined : hanging.promise));
+    const { clock, loop, stop } = start((run) => (run === 1 ? undefined : hanging.promise));
     await clock.advance(60_000);
-    expect(loop.turningForMs).toBe(0);
+    expect(loop.runningForMs).toBe(0);
     loop.wake();
     await clock.advance(5_000);
-    expect(loop.turningForMs).toBe(5_000);
+    expect(loop.runningForMs).toBe(5_000);
     hanging.resolve(undefined);
     await clock.advance(5_000);
-    expect(loop.turningForMs).toBe(0);
+    expect(loop.runningForMs).toBe(0);
     await stop();
   });
 

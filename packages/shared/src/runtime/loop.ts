@@ -6,72 +6,75 @@ import type { Logger } from './log.ts';
 export interface LoopOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** One turn. Answers the milliseconds after which the next one starts at the latest, or undefined: only when woken. */
-  readonly step: (signal: AbortSignal) => Promise<number | undefined>;
-  /** Turns begin at least so far apart. Default 0. */
+  /** Returns after how many milliseconds it runs again at the latest; undefined: only when woken. */
+  readonly reconcile: (signal: AbortSignal) => Promise<number | undefined>;
+  /** Pause after each run, milliseconds. Default 0. */
   readonly minGapMs?: number;
-  /** Called for each failed turn, after it was logged. */
+  /** Called for each failed run, after it was logged. */
   readonly onError?: (error: unknown) => void;
 }
 
 const RETRY = { baseMs: 250, capMs: 30_000 };
 
-/** Runs a step when woken and at the times it asks for. Wakes that come meanwhile make one more turn, not many; failed turns are repeated with backoff. */
+/**
+ * Runs `reconcile` when woken and at the times that it asks for, never twice at once. Wakes during a run cause one more run.
+ * A failed run is retried with backoff.
+ */
 export class Loop {
   readonly #options: LoopOptions;
   readonly #retry = backoff(RETRY);
   #woken = true;
   #interrupt: (() => void) | undefined;
-  /** On the monotonic clock; undefined between turns. */
-  #turningSince: number | undefined;
+  /** On the monotonic clock; undefined between runs. */
+  #runningSince: number | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
   }
 
-  /** Asks for a turn, now or after the one under way. */
+  /** Asks for a run, now or after the current one. */
   wake(): void {
     this.#woken = true;
     this.#interrupt?.();
   }
 
-  /** How long the turn under way has taken, milliseconds; 0 between turns, however long they are apart. For liveness checks. */
-  get turningForMs(): number {
-    return this.#turningSince === undefined ? 0 : this.#options.clock.monotonic() - this.#turningSince;
+  /** For how long the current run has lasted, milliseconds; 0 between runs. For liveness checks. */
+  get runningForMs(): number {
+    return this.#runningSince === undefined ? 0 : this.#options.clock.monotonic() - this.#runningSince;
   }
 
-  /** Turns until `signal` aborts; resolves then. */
+  /** Runs until `signal` aborts; resolves then. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#interrupt?.(), { once: true });
     while (!signal.aborted) {
-      const delay = await this.#turn(signal);
+      const delay = await this.#runOnce(signal);
       await this.#pause(this.#options.minGapMs ?? 0, signal);
       await this.#untilWoken(delay, signal);
     }
   }
 
-  async #turn(signal: AbortSignal): Promise<number | undefined> {
+  async #runOnce(signal: AbortSignal): Promise<number | undefined> {
     this.#woken = false;
     try {
-      const delay = await this.#step(signal);
+      const delay = await this.#reconcile(signal);
       this.#retry.reset();
       return delay;
     } catch (error) {
       if (signal.aborted) return undefined;
       const delay = this.#retry.next();
-      this.#options.log.warn('a turn failed and is repeated', { error: messageOf(error), retryInMs: delay });
+      this.#options.log.warn('reconcile failed, retrying', { error: messageOf(error), retryInMs: delay });
       this.#options.onError?.(error);
       await this.#pause(delay, signal);
       return 0;
     }
   }
 
-  async #step(signal: AbortSignal): Promise<number | undefined> {
-    this.#turningSince = this.#options.clock.monotonic();
+  async #reconcile(signal: AbortSignal): Promise<number | undefined> {
+    this.#runningSince = this.#options.clock.monotonic();
     try {
-      return await this.#options.step(signal);
+      return await this.#options.reconcile(signal);
     } finally {
-      this.#turningSince = undefined;
+      this.#runningSince = undefined;
     }
   }
 

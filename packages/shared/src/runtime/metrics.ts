@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
-/** A registry with the metrics of the process and `brupop_component_info`. */
+/** Creates a registry with the metrics of the process and `brupop_component_info`. */
 export function createRegistry(component: string): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const info = new Gauge({
     name: 'brupop_component_info',
-    help: 'Always 1; says which component and Node.js release this is.',
+    help: 'Always 1; the labels name the component and its Node.js release.',
     labelNames: ['component', 'node_version'] as const,
     registers: [registry],
   });
@@ -14,7 +14,7 @@ export function createRegistry(component: string): Registry {
   return registry;
 }
 
-/** What a health listener needs to serve `registry`. */
+/** The `metrics` option of {@link serveHealth} for `registry`. */
 export function metricsOf(registry: Registry): () => Promise<{ contentType: string; body: string }> {
   return async () => ({ contentType: registry.contentType, body: await registry.metrics() });
 }

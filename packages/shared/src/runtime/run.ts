@@ -4,23 +4,23 @@ import { type Env, oneOf, processEnv } from './env.ts';
 import { createLogger, LOG_LEVELS, type Logger } from './log.ts';
 
 export interface RunContext {
-  /** Aborts at SIGTERM or SIGINT: `main` then cleans up and returns. */
+  /** Aborts on SIGTERM or SIGINT. `main` then cleans up and returns. */
   readonly signal: AbortSignal;
   readonly log: Logger;
   readonly clock: Clock;
   readonly env: Env;
 }
 
-/** Why a program is asked to stop. */
-export class Stopped extends Error {
+/** The reason of the signal of a program that shuts down. */
+class Stopped extends Error {
   override readonly name = 'Stopped';
 }
 
 const STOP_LIMIT_MS = 10_000;
 
 /**
- * Runs a program: makes its logger, turns signals into an AbortSignal and ends the process with 0 after a clean stop, with 1 after any
- * error that nobody handled. `stopLimitMs` (default 10 s) after a signal it ends all the same.
+ * Runs a program: creates its logger, turns SIGTERM and SIGINT into an AbortSignal, and ends the process with 0 after a clean
+ * shutdown and with 1 after an unhandled error. Ends it at the latest `stopLimitMs` (default 10 s) after the first signal.
  */
 export function run(
   name: string,
@@ -33,7 +33,7 @@ export function run(
   const stop = new AbortController();
   const fail = (error: unknown): void => {
     if (error instanceof Stopped) return process.exit(0);
-    log.error('ends with an error', {
+    log.error('exiting with an error', {
       error: messageOf(error),
       stack: error instanceof Error ? error.stack : undefined,
     });
@@ -41,13 +41,13 @@ export function run(
   };
   const onSignal = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) return;
-    log.info('stops', { signal });
+    log.info('shutting down', { signal });
     stop.abort(new Stopped(`received ${signal}`));
     clock.after(options.stopLimitMs ?? STOP_LIMIT_MS, () => fail(new Error('did not stop in time')));
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-  // A log that nobody takes, on a full disk for example, is lost: the work goes on.
+  // A log that cannot be written, for example on a full disk, does not end the program.
   process.stdout.on('error', () => undefined);
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);

@@ -99,7 +99,7 @@ export class SimWorld {
   }
 
   logged(line: string): void {
-    if (line.includes('a turn failed')) this.invariants.wrong(`the agent's loop failed: ${line}`);
+    if (line.includes('reconcile failed')) this.invariants.wrong(`the agent's loop failed: ${line}`);
   }
 
   report(body: StatusReport): AgentShadow {
