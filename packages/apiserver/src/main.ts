@@ -15,7 +15,7 @@ import { createApp } from './app.ts';
 import { type AgentPod, AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
 import { Authenticator } from './auth/authenticator.ts';
 import { reviewToken } from './auth/token-review.ts';
-import { fetchKeys, TokenVerifier } from './auth/token.ts';
+import { TokenVerifier } from './auth/token.ts';
 import { type Config, readConfig } from './config.ts';
 import { Drainer } from './drain/drainer.ts';
 import { Settings } from './drain/settings.ts';
@@ -64,7 +64,7 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
   const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
   const metrics = new Metrics(registry);
   const caches = createCaches(options);
-  const verifier = new TokenVerifier({ fetchKeys: (until) => fetchKeys(client, until), namespace, clock, log });
+  const verifier = new TokenVerifier({ client, namespace, clock, log });
   const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
   const certificate = await tls.load();
   const { pods, shadows, configs } = caches;

@@ -244,7 +244,8 @@ describe('an Authorization header', () => {
 describe('an identity', () => {
   it('needs a pod that has a node', () => {
     const { nodeName: _, ...unscheduled } = agentPod();
+    const noBinding = { podUID: undefined, nodeName: undefined, nodeUID: undefined };
     const claims = { podName: 'agent', podUID: 'p', expiresAt: 1 };
-    expect(caught(() => identityOf(claims, {}, unscheduled))).toMatchObject({ code: 'Forbidden' });
+    expect(caught(() => identityOf(claims, noBinding, unscheduled))).toMatchObject({ code: 'Forbidden' });
   });
 });

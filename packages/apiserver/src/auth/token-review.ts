@@ -16,13 +16,10 @@ export interface TokenReviewStatus {
 
 /** What TokenReview says that a token is bound to; the node only since Kubernetes 1.30. */
 export interface Bound {
-  readonly podName?: string;
-  readonly podUID?: string;
-  readonly nodeName?: string;
-  readonly nodeUID?: string;
+  readonly podUID: string | undefined;
+  readonly nodeName: string | undefined;
+  readonly nodeUID: string | undefined;
 }
-
-const PREFIX = 'authentication.kubernetes.io/';
 
 /** Makes a TokenReview. Throws ApiError `Unavailable` when there is no answer, for any reason. */
 export async function reviewToken(client: KubeClient, token: string): Promise<TokenReviewStatus> {
@@ -54,15 +51,6 @@ export function judgeReview(status: TokenReviewStatus, namespace: string): Bound
   const expected = `system:serviceaccount:${namespace}:${AGENT}`;
   if (user.username !== expected)
     throw new ApiError('Forbidden', `only agents are served: expected the user ${expected}, found ${user.username}`);
-  const extra = (key: string): string | undefined => user.extra?.[`${PREFIX}${key}`]?.[0];
-  return defined({
-    podName: extra('pod-name'),
-    podUID: extra('pod-uid'),
-    nodeName: extra('node-name'),
-    nodeUID: extra('node-uid'),
-  });
-}
-
-function defined(values: Record<keyof Bound, string | undefined>): Bound {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  const extra = (key: string): string | undefined => user.extra?.[`authentication.kubernetes.io/${key}`]?.[0];
+  return { podUID: extra('pod-uid'), nodeName: extra('node-name'), nodeUID: extra('node-uid') };
 }

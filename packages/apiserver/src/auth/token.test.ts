@@ -1,7 +1,8 @@
-import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose';
+import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JSONWebKeySet, type JWK } from 'jose';
+import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { type AgentToken, type KeySet, TokenVerifier } from './token.ts';
+import { type AgentToken, TokenVerifier } from './token.ts';
 
 interface Pair {
   readonly alg: string;
@@ -47,6 +48,11 @@ async function signed({ alg, kid, privateKey }: Pair, claims: object | string = 
     .sign(privateKey);
 }
 
+interface KeySet {
+  readonly issuer: string;
+  readonly jwks: JSONWebKeySet;
+}
+
 interface Cluster {
   readonly verify: (token: string) => Promise<AgentToken>;
   readonly verifier: TokenVerifier;
@@ -61,14 +67,15 @@ function cluster(...pairs: Pair[]): Cluster {
   const clock = new FakeClock(now);
   const serve: KeySet[] = [{ issuer, jwks: { keys: pairs.map(({ jwk }) => jwk) } }];
   let fetched = 0;
-  const fetchKeys = async (): Promise<KeySet> => {
-    fetched += 1;
+  const request = async ({ path }: KubeRequest): Promise<unknown> => {
     const set = serve.at(-1);
+    if (path !== '/openid/v1/jwks') fetched += 1;
     if (set === undefined) throw new Error('no answer');
-    return set;
+    return path === '/openid/v1/jwks' ? set.jwks : { issuer: set.issuer };
   };
+  const client = { request: request as KubeClient['request'] };
   const log = createLogger({ write: () => undefined });
-  const verifier = new TokenVerifier({ fetchKeys, namespace: 'brupop', clock, log });
+  const verifier = new TokenVerifier({ client, namespace: 'brupop', clock, log });
   return { verifier, verify: (token) => verifier.verify(token), clock, serve, fetched: () => fetched };
 }
 

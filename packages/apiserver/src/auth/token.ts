@@ -20,6 +20,7 @@ import {
   UnsecuredJWT,
 } from 'jose';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
+import { ifReadable, object, oneOf, parse, text } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -39,20 +40,16 @@ export interface AgentToken {
   readonly verified: boolean;
 }
 
-/** What `/.well-known/openid-configuration` and `/openid/v1/jwks` say. */
-export interface KeySet {
-  readonly issuer: string;
-  readonly jwks: JSONWebKeySet;
-}
-
 export interface TokenVerifierOptions {
-  readonly fetchKeys: (signal: AbortSignal) => Promise<KeySet>;
+  readonly client: Pick<KubeClient, 'request'>;
   /** Namespace of the operator. */
   readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
+const CONFIGURATION_PATH = '/.well-known/openid-configuration';
+const KEYS_PATH = '/openid/v1/jwks';
 /** The longest token that is looked at, in characters. An agent's has about 1,200. */
 const MAX_LENGTH = 8192;
 /** What kube-apiserver signs with: RSA keys and the curves P-256, P-384 and P-521. */
@@ -74,7 +71,7 @@ export class TokenVerifier {
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
     this.#reloads = new TokenBucket(options.clock, RELOADS);
-    this.#keys = createRemoteJWKSet(new URL('https://kubernetes/openid/v1/jwks'), {
+    this.#keys = createRemoteJWKSet(new URL(KEYS_PATH, 'https://kubernetes'), {
       [customFetch]: (_url, { signal }) => this.#fetch(signal),
       cacheMaxAge: Number.POSITIVE_INFINITY,
       cooldownDuration: Number.POSITIVE_INFINITY,
@@ -86,7 +83,7 @@ export class TokenVerifier {
     return this.#keys.jwks() !== undefined;
   }
 
-  /** Reads the keys. Throws what `fetchKeys` throws. */
+  /** Reads the keys. Throws KubeError. */
   async load(): Promise<void> {
     this.#reloads.take();
     await this.#keys.reload();
@@ -149,12 +146,19 @@ export class TokenVerifier {
     );
   }
 
+  /** Reads issuer and keys, as every service account may by default (system:service-account-issuer-discovery). */
   async #fetch(signal: AbortSignal): Promise<Response> {
-    const { fetchKeys, log } = this.#options;
+    const { client, log } = this.#options;
     try {
-      const { issuer, jwks } = await fetchKeys(signal);
-      this.#issuer = issuer;
+      const { issuer } = await client.request<{ issuer?: unknown }>({
+        method: 'GET',
+        path: CONFIGURATION_PATH,
+        signal,
+      });
+      if (typeof issuer !== 'string') throw new Error(`GET ${CONFIGURATION_PATH}: expected an issuer, found none`);
+      const jwks = await client.request<JSONWebKeySet>({ method: 'GET', path: KEYS_PATH, signal });
       log.info('read the keys of service-account tokens', { issuer, keys: jwks.keys.length });
+      this.#issuer = issuer;
       return Response.json(jwks);
     } catch (error) {
       log.warn('cannot read the keys of service-account tokens', { error: messageOf(error) });
@@ -163,26 +167,22 @@ export class TokenVerifier {
   }
 }
 
-/** Checks what jose does not: whole seconds, an expiry without leeway, no issue in the future. `now`: epoch milliseconds. */
-function requireTimes({ exp = Number.NaN, iat = 0 }: JWTPayload, now: number): number {
+/** The claims that jose does not know; the node is absent before Kubernetes 1.30. */
+const bindingOf = (namespace: string) =>
+  object({
+    namespace: oneOf([namespace]),
+    serviceaccount: object({ name: oneOf([AGENT]) }),
+    pod: object({ name: text(253), uid: text(253) }),
+    node: ifReadable(object({ name: text(253) })),
+  });
+
+/** Judges the claims that jose does not, and the expiry without leeway. `now`: epoch milliseconds. */
+function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
+  const { exp = Number.NaN, iat = 0 } = payload;
   if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw refusal(`it has expired or never expires: ${exp}`);
   if (iat * 1000 > now + LEEWAY * 1000) throw refusal(`it was issued in the future: ${iat}`);
-  return exp * 1000;
-}
-
-function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
-  const expiresAt = requireTimes(payload, now);
-  const bound = fields(payload['kubernetes.io']);
-  const { name } = fields(bound['serviceaccount']);
-  const { name: podName, uid: podUID } = fields(bound['pod']);
-  if (bound['namespace'] !== namespace || name !== AGENT || typeof podName !== 'string' || typeof podUID !== 'string')
-    throw forbidden(`bound to a pod of ${namespace}/${AGENT}`);
-  const { name: nodeName } = fields(bound['node']);
-  return { podName, podUID, expiresAt, ...(typeof nodeName === 'string' ? { nodeName } : {}) };
-}
-
-function fields(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+  const { pod, node } = parse(bindingOf(namespace), payload['kubernetes.io'], 'kubernetes.io', forbidden);
+  return { podName: pod.name, podUID: pod.uid, expiresAt: exp * 1000, ...(node && { nodeName: node.name }) };
 }
 
 /** RFC 4648, 3.5: one signature could otherwise be written in many ways, each of them a token that no cache knows. */
@@ -201,19 +201,10 @@ function isClaim(error: unknown, claim: string): boolean {
 
 function refusal(why: unknown): ApiError {
   if (why instanceof ApiError) return why;
-  if (isClaim(why, 'sub')) return forbidden('of the service account of agents');
+  if (isClaim(why, 'sub')) return forbidden('another service account');
   return new ApiError('Unauthenticated', `the token is not valid: ${typeof why === 'string' ? why : messageOf(why)}`);
 }
 
-function forbidden(expected: string): ApiError {
-  return new ApiError('Forbidden', `only agents are served: expected a token ${expected}`);
-}
-
-/** Reads issuer and keys, as every service account may by default (system:service-account-issuer-discovery). */
-export async function fetchKeys(client: KubeClient, signal: AbortSignal): Promise<KeySet> {
-  const configuration = '/.well-known/openid-configuration';
-  const { issuer } = await client.request<{ issuer?: unknown }>({ method: 'GET', path: configuration, signal });
-  if (typeof issuer !== 'string') throw new Error(`GET ${configuration}: expected an issuer, found none`);
-  const jwks = await client.request<JSONWebKeySet>({ method: 'GET', path: '/openid/v1/jwks', signal });
-  return { issuer, jwks };
+function forbidden(why: string): ApiError {
+  return new ApiError('Forbidden', `only agents are served: ${why}`);
 }

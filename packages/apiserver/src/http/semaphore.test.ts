@@ -1,6 +1,6 @@
 import { Semaphore } from './semaphore.ts';
 
-/** A task that ends when told to. */
+/** A task that ends when a test calls `end`. */
 function task(): { run: () => Promise<string>; end: () => void; started: () => boolean } {
   const { promise, resolve } = Promise.withResolvers<string>();
   let began = false;
@@ -13,8 +13,8 @@ function task(): { run: () => Promise<string>; end: () => void; started: () => b
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe('slots', () => {
-  it('run as many tasks as there are slots, the next when one is free', async () => {
+describe('a semaphore', () => {
+  it('runs as many tasks as it has slots, and the next when one is free', async () => {
     const semaphore = new Semaphore(2);
     const tasks = [task(), task(), task()];
     const results = tasks.map(({ run }) => semaphore.run(run));
@@ -27,13 +27,13 @@ describe('slots', () => {
     expect(await Promise.all(results)).toEqual(['done', 'done', 'done']);
   });
 
-  it('are free again after a task that failed', async () => {
+  it('frees the slot of a task that failed', async () => {
     const semaphore = new Semaphore(1);
     await expect(semaphore.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
     expect(await semaphore.run(async () => 'next')).toBe('next');
   });
 
-  it('refuse a task when too many wait', async () => {
+  it('refuses a task when too many wait', async () => {
     const semaphore = new Semaphore(1, 1);
     const [first, second] = [task(), task()];
     const results = [first, second].map(({ run }) => semaphore.run(run));

@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts';
 
-/** Runs at most `size` tasks at a time; at most `waiting` more wait for their turn, in order. */
+/** Runs at most `size` tasks at a time; at most `waiting` more wait, in order. */
 export class Semaphore {
   readonly #size: number;
   readonly #waiting: number;
@@ -12,9 +12,9 @@ export class Semaphore {
     this.#waiting = waiting;
   }
 
-  /** Returns what `task` returns. Throws Failure `Unavailable` when too many wait already. */
+  /** Returns what `task` returns. Throws ApiError `Unavailable` when too many wait already. */
   async run<T>(task: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#size) await this.#turn();
+    if (this.#running >= this.#size) await this.#enter();
     else this.#running += 1;
     try {
       return await task();
@@ -23,7 +23,7 @@ export class Semaphore {
     }
   }
 
-  #turn(): Promise<void> {
+  #enter(): Promise<void> {
     if (this.#queue.length >= this.#waiting)
       throw new ApiError('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
     return new Promise((resolve) => {
@@ -31,7 +31,7 @@ export class Semaphore {
     });
   }
 
-  /** The slot passes to the next in line without becoming free in between. */
+  /** Hands the slot to the next in the queue, so that no newcomer takes it. */
   #leave(): void {
     const next = this.#queue.shift();
     if (next === undefined) this.#running -= 1;

@@ -13,7 +13,7 @@ export interface ServingCertificate {
   readonly expiresAt: number;
 }
 
-/** Judges what the files hold. Throws Error when it cannot be served with. */
+/** Checks a certificate and its key. Throws Error when they do not belong together or have expired. */
 export function checkPair(cert: string, key: string, now: number): ServingCertificate {
   const certificate = new X509Certificate(cert);
   if (!certificate.checkPrivateKey(createPrivateKey(key))) throw new Error('the key is not that of the certificate');
@@ -30,9 +30,9 @@ export interface TlsFilesOptions {
   readonly metrics: Pick<Metrics, 'certificateExpiry' | 'certificateErrors'>;
 }
 
-const LOOK_MS = 30_000;
+const RELOAD_MS = 30_000;
 
-/** The serving certificate, read again every half minute: kubelets replace the files in place. */
+/** The serving certificate, read again every 30 s: kubelets replace the files in place. */
 export class TlsFiles {
   readonly #options: TlsFilesOptions;
   #current: ServingCertificate | undefined;
@@ -41,43 +41,40 @@ export class TlsFiles {
     this.#options = options;
   }
 
-  /** Reads the files for the first time. Throws Error when they are missing or cannot be served with. */
+  /** Reads the files. Throws Error when they are missing or cannot be used. */
   async load(): Promise<ServingCertificate> {
     const { certFile, keyFile, metrics } = this.#options;
     const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
     if (this.#current?.cert === cert && this.#current.key === key) return this.#current;
-    this.#current = this.#judged(cert, key);
+    this.#current = this.#checked(cert, key);
     metrics.certificateExpiry.set(this.#current.expiresAt / 1000);
     return this.#current;
   }
 
-  #judged(cert: string, key: string): ServingCertificate {
+  #checked(cert: string, key: string): ServingCertificate {
     const { certFile, keyFile, clock } = this.#options;
     try {
       return checkPair(cert, key, clock.now());
     } catch (error) {
-      throw new Error(`${certFile} and ${keyFile} cannot be served with: ${messageOf(error)}`, { cause: error });
+      throw new Error(`${certFile} and ${keyFile} cannot be used: ${messageOf(error)}`, { cause: error });
     }
   }
 
-  /** Calls `use` with each new pair until `signal` aborts. Bad files are reported, and the pair before stays. */
+  /** Calls `use` with each new pair until `signal` aborts. Files that cannot be used are logged; the previous pair stays in use. */
   async watch(use: (pair: ServingCertificate) => void, signal: AbortSignal): Promise<void> {
     const { clock, log, metrics, certFile } = this.#options;
     for (;;) {
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await clock.sleep(RELOAD_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
       const before = this.#current;
       try {
         const pair = await this.load();
         if (pair === before) continue;
         use(pair);
-        log.info('serves with a new certificate', { file: certFile });
+        log.info('using a new serving certificate', { file: certFile });
       } catch (error) {
         metrics.certificateErrors.inc();
-        log.error('the TLS files cannot be used; the certificate before stays', {
-          file: certFile,
-          error: messageOf(error),
-        });
+        log.error('cannot use the TLS files; the previous certificate stays', { error: messageOf(error) });
       }
     }
   }

@@ -21,7 +21,7 @@ export interface NodesOptions {
   readonly log: Logger;
 }
 
-/** Reads Nodes and sets and takes back our marks on them. All throw KubeError, and Failure `NotFound` or `Forbidden` as `read` does. */
+/** Reads Nodes, cordons and excludes them, and undoes both. All throw KubeError, and ApiError as `read` does. */
 export class Nodes {
   readonly #options: NodesOptions;
 
@@ -29,7 +29,7 @@ export class Nodes {
     this.#options = options;
   }
 
-  /** The Node as the API server has it now. Throws Failure `NotFound`, and `Forbidden` when it is another one than the token names. */
+  /** Reads the Node from the API server. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's. */
   async read({ node, nodeUID }: Identity, signal: AbortSignal): Promise<Node> {
     const found = await this.#get(node, signal);
     const { uid } = found.metadata;
@@ -37,7 +37,7 @@ export class Nodes {
     throw new ApiError('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
   }
 
-  /** As `read`. Throws Failure `Forbidden` also when the Node lacks the label of managed nodes. */
+  /** As `read`. Throws ApiError `Forbidden` also when the Node lacks the label of managed nodes. */
   async readManaged(identity: Identity, signal: AbortSignal): Promise<Node> {
     const found = await this.read(identity, signal);
     const value = found.metadata.labels?.[MANAGED_LABEL];
@@ -49,14 +49,14 @@ export class Nodes {
     );
   }
 
-  /** Makes the node unschedulable unless it is, or finds that somebody does not want that. */
+  /** Cordons the node unless it is cordoned, or reports a veto: another actor has uncordoned it twice. */
   async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
     return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
   }
 
   /**
-   * Takes the node out of load balancers. Returns how long they still need, in milliseconds.
-   * @param waitMs - how long they need in all; 0: the node stays in them
+   * Excludes the node from load balancers. Returns how long they still need, in milliseconds.
+   * @param waitMs - how long they need in all; 0: the node is not excluded
    */
   async exclude(identity: Identity, waitMs: number, signal: AbortSignal): Promise<number> {
     const { clock } = this.#options;
@@ -64,7 +64,7 @@ export class Nodes {
     return this.#change(identity, 'excluded from load balancers', (node) => exclude(node, waitMs, clock.now()), signal);
   }
 
-  /** Takes back what of cordon and exclusion is ours. */
+  /** Removes the cordon and the exclusion that the operator has set. */
   async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
     return this.#change(identity, 'restored', restore, signal);
   }
@@ -79,7 +79,7 @@ export class Nodes {
     }
   }
 
-  /** Decides on the live Node and writes with its resourceVersion; reads and decides again when it has changed meanwhile. */
+  /** Decides on the live Node and writes with its resourceVersion; repeats both after a conflict. */
   async #change<T>(
     identity: Identity,
     what: string,

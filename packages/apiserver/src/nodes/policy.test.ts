@@ -27,51 +27,55 @@ const holds = {
 };
 
 describe('a cordon', () => {
-  it('is set and signed on a node that has none, and holds autoscalers off', () => {
+  it('is set with its annotation on a node that has none, and holds autoscalers off', () => {
     expect(cordon(node({}), now)).toEqual({
       patch: { metadata: { annotations: { ...holds, [cordoned]: time } }, spec: { unschedulable: true } },
       result: 'Cordoned',
     });
   });
 
-  it('is set once more where somebody has taken ours away', () => {
+  it('is set once more after another actor has removed it', () => {
     expect(cordon(node({ annotations: { ...holds, [cordoned]: time } }), now)).toEqual({
       patch: { metadata: { annotations: { [again]: time } }, spec: { unschedulable: true } },
       result: 'Cordoned',
     });
   });
 
-  it('is not set a third time: somebody does not want it', () => {
+  it('is not set a third time: it is vetoed', () => {
     expect(cordon(node({ annotations: { [cordoned]: time, [again]: time } }), now)).toEqual({ result: 'Vetoed' });
   });
 
   it.each([
-    ['ours', { [cordoned]: time }],
-    ['somebody else’s', {}],
-  ])('that is %s already is left', (_whose, annotations) => {
+    ['of the operator', { [cordoned]: time }],
+    ['of another actor', {}],
+  ])('%s is kept', (_whose, annotations) => {
     const found = node({ unschedulable: true, annotations: { ...holds, ...annotations } });
     expect(cordon(found, now)).toEqual({ result: 'Cordoned' });
   });
 
-  it('of somebody else is left unsigned while autoscalers are held off', () => {
+  it('of another actor gets no annotation, but autoscalers are held off', () => {
     expect(cordon(node({ unschedulable: true }), now).patch).toEqual({ metadata: { annotations: holds } });
   });
 });
 
-describe('a node is closed to what does not tolerate a cordon', () => {
+describe('a node is closed to pods that do not tolerate a cordon', () => {
   const startTime = '2026-01-02T03:00:00Z';
   it.each([
     ['not at all while it is not cordoned', { annotations: { [cordoned]: time } }, undefined],
-    ['for a time that nobody knows, when somebody else has cordoned it', { unschedulable: true }, undefined],
-    ['since our cordon', { unschedulable: true, annotations: { [cordoned]: time } }, time],
-    ['since we set it again', { unschedulable: true, annotations: { [cordoned]: startTime, [again]: time } }, time],
+    ['for an unknown time, when another actor has cordoned it', { unschedulable: true }, undefined],
+    ['since the cordon', { unschedulable: true, annotations: { [cordoned]: time } }, time],
     [
-      'since the drain began, when that was later',
+      'since the cordon was set again',
+      { unschedulable: true, annotations: { [cordoned]: startTime, [again]: time } },
+      time,
+    ],
+    [
+      'since the start of the drain, when that was later',
       { unschedulable: true, annotations: { [cordoned]: '2026-01-01T00:00:00Z' } },
       startTime,
     ],
     [
-      'for a time that nobody knows, when ours is no time',
+      'for an unknown time, when the annotation is no time',
       { unschedulable: true, annotations: { [cordoned]: 'soon' } },
       undefined,
     ],
@@ -79,14 +83,14 @@ describe('a node is closed to what does not tolerate a cordon', () => {
     expect(cordonedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
   });
 
-  it('since our cordon, when nobody can read when the drain began', () => {
+  it('since the cordon, when the start of the drain is no time', () => {
     const annotations = { [cordoned]: time };
     expect(cordonedSince(node({ unschedulable: true, annotations }), { startTime: 'soon' })).toBe(Date.parse(time));
   });
 });
 
 describe('an exclusion from load balancers', () => {
-  it('is set and signed, with the whole wait to come', () => {
+  it('is set with its annotation, with the whole wait to come', () => {
     const { patch, result } = exclude(node({}), 60_000, now);
     expect(patch).toEqual({
       metadata: { labels: { [label]: 'true' }, annotations: { ...holds, [excluded]: time } },
@@ -99,26 +103,26 @@ describe('an exclusion from load balancers', () => {
     ['20 s ago', 20_000, 40_000],
     ['long ago', 3_600_000, 0],
     ['in the future, by another clock', -5_000, 60_000],
-  ])('that we set %s is waited for', (_when, ago, remaining) => {
+  ])('of the operator, set %s, is waited for', (_when, ago, remaining) => {
     const found = node({ labels: [label], annotations: { [excluded]: time } });
     expect(exclude(found, 60_000, now + ago)).toEqual({ result: remaining });
   });
 
-  it('that somebody else set is left and not waited for', () => {
+  it('of another actor is kept and not waited for', () => {
     expect(exclude(node({ labels: [label] }), 60_000, now)).toEqual({ result: 0 });
   });
 
   it.each([
     ['whose label is gone', node({ annotations: { [excluded]: time } })],
     ['whose time cannot be read', node({ labels: [label], annotations: { [excluded]: 'soon' } })],
-  ])('%s begins anew', (_what, found) => {
+  ])('%s starts again', (_what, found) => {
     const { patch, result } = exclude(found, 60_000, now + 20_000);
     expect(patch).toMatchObject({ metadata: { annotations: { [excluded]: '2026-01-02T03:04:25Z' } } });
     expect(result).toBe(60_000);
   });
 });
 
-it('a restore says what it took back', () => {
+it('a restore reports what it removed', () => {
   const found = node({ unschedulable: true, labels: [label], annotations: { [cordoned]: time, [excluded]: time } });
   expect(restore(found).result).toEqual({ uncordoned: true, included: true });
   const others = node({ unschedulable: true, labels: [label] });

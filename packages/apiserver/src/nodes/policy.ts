@@ -16,9 +16,9 @@ import {
 } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
-/** A Node, cut to what is read. */
+/** A Node, reduced to what is used. */
 export interface Node extends KubernetesObject {
-  /** Cordoned, by us or by somebody else. */
+  /** Cordoned, by the operator or by another actor. */
   readonly unschedulable: boolean;
   /** Names of `status.volumesAttached`. */
   readonly volumesAttached: readonly string[];
@@ -29,7 +29,6 @@ interface RawNode extends KubernetesObject {
   readonly status?: { readonly volumesAttached?: readonly { readonly name: string }[] };
 }
 
-/** Cuts a Node of the API. */
 export function slimNode(raw: unknown): Node {
   const { metadata, spec, status } = raw as RawNode;
   const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
@@ -40,18 +39,18 @@ export function slimNode(raw: unknown): Node {
   };
 }
 
-/** What to write, or undefined when nothing is to be, and what to answer then. */
+/** A change of a Node, without a patch when there is nothing to write, and the result once it is written. */
 export interface NodeChange<T> {
   readonly patch?: NodePatch;
   readonly result: T;
 }
 
-/** Whether the node may be drained: somebody who has taken our cordon away twice does not want it. */
+/** Whether the node may be drained. `Vetoed`: another actor has uncordoned it twice. */
 export type Cordon = 'Cordoned' | 'Vetoed';
 
 /**
- * Cordons a node, signs that and holds autoscalers off it. One that is cordoned already is left to whoever did that. Where our cordon was taken
- * away it is set again, once.
+ * Cordons a node, records in an annotation that the operator did, and holds autoscalers off it. A node that another actor has
+ * cordoned gets no such annotation. A cordon that was removed is set again, once.
  */
 export function cordon(node: Node, now: number): NodeChange<Cordon> {
   const holds = holdAnnotations(node);
@@ -67,8 +66,8 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
 }
 
 /**
- * Since when only pods that tolerate a cordon have come to the node, epoch milliseconds: since a drain began, or since it set the cordon, or set it
- * again, if that was later. Undefined while nobody can tell: the node is not cordoned, or not by us.
+ * Since when a node accepts only pods that tolerate a cordon, epoch milliseconds: the latest of the start of the drain, the cordon
+ * and its repetition. Undefined when that is not known: the node is not cordoned, or not by the operator.
  */
 export function cordonedSince(
   node: Node | undefined,
@@ -87,8 +86,8 @@ function held(annotations: Readonly<Record<string, string>>): { readonly patch?:
 }
 
 /**
- * Takes a node out of load balancers and signs it; the result is how many milliseconds of `waitMs` are left. A label that is there
- * without our annotation is somebody else's, set long ago for all we know: nothing to wait for.
+ * Excludes a node from load balancers and records that in an annotation; the result is how many milliseconds of `waitMs` are left.
+ * A label without the annotation was set by another actor, at an unknown time: there is nothing to wait for.
  */
 export function exclude(node: Node, waitMs: number, now: number): NodeChange<number> {
   const { labels = {}, annotations = {} } = node.metadata;
@@ -101,7 +100,7 @@ export function exclude(node: Node, waitMs: number, now: number): NodeChange<num
   return { patch: { metadata: { labels: { [EXCLUSION_LABEL]: 'true' }, annotations: signature } }, result: waitMs };
 }
 
-/** Takes back what the annotations say is ours, and the annotations. */
+/** Removes what the operator has set, by its annotations, and the annotations. */
 export function restore(node: Node): NodeChange<RestoreResult> {
   const patch = releasePatch(node);
   const result = { uncordoned: patch?.spec !== undefined, included: patch?.metadata?.labels !== undefined };

@@ -4,9 +4,9 @@ import { type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 
-/** A shadow as it is kept. Agents get spec and status; what the controller writes into it concerns neither them nor us. */
+/** A shadow, reduced to what agents and drains use: without what the controller reports in its status. */
 export interface SlimShadow extends KubernetesObject {
-  /** Of the Node that it belongs to. */
+  /** The UID of the Node that owns it. */
   readonly nodeUID?: string;
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;
@@ -31,7 +31,7 @@ export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow
   return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
 }
 
-/** False for an agent whose token names another Node than the one that the shadow belongs to: an earlier or a later one of that name. */
+/** False when the token and the shadow belong to different Nodes of the same name, an earlier and a later one. */
 export function concerns(
   { nodeUID: shadowsNode }: SlimShadow,
   { nodeUID: tokensNode }: Pick<Identity, 'nodeUID'>,
@@ -39,21 +39,21 @@ export function concerns(
   return shadowsNode === undefined || tokensNode === undefined || shadowsNode === tokensNode;
 }
 
-/** Throws Failure `SpecChanged` when the shadow does not concern the agent. */
+/** Throws ApiError `SpecChanged` when the shadow does not concern the agent. */
 export function requireOwn(shadow: SlimShadow, identity: Pick<Identity, 'nodeUID'>): void {
   if (concerns(shadow, identity)) return;
   const found = `${shadow.metadata.name} is that of the Node with UID ${shadow.nodeUID}`;
   throw new ApiError('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
 }
 
-/** True when the shadow belongs to the Node with this UID, so that it goes when that Node goes. */
+/** True when the Node with this UID owns the shadow, so that both are deleted together. */
 export function isOwnedBy(shadow: BottlerocketShadow, nodeUID: string): boolean {
   return (shadow.metadata.ownerReferences ?? []).some((owner) => owner.kind === 'Node' && owner.uid === nodeUID);
 }
 
 /**
- * Lets a call pass that disturbs the node. Throws Failure `SpecChanged` when the agent acts for another spec than the current one, and
- * `SpecForbids` when the current one does not call for a reboot.
+ * Permits a call that disturbs the node. Throws ApiError `SpecChanged` when the call is for another generation of the spec, and
+ * `SpecForbids` when the spec does not call for a reboot.
  */
 export function requireReboot(shadow: SlimShadow, reference: SpecReference): void {
   const { uid, generation = 0, name, deletionTimestamp } = shadow.metadata;

@@ -14,7 +14,7 @@ import type { Node, Nodes } from '../nodes/nodes.ts';
 import { isOwnedBy, requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
-/** Of the drain, so that an agent's report leaves it as it is. */
+/** Owns `status.drain`, so that applying an agent's report leaves it unchanged. */
 const DRAIN_MANAGER = 'brupop-apiserver-drain';
 const ENSURE_ATTEMPTS = 5;
 const WRITE_ATTEMPTS = 8;
@@ -24,7 +24,7 @@ const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 export interface ShadowsOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
-  /** The shadows as the watch knows them. */
+  /** The watch cache. */
   readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
   readonly clock: Clock;
@@ -36,6 +36,8 @@ interface StatusWrite {
   readonly uid: string;
   readonly manager: string;
   readonly status: object;
+  /** Throws ApiError when the shadow is not the one to write. */
+  readonly check: (shadow: SlimShadow) => void;
 }
 
 /** Reads and writes shadows in the Kubernetes API. */
@@ -46,13 +48,13 @@ export class Shadows {
     this.#options = options;
   }
 
-  /** The shadow of a node as the API server has it now, or undefined. Throws KubeError. */
+  /** Reads the shadow of a node from the API server; undefined when there is none. Throws KubeError. */
   async find(node: string, signal: AbortSignal): Promise<SlimShadow | undefined> {
     const shadow = await this.#get(node, signal);
     return shadow === undefined ? undefined : slimShadow(shadow);
   }
 
-  /** As `find`. Throws also Failure `NotFound`. */
+  /** As `find`. Throws also ApiError `NotFound`. */
   async read(node: string, signal: AbortSignal): Promise<SlimShadow> {
     const shadow = await this.find(node, signal);
     if (shadow === undefined) throw new ApiError('NotFound', `${shadowName(node)} does not exist`);
@@ -60,8 +62,8 @@ export class Shadows {
   }
 
   /**
-   * Returns the shadow that belongs to the live Node; makes it when there is none, and replaces one of an earlier Node of that name.
-   * Throws KubeError, and Failure `NotFound` or `Forbidden` when the Node does not exist or is not managed.
+   * Returns the shadow of the live Node; creates it when there is none, and replaces one of an earlier Node of that name. Throws
+   * KubeError, and ApiError `NotFound` or `Forbidden` when the Node does not exist or is not managed.
    */
   async ensure(identity: Identity, signal: AbortSignal): Promise<{ shadow: SlimShadow; created: boolean }> {
     const node = await this.#options.nodes.readManaged(identity, signal);
@@ -73,58 +75,54 @@ export class Shadows {
       } else if (isOwnedBy(found, node.metadata.uid)) return { shadow: slimShadow(found), created: false };
       else await this.#remove(found, node, signal);
     }
-    throw new ApiError('Conflict', `${shadowName(identity.node)} changes all the time; repeat`);
+    throw new ApiError('Conflict', `${shadowName(identity.node)} changes too often; repeat`);
   }
 
   /**
-   * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and Failure `SpecChanged` when the report is
-   * for another shadow of that name, `NotFound` when there is none, `BadRequest` when the resource's schema refuses it.
+   * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and ApiError `SpecChanged` when the
+   * report is for another shadow of that name, `NotFound` when there is none, `BadRequest` when the CRD's schema refuses it.
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
-    const { node } = identity;
-    const write = { node, uid: report.shadowUID, manager: FIELD_MANAGER, status: ownFields(report.status) };
-    return this.#write(write, signal, (shadow) => requireOwn(shadow, identity));
+    const status = ownFields(report.status);
+    const check = (shadow: SlimShadow): void => requireOwn(shadow, identity);
+    return this.#write({ node: identity.node, uid: report.shadowUID, manager: FIELD_MANAGER, status, check }, signal);
   }
 
   /**
-   * Writes how far a drain is. Throws as `writeStatus` does.
-   * @param of - `generation`: of the spec that the drain is for; a newer one makes it fail with `SpecChanged`
+   * Writes the progress of a drain. Throws as `writeStatus` does.
+   * @param of - `generation`: of the spec that the drain is for; with a newer one the write fails with `SpecChanged`
    */
   async writeDrain(
     { node, uid, generation }: { readonly node: string; readonly uid: string; readonly generation?: number },
     drain: DrainStatus,
     signal: AbortSignal,
   ): Promise<void> {
-    const write = { node, uid, manager: DRAIN_MANAGER, status: { drain } };
-    await this.#write(write, signal, (shadow) => requireGeneration(shadow, generation));
+    const check = (shadow: SlimShadow): void => requireGeneration(shadow, generation);
+    await this.#write({ node, uid, manager: DRAIN_MANAGER, status: { drain }, check }, signal);
   }
 
-  async #write(write: StatusWrite, signal: AbortSignal, check: (shadow: SlimShadow) => void): Promise<SlimShadow> {
-    const { node, uid } = write;
-    const { clock } = this.#options;
+  /** Starts with the cached shadow if it may be the one to write: if it is not the newest, the write conflicts. */
+  async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
+    const { node } = write;
+    const { clock, cache, namespace } = this.#options;
     const retry = backoff(WRITE_RETRY);
-    let known = this.#options.cache.get(shadowName(node), this.#options.namespace);
-    if (known !== undefined && (known.metadata.uid !== uid || !passes(known, check))) known = undefined;
+    const cached = cache.get(shadowName(node), namespace);
+    let shadow = cached !== undefined && refusalOf(write, cached) === undefined ? cached : undefined;
     for (let attempt = 1; ; attempt += 1) {
-      const shadow = known ?? (await this.read(node, signal));
-      const { metadata } = shadow;
-      known = undefined;
-      check(shadow);
-      if (metadata.uid !== uid)
-        throw new ApiError('SpecChanged', `${metadata.name} is ${metadata.uid}, the report is for ${uid}`);
+      shadow ??= await this.read(node, signal);
+      const refusal = refusalOf(write, shadow);
+      if (refusal !== undefined) throw refusal;
       try {
-        return slimShadow(await this.#applyStatus(write, metadata.resourceVersion, signal));
+        return slimShadow(await this.#applyStatus(write, shadow.metadata.resourceVersion, signal));
       } catch (error) {
-        if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw statusFailure(node, error);
+        if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw writeError(node, error);
       }
+      shadow = undefined;
       await clock.sleep(retry.next(), signal);
     }
   }
 
-  /**
-   * The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). So a shadow from
-   * the cache will do at first: when it is not the newest, the write conflicts.
-   */
+  /** The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). */
   #applyStatus({ node, status, manager }: StatusWrite, resourceVersion: string, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
@@ -141,7 +139,7 @@ export class Shadows {
     }
   }
 
-  /** Undefined when somebody else was first. */
+  /** Undefined when it exists by now. */
   async #create({ metadata }: Node, signal: AbortSignal): Promise<BottlerocketShadow | undefined> {
     const { namespace, client, log } = this.#options;
     const owner = { apiVersion: 'v1', kind: 'Node', name: metadata.name, uid: metadata.uid };
@@ -183,18 +181,20 @@ export class Shadows {
   }
 
   #path(node: string, subresource?: string): string {
-    const place = { version: SHADOW_VERSION, namespace: this.#options.namespace, name: shadowName(node) };
-    return crPath(SHADOW_PLURAL, { ...place, ...(subresource === undefined ? {} : { subresource }) });
+    const name = shadowName(node);
+    const { namespace } = this.#options;
+    return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, ...(subresource && { subresource }) });
   }
 }
 
-function passes(shadow: SlimShadow, check: (shadow: SlimShadow) => void): boolean {
+function refusalOf({ uid, check }: StatusWrite, shadow: SlimShadow): unknown {
   try {
     check(shadow);
-    return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return error;
   }
+  const { name, uid: found } = shadow.metadata;
+  return found === uid ? undefined : new ApiError('SpecChanged', `${name} is ${found}, the report is for ${uid}`);
 }
 
 function requireGeneration({ metadata }: SlimShadow, generation: number | undefined): void {
@@ -203,12 +203,12 @@ function requireGeneration({ metadata }: SlimShadow, generation: number | undefi
   throw new ApiError('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
 }
 
-/** An explicit null also clears a failure time that an older operator wrote, whose field we do not own. */
+/** An explicit null also clears a failure time that an older release wrote with another field manager. */
 function ownFields(status: AgentStatus): AgentStatus {
   return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
 }
 
-function statusFailure(node: string, error: unknown): unknown {
+function writeError(node: string, error: unknown): unknown {
   const name = shadowName(node);
   if (hasStatus(error, 404)) return new ApiError('NotFound', `${name} does not exist`);
   if (hasStatus(error, 422) || hasStatus(error, 400)) return new ApiError('BadRequest', `${name}: ${error.message}`);

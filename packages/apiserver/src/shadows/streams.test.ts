@@ -9,7 +9,7 @@ const shadow = (generation: number): { type: 'shadow'; shadow: AgentShadow } => 
   shadow: { uid: 'u', generation, spec: { state: 'Idle' } },
 });
 
-/** A stream to a client that takes a line only when told to. */
+/** A stream to a client that takes a line only when a test calls `take`. */
 function setUp(lifeMs = 600_000) {
   const clock = new FakeClock();
   const lines: string[] = [];
@@ -28,7 +28,8 @@ function setUp(lifeMs = 600_000) {
     },
     once: (_event: 'close', listener: () => void): void => void closed.push(listener),
   } as unknown as Writable;
-  const stream = new ShadowStream({ sink, clock, expiresAt: clock.now() + lifeMs });
+  const identity = { node: 'node', podName: 'agent', podUID: 'p', expiresAt: clock.now() + lifeMs };
+  const stream = new ShadowStream({ sink, clock, identity });
   const said = (): unknown[] =>
     lines.map((line) => {
       const message = JSON.parse(line) as { type: string; shadow?: AgentShadow };
@@ -55,7 +56,7 @@ describe('a stream', () => {
     expect(said()).toEqual([1, 4]);
   });
 
-  it('does not repeat what the client knows', () => {
+  it('does not repeat the message that the client has', () => {
     const { stream, said, take } = setUp();
     stream.send(shadow(1));
     take();
@@ -63,7 +64,7 @@ describe('a stream', () => {
     expect(said()).toEqual([1]);
   });
 
-  it('does not skip a message that equals the one before the one on its way', () => {
+  it('does not skip a message that equals the one before the one that is being written', () => {
     const { stream, said, take } = setUp();
     stream.send(shadow(1));
     take();
@@ -82,7 +83,7 @@ describe('a stream', () => {
     expect(said()).toEqual(['heartbeat', 'heartbeat']);
   });
 
-  it('cuts off a client that takes nothing for longer than agents wait themselves', async () => {
+  it('cuts off a client that takes nothing for longer than an agent waits', async () => {
     const { stream, beats, destroyed } = setUp();
     stream.send(shadow(1));
     await beats(Math.floor(STREAM_INACTIVITY_MS / STREAM_HEARTBEAT_MS));
@@ -100,7 +101,7 @@ describe('a stream', () => {
     expect(said()).toEqual(['heartbeat', 'end']);
   });
 
-  it('says nothing after its end', async () => {
+  it('sends nothing after its end', async () => {
     const { stream, said, take, beats } = setUp();
     stream.send(shadow(1));
     stream.send(shadow(2));

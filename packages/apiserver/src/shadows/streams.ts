@@ -35,16 +35,11 @@ export interface StreamHubOptions {
   readonly stale: () => string | undefined;
 }
 
-interface Open {
-  readonly identity: Identity;
-  readonly stream: ShadowStream;
-}
-
 /** All open streams. */
 export class StreamHub {
   readonly #options: StreamHubOptions;
   /** By shadow name, then by pod UID. */
-  readonly #streams = new Map<string, Map<string, Open>>();
+  readonly #streams = new Map<string, Map<string, ShadowStream>>();
   readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
   #open = 0;
   #opened = 0;
@@ -86,22 +81,23 @@ export class StreamHub {
     const group = this.#groups[this.#opened % GROUPS];
     this.#opened += 1;
     const sink = openAnswer(response);
-    const stream = new ShadowStream({ sink, clock, expiresAt: identity.expiresAt });
-    const ofNode = this.#streams.get(name) ?? new Map<string, Open>();
-    ofNode.get(identity.podUID)?.stream.end('a newer stream of this pod replaces it');
-    this.#streams.set(name, ofNode.set(identity.podUID, { identity, stream }));
+    const stream = new ShadowStream({ sink, clock, identity });
+    const ofNode = this.#streams.get(name) ?? new Map<string, ShadowStream>();
+    ofNode.get(identity.podUID)?.end('a newer stream of this pod replaces it');
+    this.#streams.set(name, ofNode.set(identity.podUID, stream));
     group?.add(stream);
     this.#count(1);
     onClose(sink, () => {
       group?.delete(stream);
-      this.#remove(name, identity.podUID, stream);
+      this.#count(-1);
+      if (ofNode.get(identity.podUID) === stream) ofNode.delete(identity.podUID);
+      if (ofNode.size === 0 && this.#streams.get(name) === ofNode) this.#streams.delete(name);
     });
-    stream.send(messageFor(shadows.get(name, namespace) ?? found, identity));
+    stream.show(shadows.get(name, namespace) ?? found);
   }
 
   #send(name: string, shadow: SlimShadow | undefined): void {
-    for (const { stream, identity } of this.#streams.get(name)?.values() ?? [])
-      stream.send(messageFor(shadow, identity));
+    for (const stream of this.#streams.get(name)?.values() ?? []) stream.show(shadow);
   }
 
   #endAll(reason: string): void {
@@ -109,14 +105,7 @@ export class StreamHub {
   }
 
   #podDeleted(podUID: string): void {
-    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.stream.end('the pod is deleted');
-  }
-
-  #remove(name: string, podUID: string, stream: ShadowStream): void {
-    this.#count(-1);
-    const ofNode = this.#streams.get(name);
-    if (ofNode?.get(podUID)?.stream === stream) ofNode.delete(podUID);
-    if (ofNode?.size === 0) this.#streams.delete(name);
+    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
   }
 
   #count(change: number): void {
@@ -136,12 +125,6 @@ export class StreamHub {
   }
 }
 
-/** The shadow of another Node of that name is withheld: the agent then asks for its own, or learns that its Node is deleted. */
-function messageFor(shadow: SlimShadow | undefined, identity: Identity): StreamMessage {
-  const own = shadow !== undefined && concerns(shadow, identity);
-  return own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' };
-}
-
 /** Starts a chunked answer. The connection closes with it, so that the next stream may reach another replica. */
 function openAnswer(response: ServerResponse): ServerResponse {
   const headers = { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' };
@@ -159,18 +142,23 @@ function onClose(sink: Writable, listener: () => void): void {
 export class ShadowStream {
   readonly #sink: Writable;
   readonly #clock: Clock;
-  readonly #expiresAt: number;
+  readonly #identity: Identity;
   #sent = '';
   #waiting: string | undefined;
   /** Since when a line is being written, monotonic milliseconds. */
   #busySince: number | undefined;
   #ended = false;
 
-  /** @param options - `expiresAt`: when the token expires, epoch milliseconds */
-  constructor(options: { sink: Writable; clock: Clock; expiresAt: number }) {
+  constructor(options: { sink: Writable; clock: Clock; identity: Identity }) {
     this.#sink = options.sink;
     this.#clock = options.clock;
-    this.#expiresAt = options.expiresAt;
+    this.#identity = options.identity;
+  }
+
+  /** Sends the shadow. That of another Node of this name counts as none: the agent then asks for its own. */
+  show(shadow: SlimShadow | undefined): void {
+    const own = shadow !== undefined && concerns(shadow, this.#identity);
+    this.send(own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' });
   }
 
   /** Sends a message unless the client has it already. While the client is slow, only the latest message is kept. */
@@ -184,7 +172,7 @@ export class ShadowStream {
   /** To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires, and cuts off a client that takes nothing. */
   beat(): void {
     if (this.#ended) return;
-    if (this.#clock.now() + STREAM_HEARTBEAT_MS >= this.#expiresAt)
+    if (this.#clock.now() + STREAM_HEARTBEAT_MS >= this.#identity.expiresAt)
       this.end('the token expires; connect with a new one');
     else if (this.#busySince === undefined) this.#write(lineOf({ type: 'heartbeat' }));
     else if (this.#clock.monotonic() - this.#busySince > STREAM_INACTIVITY_MS) this.#sink.destroy();
