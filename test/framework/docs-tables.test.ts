@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-status.ts';
-import { Metrics as ApiserverMetrics } from '../../packages/apiserver/src/metrics.ts';
+import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
@@ -108,7 +108,7 @@ describe('the metrics', () => {
   // oxlint-disable-next-line no-new -- they register themselves
   new ControllerMetrics(controller);
   // oxlint-disable-next-line no-new -- they register themselves
-  new ApiserverMetrics(apiserver);
+  createMetrics(apiserver);
 
   it('are all documented with type, labels and program, and no others', async () => {
     const documented = Object.assign({}, ...Object.entries(PROGRAMS).map(documentedMetrics)) as object;

@@ -85,7 +85,10 @@ function measure({ metrics, clock }: AppOptions): RequestHandler {
   };
 }
 
-/** Throws ApiError `Unavailable` unless this replica is ready, `BadRequest`, and what the authenticator throws. */
+/**
+ * Throws ApiError `Unavailable` unless this replica is ready, `BadRequest`, and what the
+ * authenticator throws.
+ */
 async function authenticate(request: Request, { authenticator, ready, clock, stop }: AppOptions): Promise<Identity> {
   const problem = stop.aborted ? 'shutting down' : ready();
   if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);

@@ -8,8 +8,8 @@ const env = {
   POD_IP: '10.0.0.1',
 };
 
-describe('the settings of the apiserver', () => {
-  it('have defaults', () => {
+describe('the environment of the apiserver', () => {
+  it('has defaults', () => {
     expect(readConfig(env)).toEqual({
       access: {
         host: '10.96.0.1',
@@ -29,7 +29,7 @@ describe('the settings of the apiserver', () => {
     });
   });
 
-  it.each(['POD_NAMESPACE', 'POD_NAME', 'NODE_NAME', 'POD_IP', 'KUBERNETES_SERVICE_HOST'])('need %s', (name) => {
+  it.each(['POD_NAMESPACE', 'POD_NAME', 'NODE_NAME', 'POD_IP', 'KUBERNETES_SERVICE_HOST'])('needs %s', (name) => {
     expect(() => readConfig({ ...env, [name]: '' })).toThrow(name);
   });
 });

@@ -1,10 +1,9 @@
 import { clusterAccess, type ClusterAccess } from '@brupop/shared/kube/client';
 import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/env';
 
-/** The apiserver's settings. */
-export interface Config {
+export interface ApiserverConfig {
   readonly access: ClusterAccess;
-  /** Namespace of the operator: of this pod, the agents and the shadows. */
+  /** The namespace of this pod, the agents and the shadows. */
   readonly namespace: string;
   /** Name of this pod, for Events. */
   readonly podName: string;
@@ -16,7 +15,7 @@ export interface Config {
   readonly healthPort: number;
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;
-  /** Connections from agents at a time; more are refused. */
+  /** Connections at a time; more are closed at once. */
   readonly maxConnections: number;
   /** The same for each remote address. */
   readonly maxConnectionsPerAddress: number;
@@ -24,8 +23,8 @@ export interface Config {
 
 const ports = { min: 0, max: 65_535 };
 
-/** Reads the settings. Throws ConfigError. */
-export function readConfig(env: Env): Config {
+/** Reads the environment. Throws ConfigError that names the variable. */
+export function readConfig(env: Env): ApiserverConfig {
   return {
     access: clusterAccess(env),
     namespace: requiredText(env, 'POD_NAMESPACE'),

@@ -6,22 +6,20 @@ import { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { serveHealth } from '@brupop/shared/runtime/health';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
-import { run } from '@brupop/shared/runtime/run';
+import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { createApp } from './app.ts';
 import { type AgentPod, AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
 import { Authenticator } from './auth/authenticator.ts';
-import { reviewToken } from './auth/token-review.ts';
+import { reviewToken, type TokenReviewStatus } from './auth/token-review.ts';
 import { TokenVerifier } from './auth/token.ts';
-import { type Config, readConfig } from './config.ts';
+import { type ApiserverConfig, readConfig } from './config.ts';
 import { Drainer } from './drain/drainer.ts';
 import { Settings } from './drain/settings.ts';
 import { close, createHttpsServer, listen, secureContext } from './http/server.ts';
 import { TlsFiles } from './http/tls.ts';
-import { Metrics } from './metrics.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { notLive, notReady, staleness } from './readiness.ts';
 import { Routes } from './routes.ts';
@@ -29,53 +27,65 @@ import { type SlimShadow, slimShadow } from './shadows/policy.ts';
 import { Shadows } from './shadows/shadows.ts';
 import { StreamHub } from './shadows/streams.ts';
 
-// Tests import this module, and start what it exports themselves.
-if (import.meta.main)
-  run(
-    APISERVER,
-    async ({ signal, log, clock, env }) => {
-      const config = readConfig(env);
-      const client = await createKubeClient({ userAgent: APISERVER, clock, log, access: config.access });
-      try {
-        await runApiserver({ config, client, clock, log, registry: createRegistry(APISERVER), signal });
-      } finally {
-        await client.close();
-      }
-    },
-    { stopLimitMs: 5_000 },
-  );
+const KEYS_RETRY = { baseMs: 250, capMs: 10_000 };
 
-export interface ApiserverOptions {
-  readonly config: Config;
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly registry: Registry;
-  readonly signal: AbortSignal;
+// Tests import this module, and call `serve` themselves.
+if (import.meta.main) run(APISERVER, (context) => serve(readConfig(context.env), context), { stopLimitMs: 5_000 });
+
+/** What a test brings along or waits for. */
+export interface Overrides {
+  readonly client?: KubeClient;
+  readonly registry?: Registry;
   /** Receives the port once the server is listening. */
   readonly onListening?: (port: number) => void;
 }
 
-const KEYS_RETRY = { baseMs: 250, capMs: 10_000 };
+/**
+ * Serves agents until the signal aborts; then ends streams, lets calls finish and resolves within
+ * some seconds.
+ */
+export async function serve(
+  config: ApiserverConfig,
+  context: Omit<RunContext, 'env'>,
+  overrides: Overrides = {},
+): Promise<void> {
+  const { clock, log } = context;
+  const client =
+    overrides.client ?? (await createKubeClient({ userAgent: APISERVER, clock, log, access: config.access }));
+  try {
+    await serveWith({ ...context, config, client }, overrides);
+  } finally {
+    await client.close();
+  }
+}
 
-/** Serves agents until `signal` aborts, then ends streams, lets calls finish and resolves within some seconds. */
-export async function runApiserver(options: ApiserverOptions): Promise<void> {
-  const { config, client, clock, log, registry, signal } = options;
+interface Parts extends Omit<RunContext, 'env'> {
+  readonly config: ApiserverConfig;
+  readonly client: KubeClient;
+}
+
+async function serveWith(
+  parts: Parts,
+  { registry = createRegistry(APISERVER), onListening }: Overrides,
+): Promise<void> {
+  const { config, client, clock, log, signal } = parts;
   const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
-  const metrics = new Metrics(registry);
-  const caches = createCaches(options);
+  const metrics = createMetrics(registry);
+  const caches = createCaches(parts);
   const verifier = new TokenVerifier({ client, namespace, clock, log });
   const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
   const certificate = await tls.load();
   const { pods, shadows, configs } = caches;
-  const background = [pods.run(signal), shadows.run(signal), configs.run(signal), loadKeys(verifier, options)];
+  const background = [pods.run(signal), shadows.run(signal), configs.run(signal), loadKeys(verifier, parts)];
 
   const watches = { 'agent pods': pods, shadows, configuration: configs };
   const count = (open: number): void => metrics.streams.set(open);
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
-  const routes = createRoutes({ options, metrics, caches, hub });
-  const authenticator = createAuthenticator({ options, metrics, caches, verifier });
+  const routes = createRoutes(parts, caches, metrics, hub);
+  const agentPods = new AgentPods({ reflector: pods, client, namespace });
+  const review = (token: string): Promise<TokenReviewStatus> => countedReview(client, token, metrics);
+  const authenticator = new Authenticator({ verifier, review, pods: agentPods, namespace, clock });
   const listener = createApp({ authenticator, routes, ready, metrics, clock, log, stop: signal });
   const limits = { maxConnections, maxConnectionsPerAddress };
   const server = createHttpsServer({ listener, certificate, ...limits, metrics, log });
@@ -84,7 +94,7 @@ export async function runApiserver(options: ApiserverOptions): Promise<void> {
   const live = (): string | undefined => notLive(server, hub);
   await serveHealth({ host, port: config.healthPort, signal, live, ready, metrics: metricsOf(registry) });
   log.info('server listening', { host, port });
-  options.onListening?.(port);
+  onListening?.(port);
 
   await tls.watch((pair) => server.setSecureContext(secureContext(pair)), signal);
   await close(server, clock);
@@ -98,7 +108,7 @@ interface Caches {
 }
 
 /** The only watches of an idle apiserver. */
-function createCaches({ client, config, clock, log }: ApiserverOptions): Caches {
+function createCaches({ client, config, clock, log }: Parts): Caches {
   const { namespace } = config;
   const common = { client, clock, log };
   return {
@@ -125,21 +135,15 @@ function createCaches({ client, config, clock, log }: ApiserverOptions): Caches 
 }
 
 /** Retries until the keys are read; until then this replica is not ready. */
-async function loadKeys(verifier: TokenVerifier, { clock, signal }: ApiserverOptions): Promise<void> {
+async function loadKeys(verifier: TokenVerifier, { clock, signal }: Parts): Promise<void> {
   const retry = backoff(KEYS_RETRY);
   while (!signal.aborted && !verifier.loaded) {
     await verifier.load().catch(() => clock.sleep(retry.next(), signal).catch(() => undefined));
   }
 }
 
-interface Parts {
-  readonly options: ApiserverOptions;
-  readonly metrics: Metrics;
-  readonly caches: Caches;
-}
-
-function createRoutes({ options, metrics, caches, hub }: Parts & { readonly hub: StreamHub }): Routes {
-  const { config, client, clock, log, signal } = options;
+function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
+  const { config, client, clock, log, signal } = parts;
   const { namespace, nodeName: ownNode, podName: instance } = config;
   const cache = caches.shadows;
   const nodes = new Nodes({ client, clock, log });
@@ -152,22 +156,11 @@ function createRoutes({ options, metrics, caches, hub }: Parts & { readonly hub:
   return new Routes({ ...common, hub, drainer, ownNode });
 }
 
-function createAuthenticator(parts: Parts & { readonly verifier: TokenVerifier }): Authenticator {
-  const { metrics, caches, verifier } = parts;
-  const { client, clock, config } = parts.options;
-  const { namespace } = config;
-  return new Authenticator({
-    verifier,
-    review: async (token) => {
-      const status = await reviewToken(client, token).catch((error: unknown) => {
-        metrics.tokenReviews.inc({ result: 'unavailable' });
-        throw error;
-      });
-      metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'refused' });
-      return status;
-    },
-    pods: new AgentPods({ reflector: caches.pods, client, namespace }),
-    namespace,
-    clock,
+async function countedReview(client: KubeClient, token: string, metrics: Metrics): Promise<TokenReviewStatus> {
+  const status = await reviewToken(client, token).catch((error: unknown) => {
+    metrics.tokenReviews.inc({ result: 'unavailable' });
+    throw error;
   });
+  metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'refused' });
+  return status;
 }

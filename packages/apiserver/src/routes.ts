@@ -25,7 +25,10 @@ export interface Call {
   readonly identity: Identity;
   /** Parsed JSON, not validated. */
   readonly body: unknown;
-  /** Aborts when the agent closes the connection, at the limit of the call, or when the process stops. */
+  /**
+   * Aborts when the agent closes the connection, at the limit of the call, or when the process
+   * stops.
+   */
   readonly signal: AbortSignal;
   readonly response: Response;
 }
@@ -42,7 +45,9 @@ export interface RoutesOptions {
   readonly ownNode: string;
 }
 
-/** What each call of the agent protocol does. A call acts only on the node of the caller's token. */
+/**
+ * What each call of the agent protocol does. A call acts only on the node of the caller's token.
+ */
 export class Routes {
   readonly #options: RoutesOptions;
 
@@ -104,7 +109,10 @@ export class Routes {
     response.json(result);
   }
 
-  /** Reads the spec from the Kubernetes API: the cache may still have one that the controller has revoked. */
+  /**
+   * Reads the spec from the Kubernetes API: the cache may still have one that the controller has
+   * revoked.
+   */
   async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<SlimShadow> {
     const shadow = await this.#options.shadows.read(identity.node, signal);
     requireOwn(shadow, identity);

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Config } from '../../../packages/apiserver/src/config.ts';
-import { runApiserver } from '../../../packages/apiserver/src/main.ts';
+import type { ApiserverConfig } from '../../../packages/apiserver/src/config.ts';
+import { serve } from '../../../packages/apiserver/src/main.ts';
 import { APISERVER } from '../../../packages/shared/src/api/names.ts';
 import {
   type ClusterAccess,
@@ -36,7 +36,7 @@ export interface RunningApiserver {
 }
 
 /** What differs from the chart's settings. */
-export interface ApiserverSettings extends Partial<Config> {
+export interface ApiserverSettings extends Partial<ApiserverConfig> {
   readonly clock?: Clock;
   /** What the apiserver is told that `/openid/v1/jwks` answers, instead of the cluster's own keys. */
   readonly jwks?: object;
@@ -62,14 +62,13 @@ export async function startApiserver(
   const { signal } = stop;
   const listening = Promise.withResolvers<number>();
   const onListening = listening.resolve;
-  const ended = runApiserver({ config, client, clock, log, registry, signal, onListening });
+  const ended = serve(config, { clock, log, signal }, { client, registry, onListening });
   ended.catch(listening.reject);
   const end = async (): Promise<void> => {
     stop.abort(new Error('the test is over'));
     try {
       await ended;
     } finally {
-      await client.close();
       rmSync(dir, { recursive: true });
     }
   };
@@ -109,14 +108,14 @@ export async function untilReady(healthPort: number): Promise<void> {
 }
 
 interface Settings {
-  readonly access: Config['access'];
+  readonly access: ApiserverConfig['access'];
   readonly healthPort: number;
   readonly namespace: string;
   readonly tls: { readonly certFile: string; readonly keyFile: string };
-  readonly settings: Partial<Config>;
+  readonly settings: Partial<ApiserverConfig>;
 }
 
-function configFor({ access, healthPort, namespace, tls, settings }: Settings): Config {
+function configFor({ access, healthPort, namespace, tls, settings }: Settings): ApiserverConfig {
   return {
     access,
     namespace,

@@ -14,7 +14,7 @@ import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(60_000);
 
-describe('an apiserver asked who calls', () => {
+describe('an apiserver that authenticates callers', () => {
   const suite = useFreshApiservers();
   let agent: Agent;
   let other: Agent;
@@ -48,12 +48,12 @@ describe('an apiserver asked who calls', () => {
     return (await requestToken(suite.cluster, suite.namespace, account, spec)).status.token;
   };
 
-  it('accepts the token of an agent for its own node, with one review for a while', async () => {
+  it('accepts the token of an agent for its own node, with one review per minute', async () => {
     expect(await attempt(agent.token)).toEqual([200, undefined, 1]);
     expect(await attempt(agent.token)).toEqual([200, undefined, 0]);
   });
 
-  it('shares one review among calls that come together', async () => {
+  it('shares one review among simultaneous calls', async () => {
     const before = await reviews();
     const answers = await Promise.all(Array.from({ length: 10 }, () => suite.apiserver.client.act(agent, 'restore')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
@@ -93,14 +93,14 @@ describe('an apiserver asked who calls', () => {
   it.each([
     ['with a changed claim', (token: string) => withClaims(token, { iat: 1 })],
     ['with another signature', (token: string) => resigned(token)],
-    ['signed by nobody (alg none)', (token: string) => unsigned(token)],
+    ['without a signature (alg none)', (token: string) => unsigned(token)],
     ['signed with a public text (alg HS256)', (token: string) => symmetric(token)],
     ['of 9,000 characters', (token: string) => `${token}${'A'.repeat(9000)}`],
   ])('refuses a token %s without a review', async (_how, forge) => {
     expect(await attempt(forge(agent.token))).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('refuses the token of a pod that was deleted, at once and although it accepted it before', async () => {
+  it('refuses the token of a pod that was deleted, at once, although it has accepted it before', async () => {
     const passing = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     expect(await attempt(passing.token)).toEqual([200, undefined, 1]);
     const path = `/api/v1/namespaces/${suite.namespace}/pods/${passing.pod}`;
@@ -111,7 +111,7 @@ describe('an apiserver asked who calls', () => {
     expect(await attempt(passing.token)).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('tells an address less after many refused tokens, but serves every good one that comes from it', async () => {
+  it('answers 429 to an address with many refused tokens, but accepts every good one from it', async () => {
     expect(await attempt(agent.token)).toEqual([200, undefined, 1]);
     const codes = new Set<string | undefined>();
     for (let number = 0; number < 45; number += 1) codes.add((await attempt(`a.b.${number}`))[1]);
@@ -120,7 +120,7 @@ describe('an apiserver asked who calls', () => {
     expect(await attempt(await fresh())).toEqual([200, undefined, 1]);
   });
 
-  it('asks the Kubernetes API nothing while nobody calls, and never logs a token', async () => {
+  it('sends no request to the Kubernetes API without a call, and never logs a token', async () => {
     await attempt(agent.token);
     await attempt(unsigned(agent.token));
     const position = await auditPosition(suite.cluster.auditLogPath);

@@ -1,4 +1,7 @@
-/** Bodies and requests made up by property from a seed, sent by agents that may, to an apiserver in a process of its own. */
+/**
+ * Generated bodies and requests from a seed, sent by authenticated agents to an apiserver in a
+ * process of its own.
+ */
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
 import { createAgent, type Installation, installNamespace } from '../../framework/apiserver/cluster.ts';
@@ -14,13 +17,13 @@ import { eventually } from '../../framework/eventually.ts';
 jest.setTimeout(120_000);
 
 const seed = Number(process.env['SEED'] ?? 20_260_502);
-/** Each agent calls less often than a node may at once. */
+/** Each agent sends fewer requests than the rate limit of a node allows at once. */
 const AGENTS = 72;
 const BODIES_EACH = 24;
 const REQUESTS_EACH = 4;
 const AT_A_TIME = 8;
 
-/** Most bodies are for the call that writes what they say. */
+/** Most bodies are for the call that writes them to the shadow. */
 const actions = [
   'PUT shadow/status',
   'PUT shadow/status',
@@ -48,7 +51,7 @@ describe(`bad requests (SEED=${seed})`, () => {
     await cluster.close();
   });
 
-  it('are answered with a code of the contract, and change nothing or exactly what they say', async () => {
+  it('are answered with a code of the protocol, and change nothing or exactly what they report', async () => {
     const { namespace } = installation;
     const position = await auditPosition(cluster.auditLogPath);
     const problems: string[] = [];
@@ -76,7 +79,7 @@ describe(`bad requests (SEED=${seed})`, () => {
     await requireOnlyReports(position, written);
   });
 
-  /** Nothing was written but the reports, and nothing has failed on the way. */
+  /** Only the reports were written, and no request has failed. */
   async function requireOnlyReports(position: number, written: number): Promise<void> {
     const metrics = await apiserver.metrics();
     expect(sumOf(metrics, 'brupop_apiserver_requests_total', 'code="5')).toBe(0);
@@ -98,7 +101,7 @@ describe(`bad requests (SEED=${seed})`, () => {
   }
 });
 
-/** Stand for what is not known before an agent is made. */
+/** Placeholders for what is not known before an agent is created. */
 const some = { uid: '00000000-0000-4000-8000-00000000feed', node: 'node-00000000', token: 'TOKEN' };
 
 interface Cases {

@@ -6,7 +6,7 @@ import { connect } from 'node:tls';
 import { Registry } from 'prom-client';
 import { createHttpsServer, listen, secureContext } from '../../../packages/apiserver/src/http/server.ts';
 import { TlsFiles } from '../../../packages/apiserver/src/http/tls.ts';
-import { Metrics } from '../../../packages/apiserver/src/metrics.ts';
+import { createMetrics } from '../../../packages/apiserver/src/metrics.ts';
 import { FakeClock } from '../../../packages/shared/src/testing/fake-clock.ts';
 import { writeCertificate } from '../../framework/apiserver/server.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
@@ -16,7 +16,7 @@ import { recordingLogger } from '../../framework/recording-logger.ts';
 describe('the certificate of an apiserver', () => {
   const clock = new FakeClock(Date.now());
   const registry = new Registry();
-  const metrics = new Metrics(registry);
+  const metrics = createMetrics(registry);
   const dir = mkdtempSync(join(tmpdir(), 'brupop-tls-'));
   const files = writeCertificate(dir);
   const stop = new AbortController();
@@ -33,7 +33,7 @@ describe('the certificate of an apiserver', () => {
     rmSync(dir, { recursive: true });
   });
 
-  /** Lets half a minute pass and the files be looked at. */
+  /** Advances the clock until the files have been read again. */
   const look = async (): Promise<void> => {
     await eventually(() => expect(clock.pending).toBe(1));
     await clock.advance(30_000);
@@ -42,7 +42,7 @@ describe('the certificate of an apiserver', () => {
 
   const errors = async (): Promise<number> => (await metrics.certificateErrors.get()).values[0]?.value ?? 0;
 
-  it('stays while the files stay', async () => {
+  it('stays while the files do not change', async () => {
     await look();
     expect([used, await errors()]).toEqual([[], 0]);
   });
@@ -51,14 +51,14 @@ describe('the certificate of an apiserver', () => {
     ['hold no certificate', () => writeFileSync(files.certFile, 'none')],
     ['hold one that has expired', () => writeCertificate(dir, -1)],
     ['do not belong together', () => writeFileSync(files.keyFile, makeServingCertificate({ commonName: 'other' }).key)],
-  ])('stays, with an error counted, when the new files %s', async (_how, write) => {
+  ])('stays in use, with an error counted, when the new files %s', async (_how, write) => {
     const before = await errors();
     write();
     await look();
     expect([used, await errors()]).toEqual([[], before + 1]);
   });
 
-  it('is replaced when the new files are good', async () => {
+  it('is replaced when the new files can be used', async () => {
     writeCertificate(dir);
     await look();
     expect(used).toEqual([readFileSync(files.certFile, 'utf8')]);
@@ -80,7 +80,7 @@ describe('the certificate of an apiserver', () => {
     await once(server, 'close');
   });
 
-  it('is refused at the start when it cannot be served with', async () => {
+  it('fails the start when it cannot be used', async () => {
     writeCertificate(dir, -1);
     const fresh = new TlsFiles({ ...files, clock, log: recordingLogger().log, metrics });
     await expect(fresh.load()).rejects.toThrow('expired');

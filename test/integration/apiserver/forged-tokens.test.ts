@@ -1,4 +1,6 @@
-/** Ten thousand forged tokens, made by property from a seed, against an apiserver in a process of its own. */
+/**
+ * Ten thousand generated forged tokens from a seed, against an apiserver in a process of its own.
+ */
 import { generateKeyPairSync } from 'node:crypto';
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
@@ -35,7 +37,10 @@ const seed = Number(process.env['SEED'] ?? 20_260_501);
 const TOTAL = 10_000;
 /** Each costs the Kubernetes API a review. */
 const REVIEWED = 100;
-/** Reviews that all forgeries of a limited kind cost together, in the name of one pod: 5 at once, and one more every 5 s. */
+/**
+ * Reviews that all forgeries of a limited kind cost together, in the name of one pod: 5 at once,
+ * and one more every 5 s.
+ */
 const LIMITED_REVIEWS = 10;
 
 describe(`forged tokens (SEED=${seed})`, () => {
@@ -58,7 +63,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     await cluster.close();
   });
 
-  it('are all refused with the right status, reach no handler, and cost no review that could be saved', async () => {
+  it('are all refused with the right status, reach no handler, and cost no needless review', async () => {
     const forgeries = allForgeries(world);
     const cheap = forgeries.filter(({ reviews }) => reviews === 0).length;
     const each = Math.ceil((TOTAL - REVIEWED * (forgeries.length - cheap)) / cheap);
@@ -101,7 +106,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     requireLogged(sent, pieces);
   });
 
-  it('do not come of the way they are made: what the Kubernetes API takes for good is served', async () => {
+  it('are refused for what they claim: odd tokens that the Kubernetes API accepts are accepted', async () => {
     const client = connectAgent(apiserver.port, apiserver.ca);
     for (const [what, token] of oddButGood(world)) {
       const { status } = await client.act({ node: world.victim.node, token }, 'restore');
@@ -110,7 +115,10 @@ describe(`forged tokens (SEED=${seed})`, () => {
     await client.close();
   });
 
-  /** The Kubernetes API has seen what the good calls read, the reviews, and nothing that a forgery asked for. */
+  /**
+   * The Kubernetes API has received the reads of the good calls and the reviews, and nothing for a
+   * forgery.
+   */
   async function requireNothingElse(position: number, goodCalls: number, reviews: number): Promise<void> {
     const metrics = await apiserver.metrics();
     const accepted = sumOf(metrics, 'brupop_apiserver_token_reviews_total', 'result="accepted"');

@@ -21,7 +21,7 @@ const excluded = 'brupop.bottlerocket.aws/excluded-from-load-balancers';
 const exclusionLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
 const waitMs = 60_000;
 
-describe('an apiserver that marks nodes', () => {
+describe('an apiserver that changes nodes', () => {
   const suite = useConfiguredApiserver({ loadBalancer: { exclusionSeconds: waitMs / 1000 } });
   let agent: Agent;
   let reference: SpecReference;
@@ -35,8 +35,11 @@ describe('an apiserver that marks nodes', () => {
     await suite.cluster.api.patch(`/api/v1/nodes/${agent.node}`, body);
   };
 
-  /** What of our marks and of what they stand for is on the node. */
-  const marks = async (): Promise<object> => {
+  /**
+   * The cordon and the exclusion of the node, and the annotations that say whether the operator has
+   * set them.
+   */
+  const state = async (): Promise<object> => {
     const { metadata, spec } = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
     return {
       unschedulable: spec.unschedulable ?? false,
@@ -57,48 +60,48 @@ describe('an apiserver that marks nodes', () => {
     (await suite.apiserver.client.act<RestoreResult>(agent, 'restore')).body;
 
   describe('cordon', () => {
-    it('signs its cordon and takes it back', async () => {
+    it('records its cordon in an annotation and removes both', async () => {
       await drain();
-      expect(await marks()).toEqual({ ...nothing, unschedulable: true, cordonedByUs: true });
+      expect(await state()).toEqual({ ...nothing, unschedulable: true, cordonedByUs: true });
       expect(await restore()).toEqual({ uncordoned: true, included: false });
-      expect(await marks()).toEqual(nothing);
+      expect(await state()).toEqual(nothing);
       expect(await restore()).toEqual({ uncordoned: false, included: false });
     });
 
-    it('leaves a cordon that somebody else set, before and after', async () => {
+    it('keeps a cordon that another actor set, before and after', async () => {
       await patch({ spec: { unschedulable: true } });
       expect(await drain()).toMatchObject({ done: true });
-      expect(await marks()).toEqual({ ...nothing, unschedulable: true });
+      expect(await state()).toEqual({ ...nothing, unschedulable: true });
       expect(await restore()).toEqual({ uncordoned: false, included: false });
-      expect(await marks()).toEqual({ ...nothing, unschedulable: true });
+      expect(await state()).toEqual({ ...nothing, unschedulable: true });
     });
 
-    it('only takes its signature away when somebody has uncordoned the node meanwhile', async () => {
+    it('removes only its annotation when another actor has uncordoned the node meanwhile', async () => {
       await drain();
       await patch({ spec: { unschedulable: null } });
       expect(await restore()).toEqual({ uncordoned: false, included: false });
-      expect(await marks()).toEqual(nothing);
+      expect(await state()).toEqual(nothing);
     });
 
-    it('cordons again what somebody has uncordoned during the drain', async () => {
+    it('cordons the node again when another actor has uncordoned it during the drain', async () => {
       await drain();
       await patch({ spec: { unschedulable: null } });
       expect(await drain()).toMatchObject({ done: true });
-      expect(await marks()).toEqual({ ...nothing, unschedulable: true, cordonedByUs: true });
+      expect(await state()).toEqual({ ...nothing, unschedulable: true, cordonedByUs: true });
     });
   });
 
   describe('exclusion from load balancers', () => {
-    it('labels and signs, counts the wait down, and takes the label back', async () => {
+    it('sets label and annotation, counts the wait down, and removes both', async () => {
       expect(await exclude()).toBe(waitMs);
-      expect(await marks()).toEqual({ ...nothing, label: true, labelledByUs: true });
+      expect(await state()).toEqual({ ...nothing, label: true, labelledByUs: true });
       await patch({ metadata: { annotations: { [excluded]: '2026-01-02T03:04:05Z' } } });
       expect(await exclude()).toBe(0);
       expect(await restore()).toEqual({ uncordoned: false, included: true });
-      expect(await marks()).toEqual(nothing);
+      expect(await state()).toEqual(nothing);
     });
 
-    it('does not begin the wait anew when it is asked again', async () => {
+    it('does not start the wait again when it is asked again', async () => {
       await exclude();
       const before = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
       expect(await exclude()).toBeLessThanOrEqual(waitMs);
@@ -106,15 +109,15 @@ describe('an apiserver that marks nodes', () => {
       expect(after.metadata.annotations[excluded]).toBe(before.metadata.annotations[excluded]);
     });
 
-    it('leaves a label that somebody else set', async () => {
+    it('keeps a label that another actor set', async () => {
       await patch({ metadata: { labels: { [exclusionLabel]: '' } } });
       expect(await exclude()).toBe(0);
       expect(await restore()).toEqual({ uncordoned: false, included: false });
-      expect(await marks()).toEqual({ ...nothing, label: true });
+      expect(await state()).toEqual({ ...nothing, label: true });
     });
   });
 
-  it('marks a node that others write to twenty times a second', async () => {
+  it('changes a node that other actors write to twenty times a second', async () => {
     const enough = new AbortController();
     const writer = async (): Promise<void> => {
       for (let number = 0; !enough.signal.aborted; number += 1) {
@@ -133,14 +136,14 @@ describe('an apiserver that marks nodes', () => {
       enough.abort();
       await written;
     }
-    expect(await marks()).toEqual(nothing);
+    expect(await state()).toEqual(nothing);
   });
 
-  it('leaves nodes in load balancers where that is switched off', async () => {
+  it('excludes no node from load balancers where that is switched off', async () => {
     await suite.configure(suite.cluster, {});
     const off = await suite.start();
     const { body } = await off.client.act(agent, 'load-balancer-exclusion', reference);
     expect(body).toEqual({ remainingMs: 0 });
-    expect(await marks()).toEqual(nothing);
+    expect(await state()).toEqual(nothing);
   });
 });

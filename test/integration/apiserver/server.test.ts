@@ -23,7 +23,7 @@ describe('the listener of an apiserver', () => {
     return socket;
   };
 
-  /** All that the server says until it closes. */
+  /** All that the server sends until it closes the connection. */
   const converse = async (text: string): Promise<string> => {
     const socket = await open();
     socket.setEncoding('utf8');
@@ -37,13 +37,13 @@ describe('the listener of an apiserver', () => {
   };
 
   it.each([
-    ['a path that there is not', 'GET', '/v1/nodes/x/shadow/other', 404, 'NotFound'],
+    ['an unknown path', 'GET', '/v1/nodes/x/shadow/other', 404, 'NotFound'],
     ['another method', 'DELETE', '/v1/nodes/x/shadow', 404, 'NotFound'],
     ['the root', 'GET', '/', 404, 'NotFound'],
     ['a broken escape', 'POST', '/v1/nodes/%zz/restore', 400, 'BadRequest'],
     ['a name that no Node can have', 'POST', '/v1/nodes/..%2f..%2fx/restore', 400, 'BadRequest'],
     ['a name in capitals', 'POST', '/v1/nodes/NODE/restore', 400, 'BadRequest'],
-  ])('answers %s in the form of the contract', async (_what, method, path, status, code) => {
+  ])('answers %s in the form of the protocol', async (_what, method, path, status, code) => {
     const answer = await suite.apiserver.client.call(method, path, { token: agent.token });
     expect([answer.status, answer.code]).toEqual([status, code]);
     expect(answer.headers['x-powered-by']).toBeUndefined();
@@ -75,7 +75,7 @@ describe('the listener of an apiserver', () => {
     expect(performance.now() - began).toBeLessThan(20_000);
   });
 
-  it('speaks no TLS before 1.2', async () => {
+  it('refuses TLS before 1.2', async () => {
     const socket = connect({
       host: '127.0.0.1',
       port: suite.apiserver.port,
@@ -90,7 +90,7 @@ describe('the listener of an apiserver', () => {
     modern.destroy();
   });
 
-  it('holds a node back that calls too often, and no other', async () => {
+  it('limits a node that calls too often, and no other', async () => {
     const [one, other] = await Promise.all([1, 2].map(() => createAgent(suite.cluster, suite.namespace)));
     if (one === undefined || other === undefined) throw new Error('no agents');
     const answers = await Promise.all(Array.from({ length: 60 }, () => suite.apiserver.client.act(one, 'restore')));
@@ -99,7 +99,7 @@ describe('the listener of an apiserver', () => {
     expect((await suite.apiserver.client.act(other, 'restore')).status).toBe(200);
   });
 
-  it('answers 503 while the Kubernetes API is out of reach, also for tokens that it does not know', async () => {
+  it('answers 503 while the Kubernetes API is out of reach, also for tokens that are not in its cache', async () => {
     const { apiserver: cut, proxy } = await suite.startBehindProxy();
     const one = await createAgent(suite.cluster, suite.namespace);
     expect((await cut.client.act(one, 'restore')).status).toBe(200);
@@ -114,7 +114,7 @@ describe('the listener of an apiserver', () => {
     await eventually(async () => expect((await cut.client.act(unknown, 'restore')).status).toBe(200));
   });
 
-  it('holds an address to a number of connections, and lets it have new ones when it closes some', async () => {
+  it('limits the connections of an address, and accepts new ones when it closes some', async () => {
     const limited = await suite.start({ maxConnectionsPerAddress: 4 });
     const to = { port: limited.port, ca: limited.ca };
     const sockets = [];
@@ -127,7 +127,7 @@ describe('the listener of an apiserver', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('is not ready and takes no connection once it stops', async () => {
+  it('is not ready and accepts no connection once it shuts down', async () => {
     const short = await suite.start();
     const other = connectAgent(short.port, short.ca);
     await short.stop();
@@ -137,7 +137,7 @@ describe('the listener of an apiserver', () => {
   });
 });
 
-/** A JSON object with a text of so many characters. */
+/** A JSON object with a text of this length. */
 function filler(length: number): string {
   return JSON.stringify({ filler: 'x'.repeat(length) });
 }

@@ -26,7 +26,7 @@ describe('an apiserver that keeps shadows', () => {
     await suite.apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
 
   describe('PUT shadow', () => {
-    it('makes an idle shadow that its Node owns', async () => {
+    it('creates an idle shadow that its Node owns', async () => {
       const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
       const { metadata, spec } = await live();
       const { metadata: node } = await suite.cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
@@ -37,13 +37,13 @@ describe('an apiserver that keeps shadows', () => {
       expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
     });
 
-    it('returns the one that is there', async () => {
+    it('returns the one that exists', async () => {
       const { uid } = await ensure();
       const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
       expect([status, body.uid]).toEqual([200, uid]);
     });
 
-    it('makes one when many ask at once', async () => {
+    it('creates one when many ask at once', async () => {
       const answers = await Promise.all(
         Array.from({ length: 8 }, () => suite.apiserver.client.act<AgentShadow>(agent, 'shadow')),
       );
@@ -65,7 +65,7 @@ describe('an apiserver that keeps shadows', () => {
       expect(metadata.uid).toBe(uid);
     });
 
-    it('refuses a Node that is not managed, and says which label it needs', async () => {
+    it('refuses a Node that is not managed, and names the label that it needs', async () => {
       agent = await createAgent(suite.cluster, suite.namespace, {});
       const { status, body } = await suite.apiserver.client.act(agent, 'shadow');
       expect(status).toBe(403);
@@ -84,7 +84,7 @@ describe('an apiserver that keeps shadows', () => {
       expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(201);
     });
 
-    it('says that a Node is gone', async () => {
+    it('reports a Node that does not exist', async () => {
       await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
       expect((await suite.apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');
     });
@@ -102,7 +102,7 @@ describe('an apiserver that keeps shadows', () => {
       message: 'no space',
     };
 
-    it('writes what the agent says and leaves the conditions of the controller alone', async () => {
+    it('writes what the agent reports and keeps the conditions of the controller', async () => {
       const { uid } = await ensure();
       const conditions = [
         {
@@ -124,7 +124,7 @@ describe('an apiserver that keeps shadows', () => {
       expect((await live()).status).toEqual({ ...idleStatus(changes as object), conditions });
     });
 
-    it('takes away what the next report does not say any more', async () => {
+    it('removes what the next report leaves out', async () => {
       const { uid } = await ensure();
       await report(uid, { state_transition_failure_timestamp: '2026-01-02T03:05:05Z', lastOperation: operation });
       await report(uid);
@@ -132,7 +132,7 @@ describe('an apiserver that keeps shadows', () => {
       expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null });
     });
 
-    it('writes what was done for host settings, takes it away again, and leaves to the controller what is its own', async () => {
+    it('writes and removes what was done for host settings, and keeps the fields of the controller', async () => {
       const { uid } = await ensure();
       await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, {
         status: { waitingFor: 'Paused' },
@@ -157,7 +157,7 @@ describe('an apiserver that keeps shadows', () => {
       expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null, waitingFor: 'Paused' });
     });
 
-    it('clears a failure time that an older operator wrote', async () => {
+    it('clears a failure time that an older release wrote', async () => {
       const { uid } = await ensure();
       const status = { state_transition_failure_timestamp: '2025-01-02T03:05:05Z' };
       await suite.cluster.api.patch(`${shadowPath(suite.namespace, agent.node)}/status`, { status });
@@ -165,7 +165,7 @@ describe('an apiserver that keeps shadows', () => {
       expect((await live()).status?.state_transition_failure_timestamp).toBeNull();
     });
 
-    it('changes nothing when the same report comes again', async () => {
+    it('changes nothing when the same report is sent again', async () => {
       const { uid } = await ensure();
       await report(uid);
       const { metadata } = await live();
@@ -180,7 +180,7 @@ describe('an apiserver that keeps shadows', () => {
       expect((await live()).status?.lastOperation?.message).toBe(message);
     });
 
-    it('writes in spite of a controller that writes at the same time', async () => {
+    it('writes while the controller writes at the same time', async () => {
       const { uid } = await ensure();
       const path = shadowPath(suite.namespace, agent.node);
       const writes = Array.from({ length: 8 }, async (_, number) => {
@@ -199,16 +199,16 @@ describe('an apiserver that keeps shadows', () => {
       expect((await report(second.uid)).status).toBe(200);
     });
 
-    it('makes no shadow when there is none', async () => {
+    it('creates no shadow when there is none', async () => {
       expect((await report('11111111-2222-4333-8444-555555555555')).code).toBe('NotFound');
       await expect(live()).rejects.toMatchObject({ status: 404 });
     });
 
     it.each([
       ['an unknown field', { surprise: 1 }, 'body.status.surprise'],
-      ['a state that there is not', { current_state: 'Rebooting' }, 'body.status.current_state'],
-      ['a version that is none', { current_version: 'latest' }, 'body.status.current_version'],
-      ['an error code off the list', { lastOperation: { ...operation, errorCode: 'Oops' } }, 'errorCode'],
+      ['a state that does not exist', { current_state: 'Rebooting' }, 'body.status.current_state'],
+      ['a text that is no version', { current_version: 'latest' }, 'body.status.current_version'],
+      ['an unknown error code', { lastOperation: { ...operation, errorCode: 'Oops' } }, 'errorCode'],
       ['a failure without a code', { lastOperation: { ...operation, errorCode: undefined } }, 'errorCode'],
     ])('refuses %s and names it', async (_what, changes, named) => {
       const { uid } = await ensure();

@@ -1,4 +1,7 @@
-/** Keys of service-account tokens that differ from the usual: other curves, and keys that the key set does not list. */
+/**
+ * Keys of service-account tokens that differ from the usual: other curves, and keys that the key
+ * set does not list.
+ */
 import { generateKeyPairSync } from 'node:crypto';
 import { jest } from '@jest/globals';
 import { type Agent, agentToken, createAgent } from '../../framework/apiserver/cluster.ts';

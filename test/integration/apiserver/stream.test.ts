@@ -23,7 +23,7 @@ describe('a shadow stream', () => {
   const states = ({ messages }: Stream): string[] =>
     messages.flatMap((message) => (message.type === 'shadow' ? [message.shadow.spec.state] : []));
 
-  it('begins with the shadow and tells each change', async () => {
+  it('starts with the shadow and sends each change', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(states(stream)).toEqual(['Idle']));
@@ -32,7 +32,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('begins with the shadow that was made a moment ago, on a replica that did not make it', async () => {
+  it('starts with a shadow that another replica has just created', async () => {
     const second = await suite.start();
     await second.client.act(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
@@ -40,7 +40,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('says that there is no shadow, then that there is, then that it is gone', async () => {
+  it('reports that there is no shadow, then the shadow, then its deletion', async () => {
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['deleted']));
     await suite.apiserver.client.act(agent, 'shadow');
@@ -50,7 +50,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('echoes the status but not conditions, which are not the agent’s', async () => {
+  it('sends the status without the conditions, which are not the agent’s', async () => {
     const { body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const conditions = [
@@ -71,7 +71,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('hands on what a spec asks of the host, and how long its steps may take', async () => {
+  it('passes on the host settings of a spec and the limits of its steps', async () => {
     await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const spec = {
@@ -85,7 +85,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('shows that it is alive when there is nothing to say', async () => {
+  it('sends heartbeats when there is nothing else to send', async () => {
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['deleted', 'heartbeat']), {
       limitMs: STREAM_HEARTBEAT_MS + 2_000,
@@ -104,7 +104,7 @@ describe('a shadow stream', () => {
     await eventually(async () => expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams 0$/m));
   });
 
-  it('leaves the stream of the node’s other agent pod alone, as there is one during a rollout', async () => {
+  it('keeps the stream of another agent pod on the node, as exists during a rollout', async () => {
     const both = ['deleted', 'shadow'];
     const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     const first = await suite.apiserver.client.stream(agent);
@@ -123,7 +123,7 @@ describe('a shadow stream', () => {
     expect(types(stream)).toEqual(['deleted', 'end']);
   });
 
-  it('ends when the Kubernetes API was not heard for two minutes, and is served again once it is', async () => {
+  it('ends when a watch has received nothing for two minutes, and is served again once it has', async () => {
     let skippedMs = 0;
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + skippedMs };
     const { apiserver: cut, proxy } = await suite.startBehindProxy({ clock });
@@ -145,7 +145,7 @@ describe('a shadow stream', () => {
     second.close();
   });
 
-  it('ends when the apiserver stops, which takes no 5 s with a stream open', async () => {
+  it('ends when the apiserver shuts down, in less than 5 s', async () => {
     const stream = await suite.apiserver.client.stream(agent);
     const began = performance.now();
     const stopped = suite.apiserver.stop();

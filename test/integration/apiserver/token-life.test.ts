@@ -31,14 +31,14 @@ describe('a token in use', () => {
     for (const end of ends.splice(0)) end();
   });
 
-  /** The agent's token with so long to live, in seconds: shorter than the Kubernetes API gives any. */
+  /** The agent's token with this lifetime in seconds, shorter than the Kubernetes API grants. */
   const lasting = (seconds: number): string => {
     const { header, claims } = partsOf(agent.token);
     const exp = Math.floor(Date.now() / 1000) + seconds;
     return signed(header, { ...claims, exp }, clusterKey(suite.cluster).privateKey);
   };
 
-  /** The agent's own client, and what replaces its token as a kubelet does. */
+  /** The agent's own client, and a function that replaces its token as a kubelet does. */
   const agentClient = (token: string): { client: HttpApiserverClient; renew: (token: string) => void } => {
     const dir = mkdtempSync(join(tmpdir(), 'brupop-token-'));
     const files = { tokenFile: join(dir, 'token'), caFile: join(dir, 'ca.crt') };
@@ -50,7 +50,7 @@ describe('a token in use', () => {
     return { client: new HttpApiserverClient({ node: agent.node, apiserver, clock: systemClock }), renew };
   };
 
-  it('that expires between two calls is refused from that moment on, and a renewed one is taken from its file at once', async () => {
+  it('that expires between two calls is refused from that moment on, and a renewed one is read from its file at once', async () => {
     const { signal } = new AbortController();
     const exp = Math.floor(Date.now() / 1000) + 3;
     const { client, renew } = agentClient(lasting(3));
@@ -71,7 +71,7 @@ describe('a token in use', () => {
     await client.restore(signal);
   });
 
-  it('that expires on an open stream ends it in time, and the agent streams on with the one that its file has then', async () => {
+  it('that expires on an open stream ends it in time, and the agent continues with the renewed one', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const stop = new AbortController();
     ends.push(() => stop.abort());
@@ -85,7 +85,7 @@ describe('a token in use', () => {
     expect((await again.next()).value).toMatchObject({ type: 'shadow' });
   });
 
-  it('that is renewed while it is valid leaves calls and streams alone', async () => {
+  it('that is renewed while it is valid interrupts neither calls nor streams', async () => {
     const { signal } = new AbortController();
     const { client, renew } = agentClient(agent.token);
     await client.ensure(signal);
@@ -99,7 +99,7 @@ describe('a token in use', () => {
     stream.close();
   });
 
-  /** All that an agent may ask, for the shadow that is there now. */
+  /** The answers to every call of an agent, for the current shadow. */
   const attempts = async (stale: Agent): Promise<string[]> => {
     const { metadata } = await suite.cluster.api.get<{ metadata: { uid: string; generation: number } }>(
       shadowPath(suite.namespace, stale.node),
@@ -117,7 +117,7 @@ describe('a token in use', () => {
     return answers.map(({ status, code }) => `${status} ${code}`);
   };
 
-  /** What the cluster has of a node and its shadow. */
+  /** The Node and its shadow in the cluster. */
   const state = async (node: string): Promise<unknown> => {
     const shadow = await suite.cluster.api.get<{ metadata: { resourceVersion: string } }>(
       shadowPath(suite.namespace, node),
@@ -130,7 +130,7 @@ describe('a token in use', () => {
     await suite.cluster.api.delete(`/api/v1/namespaces/${suite.namespace}/pods/${pod}`, { gracePeriodSeconds: 0 });
   };
 
-  /** Deletes the Node and makes another of that name, which is to be rebooted. */
+  /** Deletes the Node and creates another of that name, whose spec calls for a reboot. */
   const replaceNode = async (): Promise<Agent> => {
     const { node } = agent;
     await suite.cluster.api.delete(`/api/v1/nodes/${node}`);
@@ -144,7 +144,7 @@ describe('a token in use', () => {
     return successor;
   };
 
-  it('of a deleted pod is refused everywhere and does nothing to the node of its successor', async () => {
+  it('of a deleted pod is refused by every call and does not change the node of its successor', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     await wantState(suite.cluster, suite.namespace, agent.node, 'RebootedIntoUpdate');
@@ -156,13 +156,13 @@ describe('a token in use', () => {
     expect((await suite.apiserver.client.act(successor, 'restore')).status).toBe(200);
   });
 
-  it('for an earlier Node of that name is refused everywhere, learns nothing and does nothing to its successor', async () => {
+  it('for an earlier Node of that name is refused by every call, learns nothing and does not change its successor', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const successor = await replaceNode();
     const before = await state(agent.node);
     const refusals = ['403 Forbidden', '409 SpecChanged', '409 SpecChanged', '409 SpecChanged', '403 Forbidden'];
-    // Its pod may be gone by now: then the token is void as a whole.
+    // Once its pod is deleted, the token is not valid at all.
     expect([refusals, refusals.map(() => '401 Unauthenticated')]).toContainEqual(await attempts(agent));
     expect(await state(agent.node)).toEqual(before);
     const told = stream.messages.flatMap((message) => (message.type === 'shadow' ? [message.shadow.spec.state] : []));
@@ -171,7 +171,7 @@ describe('a token in use', () => {
     stream.close();
   });
 
-  /** Waits until a replica knows the agent, its pod and its shadow without asking. */
+  /** Waits until a replica has the agent, its pod and its shadow in its caches. */
   const untilWatched = async (replica: RunningApiserver): Promise<void> => {
     const { client } = replica;
     const first = await client.stream(agent);
@@ -186,7 +186,7 @@ describe('a token in use', () => {
     });
   };
 
-  it('cannot be judged while the Kubernetes API is frozen: 503 in time for a new one, and no known one beyond its minute', async () => {
+  it('cannot be reviewed while the Kubernetes API hangs: 503 in time for a new one, and a cached one is good for a minute', async () => {
     let aheadMs = 0;
     const clock: Clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
     const { apiserver, proxy } = await suite.startBehindProxy({ clock });

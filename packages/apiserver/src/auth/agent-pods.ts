@@ -42,8 +42,9 @@ export class AgentPods {
   }
 
   /**
-   * Returns the pod as the watch or else the API server has it. Throws ApiError `Unauthenticated` when it does not exist (its
-   * tokens are void, though TokenReview accepts them for some seconds more) and `Unavailable` without an answer.
+   * Returns the pod as the watch or else the API server has it. Throws ApiError `Unauthenticated`
+   * when it does not exist (its tokens are void, though TokenReview accepts them for some seconds
+   * more) and `Unavailable` without an answer.
    */
   async find(name: string, uid: string): Promise<AgentPod> {
     const pod = this.known(name, uid) ?? (await this.#get(name));

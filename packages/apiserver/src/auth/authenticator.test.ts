@@ -94,7 +94,7 @@ describe('an accepted token', () => {
     await expect(call()).rejects.toEqual(failing('Unauthenticated'));
   });
 
-  it('is not accepted once its pod is gone or is another one', async () => {
+  it('is not accepted once its pod is deleted or replaced', async () => {
     const { call, world } = setUp();
     await call();
     world.pod = agentPod('another');
@@ -108,7 +108,7 @@ describe('an accepted token', () => {
     await expect(call('a.b.c', 'node-2')).rejects.toEqual(failing('Forbidden'));
   });
 
-  it('is bound to the node that its pod runs on where the cluster names none', async () => {
+  it('is bound to the node of its pod where the cluster names none', async () => {
     const { call, world } = setUp();
     const username = 'system:serviceaccount:brupop:brupop-agent';
     world.answer = { ...accepted, user: { username } };
@@ -144,7 +144,7 @@ describe('a refused token', () => {
 });
 
 describe('an address with many refused tokens', () => {
-  it('is told no more than that, while every good token that comes from it is served', async () => {
+  it('gets 429 for bad tokens, while every good token from it is accepted', async () => {
     const { call } = setUp();
     const refusals = Array.from({ length: 31 }, () =>
       call('no-token').catch((error: unknown) => (error as ApiError).code),
@@ -218,8 +218,8 @@ describe('a token of a pod that the watch knows on another node', () => {
   });
 });
 
-describe('a token that cannot be judged', () => {
-  it('is neither accepted nor remembered as refused', async () => {
+describe('a token that cannot be reviewed', () => {
+  it('is neither accepted nor cached as refused', async () => {
     const { call, world } = setUp();
     world.answer = new ApiError('Unavailable', 'no answer');
     await expect(call()).rejects.toEqual(failing('Unavailable'));

@@ -1,13 +1,17 @@
 /**
- * Tells who calls. The token is checked here first, so that a forged one costs no TokenReview; then TokenReview decides.
+ * Tells who calls. The token is checked here first, so that a forged one costs no TokenReview; then
+ * TokenReview decides.
  *
- * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch knows the pod.
+ * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch
+ *   knows the pod.
  * - Refused by TokenReview: refused for ten seconds without another review.
- * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So these reviews have their own few
- *   slots, and a rate per pod that the token claims to be of; pods that the watch does not know share one rate. A token with a
- *   listed key never waits for them, and a good token with an unlisted key only competes with forgeries in the name of its own pod.
- * - Failures are limited per address, which shortens the log. A good token is served whatever its address has done before: agents
- *   share addresses with others, and a look at a token costs less than the connection that brings it.
+ * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So
+ *   these reviews have their own few slots, and a rate per pod that the token claims to be of; pods
+ *   that the watch does not know share one rate. A token with a listed key never waits for them,
+ *   and a good token with an unlisted key only competes with forgeries in the name of its own pod.
+ * - Failures are limited per address, which shortens the log. A good token is served whatever its
+ *   address has done before: agents share addresses with others, and a look at a token costs less
+ *   than the connection that brings it.
  */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -80,8 +84,9 @@ export class Authenticator {
   }
 
   /**
-   * Throws ApiError `Unauthenticated`, `Forbidden`, `Unavailable`, or `TooManyRequests` instead of the first two when an address has
-   * had too many of them, and when too many tokens in the name of a pod have a key that the cluster does not list.
+   * Throws ApiError `Unauthenticated`, `Forbidden`, `Unavailable`, or `TooManyRequests` instead of
+   * the first two when an address has had too many of them, and when too many tokens in the name of
+   * a pod have a key that the cluster does not list.
    */
   async authenticate({ authorization, address, node }: Credentials): Promise<Identity> {
     try {
@@ -155,7 +160,10 @@ export class Authenticator {
   }
 }
 
-/** Puts together what claims, review and pod say. Throws ApiError `Forbidden` when they contradict each other. */
+/**
+ * Puts together what claims, review and pod say. Throws ApiError `Forbidden` when they contradict
+ * each other.
+ */
 export function identityOf(claims: Omit<AgentToken, 'verified'>, bound: Bound, pod: AgentPod): Identity {
   const { podName, podUID, expiresAt } = claims;
   const { nodeName: node } = pod;

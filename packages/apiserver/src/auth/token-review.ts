@@ -41,7 +41,10 @@ export async function reviewToken(client: KubeClient, token: string): Promise<To
   }
 }
 
-/** Throws ApiError `Unauthenticated` when the token is not valid for this service, `Forbidden` when it is not an agent's. */
+/**
+ * Throws ApiError `Unauthenticated` when the token is not valid for this service, `Forbidden` when
+ * it is not an agent's.
+ */
 export function judgeReview(status: TokenReviewStatus, namespace: string): Bound {
   const { authenticated = false, audiences = [], error, user = {} } = status;
   if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {

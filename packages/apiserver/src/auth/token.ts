@@ -1,12 +1,15 @@
 /**
- * Checks a service-account token against the keys that the cluster publishes, so that a forged token costs no TokenReview.
+ * Checks a service-account token against the keys that the cluster publishes, so that a forged
+ * token costs no TokenReview.
  *
  * - A token that one of these keys has signed is `verified`.
- * - A token that names a key which the key set does not list is returned as not verified: kube-apiserver may know more keys
- *   than it publishes, or another replica of it may already sign with a new one. Only a TokenReview can tell.
+ * - A token that names a key which the key set does not list is returned as not verified:
+ *   kube-apiserver may know more keys than it publishes, or another replica of it may already sign
+ *   with a new one. Only a TokenReview can tell.
  * - Every other token is refused.
  *
- * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer that is not known.
+ * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer
+ * that is not known.
  */
 import {
   createRemoteJWKSet,
@@ -36,7 +39,10 @@ export interface AgentToken {
   readonly nodeName?: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
-  /** False when the cluster's key set does not list the key, so that the signature is not checked yet. */
+  /**
+   * False when the cluster's key set does not list the key, so that the signature is not checked
+   * yet.
+   */
   readonly verified: boolean;
 }
 
@@ -54,7 +60,10 @@ const KEYS_PATH = '/openid/v1/jwks';
 const MAX_LENGTH = 8192;
 /** What kube-apiserver signs with: RSA keys and the curves P-256, P-384 and P-521. */
 const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512'];
-/** How far the cluster's clock may be ahead, in seconds; TokenReview allows as much. Expiry gets no such grace. */
+/**
+ * How far the cluster's clock may be ahead, in seconds; TokenReview allows as much. Expiry gets no
+ * such grace.
+ */
 const LEEWAY = 60;
 const FETCH_LIMIT_MS = 10_000;
 const RELOADS = { burst: 1, perSecond: 1 / 30 };
@@ -63,7 +72,10 @@ const UNSECURED = Buffer.from('{"alg":"none"}').toString('base64url');
 
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
-  /** Never expires or reloads by itself: the clock of jose cannot be set, and it does not count failed attempts. */
+  /**
+   * Never expires or reloads by itself: the clock of jose cannot be set, and it does not count
+   * failed attempts.
+   */
   readonly #keys: ReturnType<typeof createRemoteJWKSet>;
   readonly #reloads: TokenBucket;
   #issuer = '';
@@ -90,8 +102,9 @@ export class TokenVerifier {
   }
 
   /**
-   * Returns what the token of an agent says. Throws ApiError `Unauthenticated` for a token that is forged, not for this service or
-   * not valid now, `Forbidden` for a token of anything but an agent's pod, and `Unavailable` before the keys are loaded.
+   * Returns what the token of an agent says. Throws ApiError `Unauthenticated` for a token that is
+   * forged, not for this service or not valid now, `Forbidden` for a token of anything but an
+   * agent's pod, and `Unavailable` before the keys are loaded.
    */
   async verify(token: string): Promise<AgentToken> {
     if (!this.loaded) throw new ApiError('Unavailable', 'the keys of the cluster are not loaded yet; repeat later');
@@ -129,7 +142,10 @@ export class TokenVerifier {
     return { ...agentOf(payload, namespace, clock.now()), verified: false };
   }
 
-  /** A listed key of another type than the token's algorithm is no reason to ask: the token is forged. */
+  /**
+   * A listed key of another type than the token's algorithm is no reason to ask: the token is
+   * forged.
+   */
   #isUnlisted(error: unknown, token: string): boolean {
     if (!(error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)) return false;
     const { kid } = decodeProtectedHeader(token);
@@ -137,7 +153,9 @@ export class TokenVerifier {
     return kid === undefined || (typeof kid === 'string' && !listed);
   }
 
-  /** Reads the keys again unless that was tried less than 30 s ago; false when there is nothing new. */
+  /**
+   * Reads the keys again unless that was tried less than 30 s ago; false when there is nothing new.
+   */
   async #reload(): Promise<boolean> {
     if (!this.#keys.reloading && !this.#reloads.take()) return false;
     return this.#keys.reload().then(
@@ -146,7 +164,10 @@ export class TokenVerifier {
     );
   }
 
-  /** Reads issuer and keys, as every service account may by default (system:service-account-issuer-discovery). */
+  /**
+   * Reads issuer and keys, as every service account may by default
+   * (system:service-account-issuer-discovery).
+   */
   async #fetch(signal: AbortSignal): Promise<Response> {
     const { client, log } = this.#options;
     try {
@@ -176,7 +197,9 @@ const bindingOf = (namespace: string) =>
     node: ifReadable(object({ name: text(253) })),
   });
 
-/** Judges the claims that jose does not, and the expiry without leeway. `now`: epoch milliseconds. */
+/**
+ * Judges the claims that jose does not, and the expiry without leeway. `now`: epoch milliseconds.
+ */
 function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
   const { exp = Number.NaN, iat = 0 } = payload;
   if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw refusal(`it has expired or never expires: ${exp}`);
@@ -185,7 +208,10 @@ function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<Agen
   return { podName: pod.name, podUID: pod.uid, expiresAt: exp * 1000, ...(node && { nodeName: node.name }) };
 }
 
-/** RFC 4648, 3.5: one signature could otherwise be written in many ways, each of them a token that no cache knows. */
+/**
+ * RFC 4648, 3.5: one signature could otherwise be written in many ways, each of them a token that
+ * no cache knows.
+ */
 function requireForm(token: string): void {
   if (token.length > MAX_LENGTH) throw refusal(`it is longer than ${MAX_LENGTH} characters: ${token.length}`);
   if (!token.split('.').every(isCanonical)) throw refusal('a part is not canonical base64url');

@@ -18,8 +18,9 @@ const BODY_LIMIT = 64 * 1024;
 const parseJson = express.json({ limit: BODY_LIMIT, inflate: false });
 
 /**
- * Reads a body of JSON; undefined when there is none or it has another content type. Throws ApiError `TooLarge` or
- * `BadRequest`. express.json reads a body that is too large to its end before it says so; here it is refused as soon as that is known.
+ * Reads a body of JSON; undefined when there is none or it has another content type. Throws
+ * ApiError `TooLarge` or `BadRequest`. express.json reads a body that is too large to its end
+ * before it says so; here it is refused as soon as that is known.
  */
 export async function readBody(request: Request, response: Response): Promise<unknown> {
   const tooLarge = (found: string): ApiError =>
@@ -40,7 +41,10 @@ export async function readBody(request: Request, response: Response): Promise<un
   return request.body;
 }
 
-/** Returns what `work` returns. Throws ApiError `Unavailable` when that takes longer than `limitMs`; `work` continues then. */
+/**
+ * Returns what `work` returns. Throws ApiError `Unavailable` when that takes longer than `limitMs`;
+ * `work` continues then.
+ */
 export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(limitMs, () =>
@@ -53,7 +57,10 @@ export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number)
   }
 }
 
-/** Runs `work` with a signal that aborts `limitMs` from now, when the agent closes the connection, or with `stop`. */
+/**
+ * Runs `work` with a signal that aborts `limitMs` from now, when the agent closes the connection,
+ * or with `stop`.
+ */
 export async function withinLimit(
   options: { response: Response; clock: Clock; stop: AbortSignal; limitMs: number },
   work: (signal: AbortSignal) => Promise<void>,

@@ -20,7 +20,9 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   Internal: 500,
 };
 
-/** Answers after which the connection is closed, so that the next request may reach another replica. */
+/**
+ * Answers after which the connection is closed, so that the next request may reach another replica.
+ */
 const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLarge', 'Unavailable']);
 
 /** Refuses paths and methods that are not part of the protocol. */
@@ -28,7 +30,10 @@ export const notFound: RequestHandler = ({ method, path }) => {
   throw new ApiError('NotFound', `no such method or path: ${method} ${path.slice(0, 200)}`);
 };
 
-/** Maps every error to an {@link ApiErrorBody}. Neither the answer nor the log contains a token, and the answer no stack. */
+/**
+ * Maps every error to an {@link ApiErrorBody}. Neither the answer nor the log contains a token, and
+ * the answer no stack.
+ */
 export function errorHandler(log: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const known = toApiError(error);

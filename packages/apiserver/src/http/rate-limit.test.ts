@@ -14,7 +14,7 @@ describe('a rate limit', () => {
     expect(setUp().taken('a', 10)).toBe(3);
   });
 
-  it('lets through what the rate allows after that, and never more than a burst', async () => {
+  it('then lets through what the rate allows, and never more than a burst', async () => {
     const { clock, taken } = setUp();
     taken('a', 10);
     await clock.advance(1_000);
@@ -23,19 +23,19 @@ describe('a rate limit', () => {
     expect(taken('a', 10)).toBe(3);
   });
 
-  it('counts each key for itself', () => {
+  it('counts each key separately', () => {
     const { taken } = setUp();
     expect([taken('a', 10), taken('b', 10)]).toEqual([3, 3]);
   });
 
-  it('is not moved by a step of the wall clock', () => {
+  it('ignores a step of the wall clock', () => {
     const { clock, taken } = setUp();
     taken('a', 3);
     clock.step(3_600_000);
     expect(taken('a', 1)).toBe(0);
   });
 
-  it('forgets the key that was used longest ago when there are too many', () => {
+  it('forgets the least recently used key when there are too many', () => {
     const { taken } = setUp();
     for (const key of ['a', 'b', 'c']) taken(key, 3);
     expect([taken('c', 1), taken('a', 1)]).toEqual([0, 1]);

@@ -1,7 +1,7 @@
 /**
- * The HTTPS listener for agents, with a limit on everything that a client can draw out: connections per address and in total, the
- * handshake, the headers, the whole request, and a connection on which nothing moves. Requests that cannot be parsed are answered
- * in the form of the contract.
+ * The HTTPS listener for agents, with a limit on everything that a client can draw out: connections
+ * per address and in total, the handshake, the headers, the whole request, and a connection on
+ * which nothing moves. Requests that cannot be parsed are answered in the form of the contract.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -68,7 +68,9 @@ export async function listen(server: Server, host: string, port: number): Promis
   return (server.address() as AddressInfo).port;
 }
 
-/** Takes no more connections, lets answers under way finish for 3 s and then closes what is left. */
+/**
+ * Takes no more connections, lets answers under way finish for 3 s and then closes what is left.
+ */
 export async function close(server: Server, clock: Clock): Promise<void> {
   const cancel = clock.after(CLOSE_MS, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {
@@ -110,8 +112,8 @@ interface Reply {
 }
 
 /**
- * Answers what cannot be parsed as a request and closes the connection, after the answer to a whole request before it on the same
- * connection. The log has the reason and nothing of what was sent.
+ * Answers what cannot be parsed as a request and closes the connection, after the answer to a whole
+ * request before it on the same connection. The log has the reason and nothing of what was sent.
  */
 function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void {
   const latest = new WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>();

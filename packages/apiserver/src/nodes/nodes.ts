@@ -21,7 +21,10 @@ export interface NodesOptions {
   readonly log: Logger;
 }
 
-/** Reads Nodes, cordons and excludes them, and undoes both. All throw KubeError, and ApiError as `read` does. */
+/**
+ * Reads Nodes, cordons and excludes them, and undoes both. All throw KubeError, and ApiError as
+ * `read` does.
+ */
 export class Nodes {
   readonly #options: NodesOptions;
 
@@ -29,7 +32,10 @@ export class Nodes {
     this.#options = options;
   }
 
-  /** Reads the Node from the API server. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's. */
+  /**
+   * Reads the Node from the API server. Throws ApiError `NotFound`, and `Forbidden` when its UID is
+   * not the token's.
+   */
   async read({ node, nodeUID }: Identity, signal: AbortSignal): Promise<Node> {
     const found = await this.#get(node, signal);
     const { uid } = found.metadata;
@@ -49,7 +55,10 @@ export class Nodes {
     );
   }
 
-  /** Cordons the node unless it is cordoned, or reports a veto: another actor has uncordoned it twice. */
+  /**
+   * Cordons the node unless it is cordoned, or reports a veto: another actor has uncordoned it
+   * twice.
+   */
   async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
     return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
   }
@@ -79,7 +88,9 @@ export class Nodes {
     }
   }
 
-  /** Decides on the live Node and writes with its resourceVersion; repeats both after a conflict. */
+  /**
+   * Decides on the live Node and writes with its resourceVersion; repeats both after a conflict.
+   */
   async #change<T>(
     identity: Identity,
     what: string,

@@ -39,7 +39,10 @@ export function slimNode(raw: unknown): Node {
   };
 }
 
-/** A change of a Node, without a patch when there is nothing to write, and the result once it is written. */
+/**
+ * A change of a Node, without a patch when there is nothing to write, and the result once it is
+ * written.
+ */
 export interface NodeChange<T> {
   readonly patch?: NodePatch;
   readonly result: T;
@@ -49,8 +52,9 @@ export interface NodeChange<T> {
 export type Cordon = 'Cordoned' | 'Vetoed';
 
 /**
- * Cordons a node, records in an annotation that the operator did, and holds autoscalers off it. A node that another actor has
- * cordoned gets no such annotation. A cordon that was removed is set again, once.
+ * Cordons a node, records in an annotation that the operator did, and holds autoscalers off it. A
+ * node that another actor has cordoned gets no such annotation. A cordon that was removed is set
+ * again, once.
  */
 export function cordon(node: Node, now: number): NodeChange<Cordon> {
   const holds = holdAnnotations(node);
@@ -66,8 +70,9 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
 }
 
 /**
- * Since when a node accepts only pods that tolerate a cordon, epoch milliseconds: the latest of the start of the drain, the cordon
- * and its repetition. Undefined when that is not known: the node is not cordoned, or not by the operator.
+ * Since when a node accepts only pods that tolerate a cordon, epoch milliseconds: the latest of the
+ * start of the drain, the cordon and its repetition. Undefined when that is not known: the node is
+ * not cordoned, or not by the operator.
  */
 export function cordonedSince(
   node: Node | undefined,
@@ -86,8 +91,9 @@ function held(annotations: Readonly<Record<string, string>>): { readonly patch?:
 }
 
 /**
- * Excludes a node from load balancers and records that in an annotation; the result is how many milliseconds of `waitMs` are left.
- * A label without the annotation was set by another actor, at an unknown time: there is nothing to wait for.
+ * Excludes a node from load balancers and records that in an annotation; the result is how many
+ * milliseconds of `waitMs` are left. A label without the annotation was set by another actor, at an
+ * unknown time: there is nothing to wait for.
  */
 export function exclude(node: Node, waitMs: number, now: number): NodeChange<number> {
   const { labels = {}, annotations = {} } = node.metadata;

@@ -4,7 +4,10 @@ import { type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 
-/** A shadow, reduced to what agents and drains use: without what the controller reports in its status. */
+/**
+ * A shadow, reduced to what agents and drains use: without what the controller reports in its
+ * status.
+ */
 export interface SlimShadow extends KubernetesObject {
   /** The UID of the Node that owns it. */
   readonly nodeUID?: string;
@@ -31,7 +34,10 @@ export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow
   return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
 }
 
-/** False when the token and the shadow belong to different Nodes of the same name, an earlier and a later one. */
+/**
+ * False when the token and the shadow belong to different Nodes of the same name, an earlier and a
+ * later one.
+ */
 export function concerns(
   { nodeUID: shadowsNode }: SlimShadow,
   { nodeUID: tokensNode }: Pick<Identity, 'nodeUID'>,
@@ -52,8 +58,8 @@ export function isOwnedBy(shadow: BottlerocketShadow, nodeUID: string): boolean 
 }
 
 /**
- * Permits a call that disturbs the node. Throws ApiError `SpecChanged` when the call is for another generation of the spec, and
- * `SpecForbids` when the spec does not call for a reboot.
+ * Permits a call that disturbs the node. Throws ApiError `SpecChanged` when the call is for another
+ * generation of the spec, and `SpecForbids` when the spec does not call for a reboot.
  */
 export function requireReboot(shadow: SlimShadow, reference: SpecReference): void {
   const { uid, generation = 0, name, deletionTimestamp } = shadow.metadata;

@@ -48,7 +48,9 @@ export class Shadows {
     this.#options = options;
   }
 
-  /** Reads the shadow of a node from the API server; undefined when there is none. Throws KubeError. */
+  /**
+   * Reads the shadow of a node from the API server; undefined when there is none. Throws KubeError.
+   */
   async find(node: string, signal: AbortSignal): Promise<SlimShadow | undefined> {
     const shadow = await this.#get(node, signal);
     return shadow === undefined ? undefined : slimShadow(shadow);
@@ -62,8 +64,9 @@ export class Shadows {
   }
 
   /**
-   * Returns the shadow of the live Node; creates it when there is none, and replaces one of an earlier Node of that name. Throws
-   * KubeError, and ApiError `NotFound` or `Forbidden` when the Node does not exist or is not managed.
+   * Returns the shadow of the live Node; creates it when there is none, and replaces one of an
+   * earlier Node of that name. Throws KubeError, and ApiError `NotFound` or `Forbidden` when the
+   * Node does not exist or is not managed.
    */
   async ensure(identity: Identity, signal: AbortSignal): Promise<{ shadow: SlimShadow; created: boolean }> {
     const node = await this.#options.nodes.readManaged(identity, signal);
@@ -79,8 +82,9 @@ export class Shadows {
   }
 
   /**
-   * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and ApiError `SpecChanged` when the
-   * report is for another shadow of that name, `NotFound` when there is none, `BadRequest` when the CRD's schema refuses it.
+   * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and
+   * ApiError `SpecChanged` when the report is for another shadow of that name, `NotFound` when
+   * there is none, `BadRequest` when the CRD's schema refuses it.
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
     const status = ownFields(report.status);
@@ -90,7 +94,8 @@ export class Shadows {
 
   /**
    * Writes the progress of a drain. Throws as `writeStatus` does.
-   * @param of - `generation`: of the spec that the drain is for; with a newer one the write fails with `SpecChanged`
+   * @param of - `generation`: of the spec that the drain is for; with a newer one the write fails
+   *   with `SpecChanged`
    */
   async writeDrain(
     { node, uid, generation }: { readonly node: string; readonly uid: string; readonly generation?: number },
@@ -101,7 +106,10 @@ export class Shadows {
     await this.#write({ node, uid, manager: DRAIN_MANAGER, status: { drain }, check }, signal);
   }
 
-  /** Starts with the cached shadow if it may be the one to write: if it is not the newest, the write conflicts. */
+  /**
+   * Starts with the cached shadow if it may be the one to write: if it is not the newest, the write
+   * conflicts.
+   */
   async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
     const { node } = write;
     const { clock, cache, namespace } = this.#options;
@@ -122,7 +130,10 @@ export class Shadows {
     }
   }
 
-  /** The resourceVersion stands for the UID, which the API server does not compare when a status is applied (seen on 1.36). */
+  /**
+   * The resourceVersion stands for the UID, which the API server does not compare when a status is
+   * applied (seen on 1.36).
+   */
   #applyStatus({ node, status, manager }: StatusWrite, resourceVersion: string, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
@@ -203,7 +214,10 @@ function requireGeneration({ metadata }: SlimShadow, generation: number | undefi
   throw new ApiError('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
 }
 
-/** An explicit null also clears a failure time that an older release wrote with another field manager. */
+/**
+ * An explicit null also clears a failure time that an older release wrote with another field
+ * manager.
+ */
 function ownFields(status: AgentStatus): AgentStatus {
   return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
 }

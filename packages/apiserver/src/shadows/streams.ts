@@ -1,11 +1,13 @@
 /**
- * Shadow streams: one open answer per agent, a line of JSON per message, and one watch for all of them.
+ * Shadow streams: one open answer per agent, a line of JSON per message, and one watch for all of
+ * them.
  *
  * - A stream begins with the shadow, or says that there is none, and continues with each change.
- * - At most one line is being written and at most one, the latest, waits behind it: a slow client costs no memory and misses nothing
- *   but what is out of date.
- * - An agent takes a heartbeat as proof that its spec is still the one that it knows. So all streams end when a watch cache may be out
- *   of date, and none outlives its token, its pod, or a newer stream of its pod.
+ * - At most one line is being written and at most one, the latest, waits behind it: a slow client
+ *   costs no memory and misses nothing but what is out of date.
+ * - An agent takes a heartbeat as proof that its spec is still the one that it knows. So all
+ *   streams end when a watch cache may be out of date, and none outlives its token, its pod, or a
+ *   newer stream of its pod.
  */
 import type { ServerResponse } from 'node:http';
 import type { Writable } from 'node:stream';
@@ -18,7 +20,9 @@ import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
 import { agentShadow, concerns, type SlimShadow } from './policy.ts';
 
-/** Streams get their heartbeats in groups, so that those of thousands are spread over the interval. */
+/**
+ * Streams get their heartbeats in groups, so that those of thousands are spread over the interval.
+ */
 const GROUPS = 10;
 const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
 /** How long a client may take to receive the end of a stream. */
@@ -74,7 +78,10 @@ export class StreamHub {
     });
   }
 
-  /** Opens a stream with the shadow of the watch cache, or else with `found`. An older stream of the same pod ends. */
+  /**
+   * Opens a stream with the shadow of the watch cache, or else with `found`. An older stream of the
+   * same pod ends.
+   */
   open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined): void {
     const { shadows, namespace, clock } = this.#options;
     const name = shadowName(identity.node);
@@ -125,7 +132,10 @@ export class StreamHub {
   }
 }
 
-/** Starts a chunked answer. The connection closes with it, so that the next stream may reach another replica. */
+/**
+ * Starts a chunked answer. The connection closes with it, so that the next stream may reach another
+ * replica.
+ */
 function openAnswer(response: ServerResponse): ServerResponse {
   const headers = { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' };
   response.writeHead(200, headers);
@@ -155,13 +165,19 @@ export class ShadowStream {
     this.#identity = options.identity;
   }
 
-  /** Sends the shadow. That of another Node of this name counts as none: the agent then asks for its own. */
+  /**
+   * Sends the shadow. That of another Node of this name counts as none: the agent then asks for its
+   * own.
+   */
   show(shadow: SlimShadow | undefined): void {
     const own = shadow !== undefined && concerns(shadow, this.#identity);
     this.send(own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' });
   }
 
-  /** Sends a message unless the client has it already. While the client is slow, only the latest message is kept. */
+  /**
+   * Sends a message unless the client has it already. While the client is slow, only the latest
+   * message is kept.
+   */
   send(message: StreamMessage): void {
     if (this.#ended) return;
     const line = lineOf(message);
@@ -169,7 +185,10 @@ export class ShadowStream {
     else this.#waiting = line;
   }
 
-  /** To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires, and cuts off a client that takes nothing. */
+  /**
+   * To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires, and cuts off
+   * a client that takes nothing.
+   */
   beat(): void {
     if (this.#ended) return;
     if (this.#clock.now() + STREAM_HEARTBEAT_MS >= this.#identity.expiresAt)
