@@ -14,17 +14,17 @@ it('reads the status of an older operator, which lacks the newer fields', () => 
   expect(readShadow({ ...SHADOW, status: old }).status).toEqual({ ...old, observedGeneration: 0, bootID: '' });
 });
 
-it('takes a status in which only the controller has written for none', () => {
+it('reads a status that only the controller has written as absent', () => {
   expect(readShadow({ ...SHADOW, status: { conditions: [] } }).status).toBeUndefined();
 });
 
-it('brings a count that a person wrote to what the apiserver takes back in a report', () => {
+it('reduces a count that a user wrote to what the apiserver takes in a report', () => {
   expect(readShadow(withStatus({ crash_count: 10 ** 12 })).status?.crash_count).toBe(2_147_483_647);
 });
 
 it.each([
   ['in lower case', '2026-11-21t11:37:57z', '2026-11-21T11:37:57Z'],
-  ['that nobody can read, which then counts from now', '2026-11-21T11:37:57,5Z', '9999-12-31T23:59:59Z'],
+  ['that is unreadable, as one far in the future', '2026-11-21T11:37:57,5Z', '9999-12-31T23:59:59Z'],
   ['with an offset and a fraction, as it is', '2026-11-21T11:37:57.5+01:00', '2026-11-21T11:37:57.5+01:00'],
 ])('reads a time %s', (_name, written, expected) => {
   const shadow = readShadow(withStatus({ lastOperation: { ...last, startTime: written } }));
@@ -33,7 +33,7 @@ it.each([
 
 it.each<readonly [string, object, RegExp]>([
   [
-    'a version in the spec that is none',
+    'an invalid version in the spec',
     { ...SHADOW, spec: { state: 'Idle', version: 'latest' } },
     /spec.version.*"latest"/,
   ],
@@ -62,23 +62,23 @@ it('reads what a spec asks of the host and how long its steps may take', () => {
 
 it.each<readonly [string, object]>([
   ['null', { timeoutSeconds: null, hostSettings: null }],
-  ['a limit that is none, and no settings', { timeoutSeconds: '900', hostSettings: 7 }],
+  ['an invalid limit and invalid settings', { timeoutSeconds: '900', hostSettings: 7 }],
   ['a limit that is too short, and settings that are null', { timeoutSeconds: 1, hostSettings: { versionLock: null } }],
   [
-    'a limit of years, and values that are none',
+    'a limit of years, and invalid values',
     { timeoutSeconds: 1e9, hostSettings: { versionLock: '1.27', ignoreWaves: 'no' } },
   ],
-])('takes %s in a spec as if it were absent', (_name, more) => {
+])('reads %s in a spec as absent', (_name, more) => {
   expect(readShadow(asking(more)).spec).toEqual(SHADOW.spec);
 });
 
-it('reads what was done for host settings, and when the host booted', () => {
+it('reads the record of replaced host settings, and when the host booted', () => {
   const hostSettings = { versionLock: lock, ignoreWaves: { value: true, before: false }, message: 'why' };
   const bootTime = '2026-11-21T11:37:57Z';
   expect(readShadow(withStatus({ hostSettings, bootTime })).status).toEqual({ ...status, hostSettings, bootTime });
 });
 
-it('drops what our apiserver would not take back: a time that is none, a record that is none, words that are too many', () => {
+it('leaves out what the apiserver would refuse in a report: an invalid time, an incomplete record, a message that is too long', () => {
   const hostSettings = {
     versionLock: { value: '1.27.0' },
     ignoreWaves: { value: 1, before: 2 },

@@ -42,7 +42,7 @@ interface Call {
   readonly guard?: Guard | undefined;
 }
 
-/** The host API behind its Unix socket. One connection per call: an idle one would hold up the host's shutdown by 5 s. */
+/** The host API behind its Unix socket. Each call has its own connection: an idle one would delay the host's shutdown by 5 s. */
 export class HostSocket implements Host {
   readonly #options: HostSocketOptions;
 
@@ -83,14 +83,14 @@ export class HostSocket implements Host {
     }
   }
 
-  /** In a transaction of its own: what others have pending is not committed with it. */
+  /** Uses its own transaction, so that pending changes of another actor are not committed with it. */
   async changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void> {
     const of = { query: `tx=brupop-${randomUUID()}`, limitMs: LIMITS.hostCall, signal };
     try {
       await this.#call({ ...of, method: 'PATCH', path: '/settings', body: settingsBody(changes), guard });
       await this.#call({ ...of, method: 'POST', path: '/tx/commit_and_apply' });
     } catch (error) {
-      // What stays behind is only clutter until the next boot.
+      // A transaction that cannot be deleted has no effect and ends with the next boot.
       await this.#call({ ...of, method: 'DELETE', path: '/tx' }).catch(() => undefined);
       throw error;
     }
@@ -100,7 +100,7 @@ export class HostSocket implements Host {
     return uptime() * 1000;
   }
 
-  /** Read without the thread pool, whose threads would only cost memory. */
+  /** Reads the file synchronously: the thread pool would cost memory. */
   async bootID(): Promise<string> {
     const { bootIDFile } = this.#options;
     const bootID = readFileSync(bootIDFile, 'utf8').trim();
@@ -138,8 +138,8 @@ function isRefused(error: unknown): boolean {
 }
 
 /**
- * Whether the host may be rebooting in spite of this error: a connection that broke, or a systemctl that the shutdown itself ended.
- * A systemctl that ran to its end and says no (exit code 1, an inhibitor) or could not be started is a refusal.
+ * True when the host may be rebooting in spite of this error: the connection broke, or the shutdown itself ended systemctl.
+ * A systemctl that exits with code 1 (an inhibitor) or that could not be started is a refusal.
  */
 function isInconclusive(error: unknown): boolean {
   if (!(error instanceof HostError)) return false;
@@ -147,7 +147,7 @@ function isInconclusive(error: unknown): boolean {
   return error.kind === 'answer' && error.message.includes('Failed to reboot') && !/exit code: 1\b/.test(error.message);
 }
 
-/** Beginnings of error texts by which kinds of errors are told; statuses alone do not tell them. */
+/** Status and prefix of the body for each kind of error; the status alone is ambiguous. */
 const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostErrorKind])[] = [
   [423, '', 'locked'],
   [408, '', 'silent'],
@@ -159,7 +159,7 @@ const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostError
   [500, 'Unable to open update lock file', 'unreadable'],
 ];
 
-/** The body of an answer that says yes. Throws HostError for any other. */
+/** Returns the body of a successful answer. Throws HostError for any other. */
 export function takeBody(call: string, answer: Answer): string {
   if (answer.status >= 200 && answer.status < 300) return answer.body;
   throw new HostError(kindOf(answer), `${call}: ${answer.status} ${shorten(answer.body, 500)}`);

@@ -14,7 +14,7 @@ function kindThrown(read: () => unknown): string {
   } catch (error) {
     if (error instanceof HostError) return error.kind;
   }
-  return 'nothing of ours';
+  return 'another error';
 }
 
 it('reads a status', () => {
@@ -74,7 +74,7 @@ it.each(['', '{}', '{"version_id":7}', 'garbage'])('refuses %j instead of an OS 
   expect(kindThrown(() => parseVersion(text))).toBe('answer');
 });
 
-it('compares versions without a leading v, and nothing equals what is not known', () => {
+it('ignores a leading v when it compares versions, and an unknown version equals nothing', () => {
   expect(sameVersion('v1.27.0', '1.27.0')).toBe(true);
   expect(sameVersion('1.27.0', '1.27.1')).toBe(false);
   expect(sameVersion(undefined, undefined)).toBe(false);
@@ -152,7 +152,7 @@ it('shortens megabytes of blanks at once', () => {
   expect(shorten(`a${' '.repeat(4_000_000)}b`, 100)).toHaveLength(103);
 });
 
-it('names what is nested more deeply than can be written', () => {
+it('names a value that is nested too deeply to print', () => {
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   expect(() => parseUpdateStatus(`{"update_state":${deep}}`)).toThrow(/update_state: .* found a list/);
 });

@@ -75,9 +75,9 @@ export function settingsBody({ versionLock: lock, ignoreWaves }: Partial<Updater
 }
 
 export type HostErrorKind =
-  /** Nobody listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
+  /** No process listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
   | 'refused'
-  /** No answer, or a broken one, in time. The request may have been carried out. */
+  /** No complete answer in time. The host may have carried out the request. */
   | 'silent'
   /** 423: an update command is running. */
   | 'locked'
@@ -85,14 +85,14 @@ export type HostErrorKind =
   | 'uninitialized'
   /** No in-place updates on this host: the dispatcher or the route is not there. */
   | 'unsupported'
-  /** The update status or the partition table cannot be read; no command heals that. */
+  /** The update status or the partition table cannot be read; no command repairs that. */
   | 'unreadable'
   /** 404: no setting is stored. */
   | 'unset'
   /** Any other answer. */
   | 'answer';
 
-/** A call of the host API that did not succeed. The message names the call and what came back. */
+/** A failed call of the host API. The message names the call and the answer. */
 export class HostError extends Error {
   override readonly name = 'HostError';
   readonly kind: HostErrorKind;
@@ -103,12 +103,12 @@ export class HostError extends Error {
   }
 }
 
-/** A call was not made: what it was decided on was seen too long ago. */
+/** A call was not sent: the observation behind the decision is too old. */
 export class StaleDecisionError extends Error {
   override readonly name = 'StaleDecisionError';
 }
 
-/** Called right before the bytes of a call go out. Throws StaleDecisionError when it must not be made any more. */
+/** Called right before the bytes of a call are sent. Throws StaleDecisionError when the call must not be sent any more. */
 export type Guard = () => void;
 
 function read<S extends s.Schema>(schema: S, text: string, call: string, kind: HostErrorKind): s.Infer<S> {
@@ -146,13 +146,16 @@ export interface Host {
   updateStatus(signal: AbortSignal): Promise<UpdateStatus>;
   /** Starts an update command; its end shows in the status. Throws HostError, and StaleDecisionError from `guard`. */
   start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Asks for a reboot. Throws HostError `answer` for a definite refusal, `refused` when the call never arrived; every other end is inconclusive and resolves. Throws StaleDecisionError from `guard`. */
+  /**
+   * Asks for a reboot. Throws HostError `answer` for a definite refusal and `refused` when the call never arrived; resolves after every
+   * other, inconclusive end. Throws StaleDecisionError from `guard`.
+   */
   reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Settings as they are stored; what is not stored is what a new host has. Throws HostError. */
+  /** Returns the stored settings; for a setting that is not stored, the value of a new host. Throws HostError. */
   settings(signal: AbortSignal): Promise<UpdaterSettings>;
   /**
-   * Stores settings, each of them also when it is stored already, and has them applied; the next update commands see them about a second later.
-   * Throws HostError, after which they may be stored all the same, and StaleDecisionError from `guard`.
+   * Stores and applies settings, even if the host has stored the same values; update commands use them about a second later. Throws
+   * HostError, after which the settings may be stored or not, and StaleDecisionError from `guard`.
    */
   changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void>;
   /** Milliseconds for which the machine has been up. */

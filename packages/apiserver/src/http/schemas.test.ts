@@ -35,7 +35,7 @@ function readOrCode(body: unknown): unknown {
 
 describe('a status report', () => {
   it.each([
-    ['the least', {}],
+    ['only the required fields', {}],
     ['no failure time', { state_transition_failure_timestamp: null }],
     ['a failure time', { state_transition_failure_timestamp: '2026-01-02T03:04:05Z' }],
     ['an operation', { lastOperation: operation }],
@@ -51,7 +51,7 @@ describe('a status report', () => {
         },
       },
     ],
-  ])('with %s is taken as it is', (_what, changes) => {
+  ])('with %s is accepted as it is', (_what, changes) => {
     expect(readAs(statusReport, report(changes))).toEqual(report(changes));
   });
 
@@ -106,17 +106,17 @@ describe('a status report', () => {
   it.each([
     ['lists', '['.repeat(30_000) + ']'.repeat(30_000)],
     ['objects', '{"a":'.repeat(10_000) + '0' + '}'.repeat(10_000)],
-  ])('is refused for thousands of %s in each other, without a look inside', (_what, text) => {
+  ])('is refused for thousands of nested %s, which it does not print', (_what, text) => {
     const bootID: unknown = JSON.parse(text);
     expect(caught(() => readAs(statusReport, report({ bootID })))).toMatchObject({ code: 'BadRequest' });
   });
 
-  it('shows only the beginning of what was found', () => {
+  it('shows only a part of a long value', () => {
     const read = (): unknown => readAs(statusReport, report({ current_state: 'x'.repeat(10_000) }));
     expect(read).toThrow(/^.{0,300}$/s);
   });
 
-  it('is never read from anything else, and the refusal is always a plain one', () => {
+  it('refuses every other value with BadRequest', () => {
     fc.assert(
       fc.property(fc.anything(), (body) => {
         expect(caught(() => readAs(statusReport, body))).toMatchObject({ code: 'BadRequest' });
@@ -124,7 +124,7 @@ describe('a status report', () => {
     );
   });
 
-  it('is taken whole or not at all when one field is anything', () => {
+  it('is accepted as it is or refused when one field is any value', () => {
     const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'hostSettings'];
     const fields = fc.constantFrom(...Object.keys(status), ...optional);
     fc.assert(

@@ -59,8 +59,8 @@ const readSpec = s.object({
 });
 
 /**
- * A status as the agent reads it that reported it. A status of an older operator lacks the newer fields. What the resource takes, but
- * not the apiserver in a report, is changed to what the apiserver takes.
+ * A status as the agent reads it. A status of an older operator lacks the newer fields. A value that the resource allows but the
+ * apiserver refuses in a report is changed to an allowed one, or counts as absent.
  */
 const readStatus = s.object({
   ...shadow.AGENT_STATUS,
@@ -91,7 +91,7 @@ const readStatus = s.object({
   ),
 });
 
-/** A status in which no agent has reported is none. */
+/** A status without a report of an agent counts as absent. */
 const reported = s.changed(v.unknown(), (status) => {
   if (typeof status !== 'object' || status === null || Array.isArray(status)) return status;
   const { current_state, current_version, target_version } = status as Partial<AgentStatus>;
@@ -173,7 +173,7 @@ export const drainResult = v.pipe(
   }),
   v.check(
     ({ done, remaining, failure }) => !done || (remaining === 0 && failure === undefined),
-    'a drain that is done to have no remaining pods and no failure',
+    'remaining 0 and no failure of a drain that is done',
   ),
 );
 export type DrainResult = s.Infer<typeof drainResult>;
@@ -189,7 +189,7 @@ export const API_ERROR_CODES = [
   'NotFound', // 404: no such path, or the Node or the shadow does not exist
   'SpecChanged', // 409: the shadow is another one or has another generation: read the stream again
   'SpecForbids', // 409: the shadow's spec does not call for this
-  'Conflict', // 409: changed at the same time by somebody else: repeat
+  'Conflict', // 409: another actor changed the object at the same time: repeat
   'TooLarge', // 413: body over the limit; 431: headers over the limit
   'ReplicaOnSameNode', // 421: this replica runs on the node to drain: repeat on a new connection
   'TooManyRequests', // 429: over the rate of the node
