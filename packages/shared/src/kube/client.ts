@@ -1,14 +1,10 @@
 import type { Dispatcher } from 'undici';
 import { messageOf } from '../runtime/errors.ts';
-import type { Clock } from '../runtime/clock.ts';
-import type { Logger } from '../runtime/log.ts';
-import { KubeConnection } from './connection.ts';
-import { type ClusterAccess, readCredentials } from './credentials.ts';
+import { KubeConnection, type KubeConnectionOptions } from './connection.ts';
 import { errorFromAnswer, KubeError } from './error.ts';
 
 export { KubeError } from './error.ts';
-export { clusterAccess } from './credentials.ts';
-export type { ClusterAccess } from './credentials.ts';
+export { type ClusterAccess, clusterAccess } from './connection.ts';
 
 const APPLY = 'application/apply-patch+yaml';
 const REQUEST_LIMIT_MS = 10_000;
@@ -30,11 +26,8 @@ interface WriteOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface KubeClientOptions {
+export interface KubeClientOptions extends KubeConnectionOptions {
   readonly userAgent: string;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly access: ClusterAccess;
 }
 
 type Answer = Dispatcher.ResponseData;
@@ -149,7 +142,7 @@ export class KubeClient {
 
 /** Reads the credentials and creates a client. Throws ConfigError or a file error when there are none. */
 export async function createKubeClient(options: KubeClientOptions): Promise<KubeClient> {
-  return new KubeClient(options, new KubeConnection(options, await readCredentials(options.access)));
+  return new KubeClient(options, await KubeConnection.open(options));
 }
 
 function bodyOf({ body, contentType }: KubeRequest): string | null {

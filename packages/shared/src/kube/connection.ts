@@ -1,19 +1,38 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type * as ClientNode from '@kubernetes/client-node';
 import { type Dispatcher, Pool } from 'undici';
-import { messageOf } from '../runtime/errors.ts';
 import type { Clock } from '../runtime/clock.ts';
+import { type Env, integer, requiredText, text } from '../runtime/env.ts';
+import { ConfigError, messageOf } from '../runtime/errors.ts';
 import type { Logger } from '../runtime/log.ts';
-import { type ClusterAccess, type Credentials, readCredentials, readToken } from './credentials.ts';
 
-const MAX_CONNECTIONS = 256;
-const CONNECT_LIMIT_MS = 5_000;
-/** Credentials are reloaded at most this often. */
-const RELOAD_INTERVAL_MS = 1_000;
+/** Where the Kubernetes API is, and where its credentials are. */
+export type ClusterAccess =
+  | { readonly kubeconfig: string }
+  | { readonly host: string; readonly port: number; readonly serviceAccountDir: string };
+
+/** The content of those files at one moment. */
+interface Credentials {
+  /** `https://host:port`, with a path prefix when the kubeconfig has one. */
+  readonly server: string;
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  /** Bearer token of a kubeconfig. A pod's token is read for each request instead. */
+  readonly token?: string;
+}
 
 export interface KubeConnectionOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly access: ClusterAccess;
 }
+
+const MAX_CONNECTIONS = 256;
+const CONNECT_LIMIT_MS = 5_000;
+/** Credentials are reloaded at most this often. */
+const RELOAD_INTERVAL_MS = 1_000;
 
 /** One pool of kept-alive connections to the Kubernetes API. It is recreated when the credentials on disk have changed. */
 export class KubeConnection {
@@ -22,10 +41,15 @@ export class KubeConnection {
   #pool: Pool;
   #reloadedAt = -Infinity;
 
-  constructor(options: KubeConnectionOptions, credentials: Credentials) {
+  private constructor(options: KubeConnectionOptions, credentials: Credentials) {
     this.#options = options;
     this.#credentials = credentials;
     this.#pool = createPool(credentials);
+  }
+
+  /** Reads the credentials. Throws ConfigError or a file error when there are none. */
+  static async open(options: KubeConnectionOptions): Promise<KubeConnection> {
+    return new KubeConnection(options, await readCredentials(options.access));
   }
 
   /** `https://host:port`, with a path prefix when the kubeconfig has one. */
@@ -66,6 +90,64 @@ export class KubeConnection {
     this.#options.log.info('reloaded the credentials of the Kubernetes API', { server: credentials.server });
     await old.destroy();
   }
+}
+
+/** Reads the environment of a pod or, outside of pods, KUBECONFIG. Throws ConfigError. */
+export function clusterAccess(env: Env): ClusterAccess {
+  const kubeconfig = text(env, 'KUBECONFIG', '');
+  if (kubeconfig !== '') return { kubeconfig };
+  return {
+    host: requiredText(env, 'KUBERNETES_SERVICE_HOST'),
+    port: integer(env, 'KUBERNETES_SERVICE_PORT', { min: 1, max: 65_535, fallback: 443 }),
+    serviceAccountDir: text(env, 'SERVICE_ACCOUNT_DIR', '/var/run/secrets/kubernetes.io/serviceaccount'),
+  };
+}
+
+/** Reads addresses and certificates. Throws ConfigError when they are missing. */
+async function readCredentials(access: ClusterAccess): Promise<Credentials> {
+  if ('kubeconfig' in access) return fromKubeconfig(access.kubeconfig);
+  const host = access.host.includes(':') ? `[${access.host}]` : access.host;
+  const ca = await readFile(join(access.serviceAccountDir, 'ca.crt'), 'utf8');
+  return { server: `https://${host}:${access.port}`, ca };
+}
+
+/** Reads the bearer token: in a pod for each request, because the kubelet replaces it. Undefined when a certificate is the identity. */
+async function readToken(access: ClusterAccess, credentials: Credentials): Promise<string | undefined> {
+  if ('kubeconfig' in access) return credentials.token;
+  return (await readFile(join(access.serviceAccountDir, 'token'), 'utf8')).trim();
+}
+
+async function fromKubeconfig(path: string): Promise<Credentials> {
+  const { KubeConfig } = await kubeconfigLibrary();
+  const config = new KubeConfig();
+  config.loadFromFile(path);
+  const server = config.getCurrentCluster()?.server;
+  if (server === undefined) throw new ConfigError(`${path}: expected a current context with a cluster, found none`);
+  const options: { ca?: unknown; cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {};
+  await config.applyToHTTPSOptions(options as Parameters<typeof config.applyToHTTPSOptions>[0]);
+  const [ca, cert, key] = [pem(options.ca), pem(options.cert), pem(options.key)];
+  const token = bearer(options.headers?.['Authorization']);
+  return { server, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }), ...(token && { token }) };
+}
+
+/** The bundles in the image leave the library out, because pods never need it. */
+async function kubeconfigLibrary(): Promise<typeof ClientNode> {
+  try {
+    return await import('@kubernetes/client-node');
+  } catch (error) {
+    const message =
+      'KUBECONFIG: kubeconfig files can be read only where the package @kubernetes/client-node is installed, found none';
+    throw new ConfigError(message, { cause: error });
+  }
+}
+
+function bearer(authorization: unknown): string | undefined {
+  return typeof authorization === 'string' ? authorization.replace(/^Bearer /u, '') : undefined;
+}
+
+function pem(value: unknown): string | undefined {
+  if (Buffer.isBuffer(value)) return value.toString('utf8');
+  return typeof value === 'string' ? value : undefined;
 }
 
 function createPool({ server, ca, cert, key }: Credentials): Pool {

@@ -55,8 +55,8 @@ const MAX_MESSAGE = 1_000;
 /** Writes Events in the background, one after the other, each tried once. */
 export class Events {
   readonly #options: EventsOptions;
-  readonly #queue: EventSource[] = [];
-  #sending = false;
+  #queued = 0;
+  #sent = Promise.resolve();
 
   constructor(options: EventsOptions) {
     this.#options = options;
@@ -64,33 +64,26 @@ export class Events {
 
   /** Queues an Event. Never throws; drops and counts it when the queue is full. */
   record(occurrence: EventSource): void {
-    const { count, log } = this.#options;
-    if (this.#queue.length >= MAX_QUEUE) {
-      count('dropped');
+    if (this.#queued >= MAX_QUEUE) {
+      this.#options.count('dropped');
       return;
     }
-    this.#queue.push(occurrence);
-    if (this.#sending) return;
-    this.#sending = true;
-    this.#sendAll().catch((error: unknown) => log.error('cannot send Events', { error: messageOf(error) }));
-  }
-
-  async #sendAll(): Promise<void> {
-    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) await this.#send(next);
-    this.#sending = false;
+    this.#queued += 1;
+    this.#sent = this.#sent.then(() => this.#send(occurrence));
   }
 
   async #send(occurrence: EventSource): Promise<void> {
     const { client, log, count, clock } = this.#options;
-    const body = eventOf(occurrence, this.#options, rfc3339(clock.now()));
-    const path = corePath('events', { namespace: namespaceOf(occurrence) });
     try {
+      const body = eventOf(occurrence, this.#options, rfc3339(clock.now()));
+      const path = corePath('events', { namespace: namespaceOf(occurrence) });
       await client.request({ method: 'POST', path, body, timeoutMs: LIMIT_MS });
       count('ok');
     } catch (error) {
       count(hasStatus(error, 409) ? 'conflict' : 'error');
       if (!hasStatus(error, 409)) log.warn('cannot write an Event', { error: messageOf(error) });
     }
+    this.#queued -= 1;
   }
 }
 

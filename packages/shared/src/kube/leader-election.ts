@@ -62,12 +62,9 @@ const RELEASED_SECONDS = 1;
 const MAX_WAIT_FACTOR = 4;
 const INT32_MAX = 2_147_483_647;
 
-/** One candidate. */
 export class LeaderElection {
   readonly #options: Required<LeaderElectionOptions>;
   readonly #leases: Reflector<Lease>;
-  readonly #collection: string;
-  readonly #path: string;
   /** As last observed by the watch; and from when on it may be acquired, on the monotonic clock. */
   #observed: Lease | undefined;
   #acquirableAt = -Infinity;
@@ -78,10 +75,15 @@ export class LeaderElection {
   constructor(options: LeaderElectionOptions) {
     this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000, ...options };
     const { client, clock, log, namespace, name } = options;
-    this.#collection = groupPath(GROUP_VERSION, 'leases', { namespace });
-    this.#path = groupPath(GROUP_VERSION, 'leases', { namespace, name });
-    const query = { fieldSelector: `metadata.name=${name}` };
-    this.#leases = new Reflector({ client, clock, log, path: this.#collection, query, name: 'leases', slim: asLease });
+    this.#leases = new Reflector<Lease>({
+      client,
+      clock,
+      log,
+      name: 'leases',
+      path: groupPath(GROUP_VERSION, 'leases', { namespace }),
+      query: { fieldSelector: `metadata.name=${name}` },
+      slim: (raw) => raw as Lease,
+    });
     this.#leases.subscribe(({ type, object }) => this.#observe(type === 'Deleted' ? undefined : object));
   }
 
@@ -139,8 +141,8 @@ export class LeaderElection {
   }
 
   /**
-   * Acquires or renews the Lease on the basis of the record `lease`, and returns the record as it is then. Once confirmed, this process
-   * leads, counted from when the request was sent. When `lease` is outdated, nothing is written and the record of another writer returned.
+   * Acquires or renews the Lease and returns its record. Once confirmed, this process leads, counted from when the request
+   * was sent. When `lease` is outdated, writes nothing and returns the current record.
    */
   async #tryClaim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
     const { clock } = this.#options;
@@ -170,9 +172,9 @@ export class LeaderElection {
     } finally {
       lost.abort(new Error('the leader has stopped'));
       await renewing;
-      await this.#release().catch((error: unknown) => {
-        log.warn('cannot release the Lease', { error: messageOf(error) });
-      });
+      await this.#release().catch((error: unknown) =>
+        log.warn('cannot release the Lease', { error: messageOf(error) }),
+      );
       log.info('lost leadership', { identity });
     }
   }
@@ -193,7 +195,7 @@ export class LeaderElection {
     }
   }
 
-  /** Reads the Lease before: a renewal that was cancelled may have been done. */
+  /** Reads the Lease first, because a cancelled renewal may have been written. */
   async #release(): Promise<void> {
     const mayRelease = this.isLeading();
     this.#renewedAt = -Infinity;
@@ -219,13 +221,14 @@ export class LeaderElection {
 
   /** No request of a leader takes longer than its leadership lasts. */
   #request(method: 'GET' | 'POST' | 'PUT', signal?: AbortSignal, lease?: object): Promise<Lease> {
+    const { client, namespace, name, retryPeriodMs } = this.#options;
     const leftMs = this.isLeading() ? this.#leadingForMs() : Infinity;
-    return this.#options.client.request({
+    return client.request({
       method,
-      path: method === 'POST' ? this.#collection : this.#path,
+      path: groupPath(GROUP_VERSION, 'leases', { namespace, ...(method !== 'POST' && { name }) }),
       ...(lease && { body: { apiVersion: GROUP_VERSION, kind: 'Lease', ...lease } }),
       ...(signal && { signal }),
-      timeoutMs: Math.max(1, Math.min(2 * this.#options.retryPeriodMs, leftMs)),
+      timeoutMs: Math.max(1, Math.min(2 * retryPeriodMs, leftMs)),
     });
   }
 
@@ -242,8 +245,8 @@ export function waitBeforeAcquireMs(
 ): number {
   const latest = lease ?? previous;
   if (latest === undefined || isReleased(latest)) return 0;
-  const ownerRestarted = previous === undefined && holderOf(lease) === identity;
-  if (ownerRestarted) return 0;
+  const restarted = previous === undefined && holderOf(lease) === identity;
+  if (restarted) return 0;
   const recordedMs = (lease?.spec?.leaseDurationSeconds ?? 0) * 1_000;
   return Math.min(Math.max(recordedMs, leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
 }
@@ -271,15 +274,11 @@ export function isReleased(lease: Lease | undefined): boolean {
   return lease?.spec?.leaseDurationSeconds === RELEASED_SECONDS && holderOf(lease) === '';
 }
 
-function asLease(raw: unknown): Lease {
-  return raw as Lease;
-}
-
 function holderOf(lease: Lease | undefined): string {
   return lease?.spec?.holderIdentity ?? '';
 }
 
-/** Another candidate holds the Lease, or held it. A leader keeps a Lease that a user has emptied or deleted. */
+/** True when another candidate holds or released the Lease. A leader keeps a Lease that a user has emptied or deleted. */
 function isTaken(lease: Lease | undefined, identity: string): boolean {
   return holderOf(lease) === '' ? isReleased(lease) : holderOf(lease) !== identity;
 }
