@@ -42,7 +42,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'config.ts',
     'main.ts',
   ],
-  controller: ['cluster', 'policy', 'plan', 'metrics.ts', 'apply', 'controller.ts', 'config.ts', 'main.ts'],
+  controller: ['policy', 'cluster', 'plan', 'metrics.ts', 'apply', 'controller.ts', 'config.ts', 'main.ts'],
 };
 
 interface SourceFile {
