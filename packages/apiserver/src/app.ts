@@ -85,10 +85,7 @@ function measure({ metrics, clock }: AppOptions): RequestHandler {
   };
 }
 
-/**
- * Throws ApiError `Unavailable` unless this replica is ready, `BadRequest`, and what the
- * authenticator throws.
- */
+/** Throws ApiError `Unavailable` unless ready, `BadRequest`, and as the authenticator. */
 async function authenticate(request: Request, { authenticator, ready, clock, stop }: AppOptions): Promise<Identity> {
   const problem = stop.aborted ? 'shutting down' : ready();
   if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);

@@ -2,10 +2,7 @@ import type { ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { KubeError } from '@brupop/shared/kube/client';
 
-/**
- * A request that is refused or fails, with the protocol's code. The message goes to the caller's
- * log.
- */
+/** A request that is refused or fails. The message goes to the caller's log. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiErrorCode;
@@ -22,9 +19,7 @@ export function asApiError(error: unknown): unknown {
   return new ApiError(codeOf(error.status), messageOf(error), { cause: error });
 }
 
-/**
- * 401 and 403 are about the apiserver's own credentials and permissions, never about the agent's.
- */
+/** 401 and 403 concern the apiserver's own credentials, never the agent's. */
 function codeOf(status: number): 'Unavailable' | 'Conflict' | 'Internal' {
   if (status === 409) return 'Conflict';
   const repeat = status === 0 || status === 401 || status === 429 || status >= 500;

@@ -40,10 +40,7 @@ export interface Overrides {
   readonly onListening?: (port: number) => void;
 }
 
-/**
- * Serves agents until the signal aborts; then ends streams, lets calls finish and resolves within
- * some seconds.
- */
+/** Serves agents until the signal aborts; then resolves within some seconds. */
 export async function serve(
   config: ApiserverConfig,
   context: Omit<RunContext, 'env'>,

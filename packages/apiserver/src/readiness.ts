@@ -33,9 +33,7 @@ export function notReady(
   return staleness(watches);
 }
 
-/**
- * Why only a restart helps, or undefined. A blocked event loop does not answer the probe at all.
- */
+/** Why only a restart helps, or undefined. A blocked event loop does not answer the probe. */
 export function notLive(server: Pick<Server, 'listening'>, hub: Pick<StreamHub, 'sinceBeatMs'>): string | undefined {
   if (!server.listening) return 'the listener for agents is closed';
   const lateMs = hub.sinceBeatMs();

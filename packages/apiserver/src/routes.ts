@@ -14,7 +14,7 @@ import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
 import { ApiError } from './errors.ts';
-import { readAs } from './http/schemas.ts';
+import { readAs } from './http/call.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
@@ -25,10 +25,7 @@ export interface Call {
   readonly identity: Identity;
   /** Parsed JSON, not validated. */
   readonly body: unknown;
-  /**
-   * Aborts when the agent closes the connection, at the limit of the call, or when the process
-   * stops.
-   */
+  /** Aborts at the limit of the call, when the agent disconnects, or when the process stops. */
   readonly signal: AbortSignal;
   readonly response: Response;
 }
@@ -45,9 +42,7 @@ export interface RoutesOptions {
   readonly ownNode: string;
 }
 
-/**
- * What each call of the agent protocol does. A call acts only on the node of the caller's token.
- */
+/** What each call of the agent protocol does, to the node of the caller's token only. */
 export class Routes {
   readonly #options: RoutesOptions;
 
@@ -109,10 +104,7 @@ export class Routes {
     response.json(result);
   }
 
-  /**
-   * Reads the spec from the Kubernetes API: the cache may still have one that the controller has
-   * revoked.
-   */
+  /** Reads the spec live: the cache may still have one that the controller has revoked. */
   async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<SlimShadow> {
     const shadow = await this.#options.shadows.read(identity.node, signal);
     requireOwn(shadow, identity);

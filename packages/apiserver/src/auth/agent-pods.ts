@@ -42,9 +42,9 @@ export class AgentPods {
   }
 
   /**
-   * Returns the pod as the watch or else the API server has it. Throws ApiError `Unauthenticated`
-   * when it does not exist (its tokens are void, though TokenReview accepts them for some seconds
-   * more) and `Unavailable` without an answer.
+   * Returns the pod from the watch cache or the API server. Throws ApiError `Unauthenticated` when
+   * it does not exist (TokenReview accepts its tokens for some seconds more), `Unavailable` without
+   * an answer.
    */
   async find(name: string, uid: string): Promise<AgentPod> {
     const pod = this.known(name, uid) ?? (await this.#get(name));
@@ -54,14 +54,12 @@ export class AgentPods {
   }
 
   async #get(name: string): Promise<AgentPod | undefined> {
+    const path = corePath('pods', { namespace: this.#namespace, name });
     try {
-      const path = corePath('pods', { namespace: this.#namespace, name });
       return slimAgentPod(await this.#client.request({ method: 'GET', path }));
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
-      throw new ApiError('Unavailable', `cannot look up pod ${this.#namespace}/${name}: ${messageOf(error)}`, {
-        cause: error,
-      });
+      throw new ApiError('Unavailable', `cannot read pod ${name}: ${messageOf(error)}`, { cause: error });
     }
   }
 }

@@ -61,14 +61,9 @@ const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
 /** Reviews of tokens whose key is not listed, per pod: an agent needs one a minute. */
 const UNLISTED_RATE = { burst: 5, perSecond: 0.2, keys: 20_000 };
 
-interface Accepted {
-  readonly identity: Identity;
-  readonly until: number;
-}
-
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
-  readonly #accepted = new LruMap<Accepted>(ACCEPTED_SIZE);
+  readonly #accepted = new LruMap<{ readonly identity: Identity; readonly until: number }>(ACCEPTED_SIZE);
   readonly #refused = new LruMap<{ readonly error: ApiError; readonly until: number }>(REFUSED_SIZE);
   readonly #running = new Map<string, Promise<Identity>>();
   readonly #reviews = new Semaphore(16, 10_000);
@@ -160,10 +155,7 @@ export class Authenticator {
   }
 }
 
-/**
- * Puts together what claims, review and pod say. Throws ApiError `Forbidden` when they contradict
- * each other.
- */
+/** Combines claims, review and pod. Throws ApiError `Forbidden` when they contradict each other. */
 export function identityOf(claims: Omit<AgentToken, 'verified'>, bound: Bound, pod: AgentPod): Identity {
   const { podName, podUID, expiresAt } = claims;
   const { nodeName: node } = pod;

@@ -42,8 +42,7 @@ export async function reviewToken(client: KubeClient, token: string): Promise<To
 }
 
 /**
- * Throws ApiError `Unauthenticated` when the token is not valid for this service, `Forbidden` when
- * it is not an agent's.
+ * Throws ApiError `Unauthenticated` for an invalid token, `Forbidden` when it is not an agent's.
  */
 export function judgeReview(status: TokenReviewStatus, namespace: string): Bound {
   const { authenticated = false, audiences = [], error, user = {} } = status;

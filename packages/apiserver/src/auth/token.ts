@@ -39,10 +39,7 @@ export interface AgentToken {
   readonly nodeName?: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
-  /**
-   * False when the cluster's key set does not list the key, so that the signature is not checked
-   * yet.
-   */
+  /** False when the key is not listed, so that the signature is not checked yet. */
   readonly verified: boolean;
 }
 
@@ -60,10 +57,7 @@ const KEYS_PATH = '/openid/v1/jwks';
 const MAX_LENGTH = 8192;
 /** What kube-apiserver signs with: RSA keys and the curves P-256, P-384 and P-521. */
 const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512'];
-/**
- * How far the cluster's clock may be ahead, in seconds; TokenReview allows as much. Expiry gets no
- * such grace.
- */
+/** Seconds that the cluster's clock may be ahead, as in TokenReview. Expiry gets none. */
 const LEEWAY = 60;
 const FETCH_LIMIT_MS = 10_000;
 const RELOADS = { burst: 1, perSecond: 1 / 30 };
@@ -72,10 +66,7 @@ const UNSECURED = Buffer.from('{"alg":"none"}').toString('base64url');
 
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
-  /**
-   * Never expires or reloads by itself: the clock of jose cannot be set, and it does not count
-   * failed attempts.
-   */
+  /** Never reloads by itself: jose has its own clock, and counts no failed attempts. */
   readonly #keys: ReturnType<typeof createRemoteJWKSet>;
   readonly #reloads: TokenBucket;
   #issuer = '';
@@ -142,10 +133,7 @@ export class TokenVerifier {
     return { ...agentOf(payload, namespace, clock.now()), verified: false };
   }
 
-  /**
-   * A listed key of another type than the token's algorithm is no reason to ask: the token is
-   * forged.
-   */
+  /** A listed key of another type than the token's algorithm means that the token is forged. */
   #isUnlisted(error: unknown, token: string): boolean {
     if (!(error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)) return false;
     const { kid } = decodeProtectedHeader(token);
@@ -153,9 +141,7 @@ export class TokenVerifier {
     return kid === undefined || (typeof kid === 'string' && !listed);
   }
 
-  /**
-   * Reads the keys again unless that was tried less than 30 s ago; false when there is nothing new.
-   */
+  /** Reads the keys again, at most every 30 s; false when there is nothing new. */
   async #reload(): Promise<boolean> {
     if (!this.#keys.reloading && !this.#reloads.take()) return false;
     return this.#keys.reload().then(
@@ -164,10 +150,7 @@ export class TokenVerifier {
     );
   }
 
-  /**
-   * Reads issuer and keys, as every service account may by default
-   * (system:service-account-issuer-discovery).
-   */
+  /** Permitted to every service account by default (system:service-account-issuer-discovery). */
   async #fetch(signal: AbortSignal): Promise<Response> {
     const { client, log } = this.#options;
     try {
@@ -197,9 +180,7 @@ const bindingOf = (namespace: string) =>
     node: ifReadable(object({ name: text(253) })),
   });
 
-/**
- * Judges the claims that jose does not, and the expiry without leeway. `now`: epoch milliseconds.
- */
+/** Checks the claims that jose does not, and the expiry without leeway. */
 function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
   const { exp = Number.NaN, iat = 0 } = payload;
   if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw refusal(`it has expired or never expires: ${exp}`);
@@ -208,10 +189,7 @@ function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<Agen
   return { podName: pod.name, podUID: pod.uid, expiresAt: exp * 1000, ...(node && { nodeName: node.name }) };
 }
 
-/**
- * RFC 4648, 3.5: one signature could otherwise be written in many ways, each of them a token that
- * no cache knows.
- */
+/** RFC 4648, 3.5: otherwise one signature could be written in many ways, each new to the caches. */
 function requireForm(token: string): void {
   if (token.length > MAX_LENGTH) throw refusal(`it is longer than ${MAX_LENGTH} characters: ${token.length}`);
   if (!token.split('.').every(isCanonical)) throw refusal('a part is not canonical base64url');

@@ -1,4 +1,5 @@
 import express, { type Request, type Response } from 'express';
+import { type Infer, parse, type Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from '../errors.ts';
@@ -41,10 +42,12 @@ export async function readBody(request: Request, response: Response): Promise<un
   return request.body;
 }
 
-/**
- * Returns what `work` returns. Throws ApiError `Unavailable` when that takes longer than `limitMs`;
- * `work` continues then.
- */
+/** Validates a body. Throws ApiError `BadRequest`: the field, what was expected, what was found. */
+export function readAs<S extends Schema>(schema: S, body: unknown): Infer<S> {
+  return parse(schema, body, 'body', (message) => new ApiError('BadRequest', message));
+}
+
+/** Throws ApiError `Unavailable` when `work` takes longer; it continues then. */
 export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(limitMs, () =>
@@ -58,8 +61,7 @@ export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number)
 }
 
 /**
- * Runs `work` with a signal that aborts `limitMs` from now, when the agent closes the connection,
- * or with `stop`.
+ * Runs `work` with a signal that aborts at the limit, when the agent disconnects, or with `stop`.
  */
 export async function withinLimit(
   options: { response: Response; clock: Clock; stop: AbortSignal; limitMs: number },

@@ -20,9 +20,7 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   Internal: 500,
 };
 
-/**
- * Answers after which the connection is closed, so that the next request may reach another replica.
- */
+/** Answers that close the connection, so that the next request may reach another replica. */
 const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLarge', 'Unavailable']);
 
 /** Refuses paths and methods that are not part of the protocol. */
@@ -30,10 +28,7 @@ export const notFound: RequestHandler = ({ method, path }) => {
   throw new ApiError('NotFound', `no such method or path: ${method} ${path.slice(0, 200)}`);
 };
 
-/**
- * Maps every error to an {@link ApiErrorBody}. Neither the answer nor the log contains a token, and
- * the answer no stack.
- */
+/** Maps every error to an {@link ApiErrorBody}. It and the log contain no token. */
 export function errorHandler(log: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const known = toApiError(error);
@@ -64,14 +59,9 @@ function answer({ code, message }: ApiError, { complete }: Request, response: Re
 function toApiError(error: unknown): ApiError {
   const known = asApiError(error);
   if (known instanceof ApiError) return known;
-  const status = statusOf(error);
-  if (status !== undefined && status >= 400 && status < 500)
+  // Express gives a status to errors of the client.
+  const { status } = (error ?? {}) as { status?: unknown };
+  if (typeof status === 'number' && status >= 400 && status < 500)
     return new ApiError('BadRequest', messageOf(error), { cause: error });
   return new ApiError('Internal', 'internal error; see the log of the apiserver', { cause: error });
-}
-
-/** The status that express gives to errors of the client. */
-function statusOf(error: unknown): number | undefined {
-  const status = error instanceof Error ? (error as { status?: unknown }).status : undefined;
-  return typeof status === 'number' ? status : undefined;
 }

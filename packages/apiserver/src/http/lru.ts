@@ -24,8 +24,4 @@ export class LruMap<V> {
   delete(key: string): void {
     this.#entries.delete(key);
   }
-
-  get size(): number {
-    return this.#entries.size;
-  }
 }

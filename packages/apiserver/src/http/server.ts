@@ -1,7 +1,7 @@
 /**
- * The HTTPS listener for agents, with a limit on everything that a client can draw out: connections
- * per address and in total, the handshake, the headers, the whole request, and a connection on
- * which nothing moves. Requests that cannot be parsed are answered in the form of the contract.
+ * The HTTPS listener for agents. It limits connections per address and in total, the time for the
+ * handshake, the headers and the whole request, and connections on which no byte moves. Requests
+ * that cannot be parsed are answered in the form of the protocol.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -68,9 +68,7 @@ export async function listen(server: Server, host: string, port: number): Promis
   return (server.address() as AddressInfo).port;
 }
 
-/**
- * Takes no more connections, lets answers under way finish for 3 s and then closes what is left.
- */
+/** Accepts no more connections, lets answers finish for 3 s, then closes what is left. */
 export async function close(server: Server, clock: Clock): Promise<void> {
   const cancel = clock.after(CLOSE_MS, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {

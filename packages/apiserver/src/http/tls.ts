@@ -13,9 +13,7 @@ export interface ServingCertificate {
   readonly expiresAt: number;
 }
 
-/**
- * Checks a certificate and its key. Throws Error when they do not belong together or have expired.
- */
+/** Throws Error when certificate and key do not belong together or have expired. */
 export function checkPair(cert: string, key: string, now: number): ServingCertificate {
   const certificate = new X509Certificate(cert);
   if (!certificate.checkPrivateKey(createPrivateKey(key))) throw new Error('the key is not that of the certificate');
@@ -62,10 +60,7 @@ export class TlsFiles {
     }
   }
 
-  /**
-   * Calls `use` with each new pair until `signal` aborts. Files that cannot be used are logged; the
-   * previous pair stays in use.
-   */
+  /** Calls `use` with each new pair until `signal` aborts. A pair that cannot be used is logged. */
   async watch(use: (pair: ServingCertificate) => void, signal: AbortSignal): Promise<void> {
     const { clock, log, metrics, certFile } = this.#options;
     for (;;) {

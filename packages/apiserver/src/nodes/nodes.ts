@@ -21,10 +21,7 @@ export interface NodesOptions {
   readonly log: Logger;
 }
 
-/**
- * Reads Nodes, cordons and excludes them, and undoes both. All throw KubeError, and ApiError as
- * `read` does.
- */
+/** Reads and changes Nodes. Every call throws KubeError, and ApiError as `read` does. */
 export class Nodes {
   readonly #options: NodesOptions;
 
@@ -33,8 +30,7 @@ export class Nodes {
   }
 
   /**
-   * Reads the Node from the API server. Throws ApiError `NotFound`, and `Forbidden` when its UID is
-   * not the token's.
+   * Reads the Node. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's.
    */
   async read({ node, nodeUID }: Identity, signal: AbortSignal): Promise<Node> {
     const found = await this.#get(node, signal);
@@ -55,17 +51,14 @@ export class Nodes {
     );
   }
 
-  /**
-   * Cordons the node unless it is cordoned, or reports a veto: another actor has uncordoned it
-   * twice.
-   */
+  /** Cordons the node, or reports a veto: another actor has uncordoned it twice. */
   async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
     return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
   }
 
   /**
-   * Excludes the node from load balancers. Returns how long they still need, in milliseconds.
-   * @param waitMs - how long they need in all; 0: the node is not excluded
+   * Returns for how many of `waitMs` milliseconds load balancers still need; with 0 the node stays
+   * in them.
    */
   async exclude(identity: Identity, waitMs: number, signal: AbortSignal): Promise<number> {
     const { clock } = this.#options;
@@ -88,9 +81,7 @@ export class Nodes {
     }
   }
 
-  /**
-   * Decides on the live Node and writes with its resourceVersion; repeats both after a conflict.
-   */
+  /** Decides on the live Node and writes it; repeats both after a conflict. */
   async #change<T>(
     identity: Identity,
     what: string,

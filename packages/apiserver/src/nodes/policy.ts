@@ -39,10 +39,7 @@ export function slimNode(raw: unknown): Node {
   };
 }
 
-/**
- * A change of a Node, without a patch when there is nothing to write, and the result once it is
- * written.
- */
+/** A change of a Node. Without a patch there is nothing to write. */
 export interface NodeChange<T> {
   readonly patch?: NodePatch;
   readonly result: T;

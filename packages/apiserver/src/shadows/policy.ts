@@ -4,10 +4,7 @@ import { type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 
-/**
- * A shadow, reduced to what agents and drains use: without what the controller reports in its
- * status.
- */
+/** A shadow without what the controller reports in its status. */
 export interface SlimShadow extends KubernetesObject {
   /** The UID of the Node that owns it. */
   readonly nodeUID?: string;
@@ -34,10 +31,7 @@ export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow
   return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
 }
 
-/**
- * False when the token and the shadow belong to different Nodes of the same name, an earlier and a
- * later one.
- */
+/** False when token and shadow belong to different Nodes of the same name. */
 export function concerns(
   { nodeUID: shadowsNode }: SlimShadow,
   { nodeUID: tokensNode }: Pick<Identity, 'nodeUID'>,
@@ -50,11 +44,6 @@ export function requireOwn(shadow: SlimShadow, identity: Pick<Identity, 'nodeUID
   if (concerns(shadow, identity)) return;
   const found = `${shadow.metadata.name} is that of the Node with UID ${shadow.nodeUID}`;
   throw new ApiError('SpecChanged', `${found}, the token is for the one with UID ${identity.nodeUID}`);
-}
-
-/** True when the Node with this UID owns the shadow, so that both are deleted together. */
-export function isOwnedBy(shadow: BottlerocketShadow, nodeUID: string): boolean {
-  return (shadow.metadata.ownerReferences ?? []).some((owner) => owner.kind === 'Node' && owner.uid === nodeUID);
 }
 
 /**

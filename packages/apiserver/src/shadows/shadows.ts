@@ -1,6 +1,6 @@
 import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
-import type { AgentStatus, BottlerocketShadow, DrainStatus } from '@brupop/shared/api/shadow';
+import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { crPath } from '@brupop/shared/kube/paths';
@@ -11,7 +11,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import type { Node, Nodes } from '../nodes/nodes.ts';
-import { isOwnedBy, requireOwn, slimShadow, type SlimShadow } from './policy.ts';
+import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 /** Owns `status.drain`, so that applying an agent's report leaves it unchanged. */
@@ -48,12 +48,14 @@ export class Shadows {
     this.#options = options;
   }
 
-  /**
-   * Reads the shadow of a node from the API server; undefined when there is none. Throws KubeError.
-   */
+  /** Reads a shadow; undefined when there is none. Throws KubeError. */
   async find(node: string, signal: AbortSignal): Promise<SlimShadow | undefined> {
-    const shadow = await this.#get(node, signal);
-    return shadow === undefined ? undefined : slimShadow(shadow);
+    try {
+      return slimShadow(await this.#options.client.request({ method: 'GET', path: this.#path(node), signal }));
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined;
+      throw error;
+    }
   }
 
   /** As `find`. Throws also ApiError `NotFound`. */
@@ -71,12 +73,10 @@ export class Shadows {
   async ensure(identity: Identity, signal: AbortSignal): Promise<{ shadow: SlimShadow; created: boolean }> {
     const node = await this.#options.nodes.readManaged(identity, signal);
     for (let attempt = 1; attempt <= ENSURE_ATTEMPTS; attempt += 1) {
-      const found = await this.#get(identity.node, signal);
-      if (found === undefined) {
-        const created = await this.#create(node, signal);
-        if (created !== undefined) return { shadow: slimShadow(created), created: true };
-      } else if (isOwnedBy(found, node.metadata.uid)) return { shadow: slimShadow(found), created: false };
-      else await this.#remove(found, node, signal);
+      const found = await this.find(identity.node, signal);
+      const shadow = found ?? (await this.#create(node, signal));
+      if (shadow?.nodeUID === node.metadata.uid) return { shadow, created: found === undefined };
+      if (found !== undefined) await this.#remove(found, node, signal);
     }
     throw new ApiError('Conflict', `${shadowName(identity.node)} changes too often; repeat`);
   }
@@ -93,9 +93,8 @@ export class Shadows {
   }
 
   /**
-   * Writes the progress of a drain. Throws as `writeStatus` does.
-   * @param of - `generation`: of the spec that the drain is for; with a newer one the write fails
-   *   with `SpecChanged`
+   * Writes the progress of a drain. Throws as `writeStatus` does, and `SpecChanged` when the spec
+   * has another generation.
    */
   async writeDrain(
     { node, uid, generation }: { readonly node: string; readonly uid: string; readonly generation?: number },
@@ -106,10 +105,7 @@ export class Shadows {
     await this.#write({ node, uid, manager: DRAIN_MANAGER, status: { drain }, check }, signal);
   }
 
-  /**
-   * Starts with the cached shadow if it may be the one to write: if it is not the newest, the write
-   * conflicts.
-   */
+  /** Tries the cached shadow first: if it is not the newest, the write conflicts. */
   async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
     const { node } = write;
     const { clock, cache, namespace } = this.#options;
@@ -130,10 +126,7 @@ export class Shadows {
     }
   }
 
-  /**
-   * The resourceVersion stands for the UID, which the API server does not compare when a status is
-   * applied (seen on 1.36).
-   */
+  /** The resourceVersion stands for the UID, which is not compared on apply (seen on 1.36). */
   #applyStatus({ node, status, manager }: StatusWrite, resourceVersion: string, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
@@ -141,17 +134,8 @@ export class Shadows {
     return this.#options.client.apply(this.#path(node, 'status'), body, options);
   }
 
-  async #get(node: string, signal: AbortSignal): Promise<BottlerocketShadow | undefined> {
-    try {
-      return await this.#options.client.request({ method: 'GET', path: this.#path(node), signal });
-    } catch (error) {
-      if (hasStatus(error, 404)) return undefined;
-      throw error;
-    }
-  }
-
   /** Undefined when it exists by now. */
-  async #create({ metadata }: Node, signal: AbortSignal): Promise<BottlerocketShadow | undefined> {
+  async #create({ metadata }: Node, signal: AbortSignal): Promise<SlimShadow | undefined> {
     const { namespace, client, log } = this.#options;
     const owner = { apiVersion: 'v1', kind: 'Node', name: metadata.name, uid: metadata.uid };
     const body = {
@@ -168,16 +152,16 @@ export class Shadows {
     const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
     try {
       const query = { fieldManager: FIELD_MANAGER };
-      const created = await client.request<BottlerocketShadow>({ method: 'POST', path, query, body, signal });
-      log.info('created a shadow', { node: metadata.name, shadow: created.metadata.name });
-      return created;
+      const created = await client.request({ method: 'POST', path, query, body, signal });
+      log.info('created a shadow', { node: metadata.name });
+      return slimShadow(created);
     } catch (error) {
       if (hasStatus(error, 409)) return undefined;
       throw error;
     }
   }
 
-  async #remove({ metadata }: BottlerocketShadow, node: Node, signal: AbortSignal): Promise<void> {
+  async #remove({ metadata }: SlimShadow, node: Node, signal: AbortSignal): Promise<void> {
     if (metadata.deletionTimestamp !== undefined)
       throw new ApiError('Conflict', `${metadata.name} of an earlier Node is still being deleted; repeat`);
     const { uid, resourceVersion } = metadata;
@@ -214,10 +198,7 @@ function requireGeneration({ metadata }: SlimShadow, generation: number | undefi
   throw new ApiError('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
 }
 
-/**
- * An explicit null also clears a failure time that an older release wrote with another field
- * manager.
- */
+/** An explicit null also clears a failure time that an older release has written. */
 function ownFields(status: AgentStatus): AgentStatus {
   return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
 }

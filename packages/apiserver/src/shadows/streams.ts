@@ -20,9 +20,7 @@ import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
 import { agentShadow, concerns, type SlimShadow } from './policy.ts';
 
-/**
- * Streams get their heartbeats in groups, so that those of thousands are spread over the interval.
- */
+/** Streams get heartbeats in groups, so that those of thousands are spread out. */
 const GROUPS = 10;
 const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
 /** How long a client may take to receive the end of a stream. */
@@ -78,10 +76,7 @@ export class StreamHub {
     });
   }
 
-  /**
-   * Opens a stream with the shadow of the watch cache, or else with `found`. An older stream of the
-   * same pod ends.
-   */
+  /** Opens a stream with the cached shadow or else `found`. An older one of the same pod ends. */
   open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined): void {
     const { shadows, namespace, clock } = this.#options;
     const name = shadowName(identity.node);
@@ -132,10 +127,7 @@ export class StreamHub {
   }
 }
 
-/**
- * Starts a chunked answer. The connection closes with it, so that the next stream may reach another
- * replica.
- */
+/** Closes the connection after it, so that the next stream may reach another replica. */
 function openAnswer(response: ServerResponse): ServerResponse {
   const headers = { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' };
   response.writeHead(200, headers);
@@ -165,19 +157,13 @@ export class ShadowStream {
     this.#identity = options.identity;
   }
 
-  /**
-   * Sends the shadow. That of another Node of this name counts as none: the agent then asks for its
-   * own.
-   */
+  /** Sends the shadow. That of another Node of this name counts as none. */
   show(shadow: SlimShadow | undefined): void {
     const own = shadow !== undefined && concerns(shadow, this.#identity);
     this.send(own ? { type: 'shadow', shadow: agentShadow(shadow) } : { type: 'deleted' });
   }
 
-  /**
-   * Sends a message unless the client has it already. While the client is slow, only the latest
-   * message is kept.
-   */
+  /** Sends a message that is new. Of those for a slow client only the latest is kept. */
   send(message: StreamMessage): void {
     if (this.#ended) return;
     const line = lineOf(message);
@@ -185,10 +171,7 @@ export class ShadowStream {
     else this.#waiting = line;
   }
 
-  /**
-   * To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires, and cuts off
-   * a client that takes nothing.
-   */
+  /** To be called every STREAM_HEARTBEAT_MS. Ends the stream before its token expires. */
   beat(): void {
     if (this.#ended) return;
     if (this.#clock.now() + STREAM_HEARTBEAT_MS >= this.#identity.expiresAt)

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { readAs } from '../../../../packages/apiserver/src/http/schemas.ts';
+import { readAs } from '../../../../packages/apiserver/src/http/call.ts';
 import { API_ERROR_CODES, statusReport } from '../../../../packages/shared/src/api/agent-protocol.ts';
 import {
   CORDONED_ANNOTATION,

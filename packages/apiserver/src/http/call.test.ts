@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { specReference, statusReport } from '@brupop/shared/api/agent-protocol';
 import { MESSAGE_LIMIT } from '@brupop/shared/api/shadow';
 import { caught } from '../../../../test/framework/caught.ts';
-import { readAs } from './schemas.ts';
+import { readAs } from './call.ts';
 
 const operation = {
   operation: 'Drain',
