@@ -1,15 +1,15 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Clock } from '@brupop/shared/runtime/clock';
 
-/** A request that was sent, to be answered. */
+/** A request whose answer is awaited. */
 export interface Pending {
   readonly request: ClientRequest;
   readonly body?: string | undefined;
-  /** The exchange is given up after so long, in milliseconds. */
+  /** Time limit of the exchange, in milliseconds. */
   readonly limitMs: number;
-  /** Bytes of the answer's body that are taken at most. */
+  /** Upper bound of the body, in bytes. */
   readonly maxBytes: number;
-  /** Called right before the first byte goes out; what it throws ends the exchange without one. */
+  /** Called right before the first byte is sent. An error that it throws ends the exchange without a byte. */
   readonly guard?: (() => void) | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** Waits for the head of the answer. Rejects on a broken connection, and when `limitMs` runs out before. */
+/** Waits for the head of the answer. Rejects when the connection breaks or `limitMs` passes. */
 export function responseOf(pending: Pending, clock: Clock): Promise<IncomingMessage> {
   const { request, limitMs } = pending;
   return new Promise((resolve, reject) => {
@@ -27,7 +27,7 @@ export function responseOf(pending: Pending, clock: Clock): Promise<IncomingMess
       cancel();
       resolve(response);
     });
-    // Stays for the whole life of the request: an error event that nobody hears ends the process.
+    // Stays for the whole life of the request: an unhandled error event ends the process.
     request.on('error', (error) => {
       cancel();
       reject(error);
@@ -45,7 +45,7 @@ function send({ request, body, guard }: Pending): void {
     request.end(body);
     return;
   }
-  // Until it is connected nothing goes out, and then at once.
+  // Nothing is sent before the connection is there, and the request right after.
   request.once('socket', (socket) => {
     if (socket.connecting) socket.once('connect', () => sendGuarded(request, body, guard));
     else sendGuarded(request, body, guard);
@@ -62,14 +62,14 @@ function sendGuarded(request: ClientRequest, body: string | undefined, guard: ()
 }
 
 /**
- * Waits for the whole answer. Rejects on a broken connection, a body over the limit, and when `limitMs` runs out. A process that was stopped for a
- * while finds the answer before its timer fires: what it says may be long past, so it does not count.
+ * Waits for the complete answer. Rejects on a broken connection, a body over the limit, and when `limitMs` passes. After
+ * SIGSTOP and SIGCONT an answer can be read before the timer fires: it is discarded as stale.
  */
 export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
   const { request, limitMs, maxBytes } = pending;
   const endsAt = clock.monotonic() + limitMs;
   const limit = new AbortController();
-  const late = new Error(`no whole answer within ${limitMs} ms`);
+  const late = new Error(`no complete answer within ${limitMs} ms`);
   const cancel = clock.after(limitMs, () => {
     limit.abort(late);
     request.destroy(late);
@@ -77,7 +77,7 @@ export async function exchange(pending: Pending, clock: Clock): Promise<Answer> 
   try {
     const response = await responseOf(pending, clock);
     const body = await bodyOf(response, maxBytes);
-    // A body without a length looks whole when we cut it off ourselves.
+    // A body without a length looks complete when the limit cut it off.
     limit.signal.throwIfAborted();
     if (clock.monotonic() > endsAt) throw late;
     return { status: response.statusCode ?? 0, body };
@@ -86,18 +86,14 @@ export async function exchange(pending: Pending, clock: Clock): Promise<Answer> 
   }
 }
 
-/** Reads a body. Rejects when it breaks off or is longer than `maxBytes`. */
-export function bodyOf(response: IncomingMessage, maxBytes: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > maxBytes) response.destroy(new Error(`the answer is longer than ${maxBytes} bytes`));
-      else chunks.push(chunk);
-    });
-    response.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-    response.once('error', reject);
-    response.once('close', () => reject(new Error('the answer broke off')));
-  });
+/** Reads a body. Throws when it is incomplete or longer than `maxBytes`. */
+export async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }

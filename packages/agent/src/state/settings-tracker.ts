@@ -3,28 +3,25 @@ import { LIMITS, PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Retry } from './retry.ts';
 
-/** What a decision sees of this process's work on the host's settings. Times are monotonic milliseconds. */
-export interface SettingsTrackerView {
-  /** False while a setting may be stored on the host but not applied to its updater. */
-  readonly applied: boolean;
-  /** A refresh with the settings of the latest change has succeeded for this generation of the spec. */
-  readonly refreshed: boolean;
-  /** From when on a refresh uses the settings of the latest change. */
-  readonly effectiveFrom: number;
-  /** Since when this process has known the current generation of the spec. */
-  readonly since: number;
-  /** Consecutive failures. */
-  readonly tries: number;
-  readonly error: string | undefined;
-  readonly notBefore: number;
-}
+/** What a decision sees of the host's settings. */
+export type SettingsTrackerView = Readonly<
+  Pick<SettingsTracker, 'applied' | 'refreshed' | 'effectiveFrom' | 'since' | 'tries' | 'error' | 'notBefore'>
+>;
 
-/** Tracks what this process did about the host's settings. A new process trusts no offer before its own refresh. */
-export class SettingsTracker implements SettingsTrackerView {
+/**
+ * Tracks what this process did about the host's settings. Times are monotonic milliseconds. A new process trusts no offer
+ * before its own refresh.
+ */
+export class SettingsTracker {
+  /** False while a setting may be stored on the host but not applied to its updater. */
   applied = true;
+  /** A refresh with the settings of the latest change has succeeded for this generation of the spec. */
   refreshed = false;
+  /** From when on a refresh uses the settings of the latest change. */
   effectiveFrom = -Infinity;
+  /** Since when this process has known the current generation of the spec. */
   since = -Infinity;
+  /** Consecutive failures. */
   tries = 0;
   error: string | undefined;
   #known = false;

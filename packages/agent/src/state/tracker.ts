@@ -35,26 +35,15 @@ export interface Attempt {
   readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
 
-/** What a decision sees of the tracker. Times are monotonic milliseconds. */
-export interface TrackerView {
-  readonly attempt: Attempt;
+type Methods = 'observe' | 'succeeded' | 'failed';
+type Trackers = 'host' | 'api' | 'reboots' | 'settings';
+
+/** What a decision sees of the tracker. */
+export interface TrackerView extends Readonly<Omit<Tracker, Methods | Trackers>> {
   readonly host: Pacing;
   readonly api: Pacing;
-  readonly hostUnreachableSince: number | undefined;
-  readonly hostRefusedSince: number | undefined;
-  /** Whether the host has answered this process at all. */
-  readonly hostHasAnswered: boolean;
-  readonly hostLockedSince: number | undefined;
-  /** Since when the host's update status is unusable. */
-  readonly hostUnusableSince: number | undefined;
-  readonly checkDueMs: number;
-  readonly checkError: OperationError | undefined;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
   readonly settings: SettingsTrackerView;
-  /** How many replicas in a row have refused because they run on this node. */
-  readonly sameNodeRefusals: number;
-  /** The spec that the apiserver rejected as outdated. */
-  readonly rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
 }
 
 export interface TrackerOptions {
@@ -76,19 +65,23 @@ export function freshAttempt(key: string): Attempt {
 
 /**
  * Tracks what this process has observed and done: it paces calls and avoids repeating them. Nothing in it has to survive
- * a restart; what has to is in the shadow. The agent's loop calls `observe` before each decision, and `succeeded` or
+ * a restart; what has to is in the shadow. Times are monotonic milliseconds. The agent's loop calls `observe` before each decision, and `succeeded` or
  * `failed` after each action.
  */
-export class Tracker implements TrackerView {
+export class Tracker {
   attempt = freshAttempt('');
   hostUnreachableSince: number | undefined;
   hostRefusedSince: number | undefined;
+  /** Whether the host has answered this process at all. */
   hostHasAnswered = false;
   hostLockedSince: number | undefined;
+  /** Since when the host's update status is unusable. */
   hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
+  /** The spec that the apiserver rejected as outdated. */
   rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
+  /** How many replicas in a row have refused because they run on this node. */
   sameNodeRefusals = 0;
   readonly reboots = new Reboots();
   readonly settings: SettingsTracker;
