@@ -1,9 +1,10 @@
 /**
- * The actions of the agent, one row each: what an action calls, how long it may take, whether it may run while the host
- * may still reboot on the request of an earlier process, and how it is carried out.
+ * The actions of the agent, one row each: what an action calls, how long it may take, whether it
+ * may run while the host may still reboot on the request of an earlier process, and how it is
+ * carried out.
  *
- * `decide` chooses an action, the agent's loop performs it to its end, the tracker records the result. To add an action,
- * add a member of `Action` and its row; the compiler asks for the rest.
+ * `decide` chooses an action, the agent's loop performs it to its end, the tracker records the
+ * result. To add an action, add a member of `Action` and its row; the compiler asks for the rest.
  */
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { OperationError } from '@brupop/shared/api/error-codes';
@@ -44,7 +45,6 @@ export type Action = { readonly reason: string } & (
     }
 );
 
-/** Everything but waiting and exiting. */
 export type RemoteAction = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
 
 export interface Clients {
@@ -66,7 +66,7 @@ export interface ActionRow<A extends RemoteAction> {
   readonly target: 'host' | 'apiserver';
   /** How long it may take, in milliseconds. */
   limitMs(action: A, spec: ShadowSpec | undefined): number;
-  /** True when it continues, or does not disturb, a reboot that an earlier process may have requested. */
+  /** True when it may run while a reboot that an earlier process requested may come. */
   duringReboot(action: A): boolean;
   perform(action: A, execution: Execution): Promise<unknown>;
 }
@@ -74,63 +74,43 @@ export interface ActionRow<A extends RemoteAction> {
 type Rows = { readonly [K in RemoteAction['do']]: ActionRow<RemoteAction & { readonly do: K }> };
 
 const fourCalls = (): number => LIMITS.hostCall * 4;
-const allowed = (): boolean => true;
-const deferred = (): boolean => false;
+const apiserverCall = { target: 'apiserver', limitMs: fourCalls, duringReboot: () => true } as const;
+const hostCall = { target: 'host', limitMs: fourCalls, duringReboot: () => false } as const;
 
 export const ACTIONS: Rows = {
   report: {
-    target: 'apiserver',
-    limitMs: fourCalls,
+    ...apiserverCall,
     duringReboot: ({ status }) => isRebootInProgress(status.lastOperation),
     perform: ({ status }, { api, shadow, signal }) =>
       api.report({ shadowUID: referTo(shadow).shadowUID, status }, signal),
   },
-  exclude: {
-    target: 'apiserver',
-    limitMs: fourCalls,
-    duringReboot: allowed,
-    perform: (_action, { api, shadow, signal }) => api.exclude(referTo(shadow), signal),
-  },
+  exclude: { ...apiserverCall, perform: (_action, { api, shadow, signal }) => api.exclude(referTo(shadow), signal) },
   drain: {
-    target: 'apiserver',
-    limitMs: fourCalls,
-    duringReboot: allowed,
+    ...apiserverCall,
     perform: ({ makeRoom }, { api, shadow, signal }) =>
       api.drain(makeRoom ? { ...referTo(shadow), makeRoom: true } : referTo(shadow), signal),
   },
-  restore: {
-    target: 'apiserver',
-    limitMs: fourCalls,
-    duringReboot: deferred,
-    perform: (_action, { api, signal }) => api.restore(signal),
-  },
+  restore: { ...apiserverCall, duringReboot: () => false, perform: (_action, { api, signal }) => api.restore(signal) },
   command: {
-    target: 'host',
+    ...hostCall,
     limitMs: ({ command }, spec) => commandLimit(command, spec) + LIMITS.staleSocket,
-    duringReboot: deferred,
     perform: ({ command, before, version, lock }, execution) => {
       const limitMs = commandLimit(command, execution.shadow?.spec);
       return runCommand({ command, before, version, lock, limitMs, guard: guardOf(execution) }, execution);
     },
   },
-  configure: { target: 'host', limitMs: fourCalls, duringReboot: deferred, perform: configure },
-  reboot: {
-    target: 'host',
-    limitMs: fourCalls,
-    duringReboot: allowed,
-    perform: (_action, execution) => reboot(execution),
-  },
+  configure: { ...hostCall, perform: configure },
+  reboot: { ...hostCall, duringReboot: () => true, perform: (_action, execution) => reboot(execution) },
 };
 
-/** Returns the row of an action. */
 export function rowOf(action: RemoteAction): ActionRow<RemoteAction> {
   return ACTIONS[action.do];
 }
 
 /**
- * Carries out an action to its end and returns the answer. Throws OperationError when the host did not do it, HostError
- * when the host is unreachable or busy (the action may have happened), StaleDecisionError when it must be decided again,
- * ApiError when the apiserver did not do it.
+ * Carries out an action to its end and returns the answer. Throws OperationError when the host did
+ * not do it, HostError when the host is unreachable or busy (the action may have happened),
+ * StaleDecisionError when it must be decided again, ApiError when the apiserver did not do it.
  */
 export function perform(action: RemoteAction, execution: Execution): Promise<unknown> {
   return rowOf(action).perform(action, execution);
@@ -141,7 +121,7 @@ function referTo(shadow: AgentShadow | undefined): SpecReference {
   return { shadowUID: shadow.uid, generation: shadow.generation };
 }
 
-/** Stops a call that was decided too long ago: a stopped process continues with what it saw before. */
+/** Stops a call that was decided too long ago, as after SIGSTOP and SIGCONT. */
 function guardOf({ decidedMs, clock }: Execution): Guard {
   return () => {
     const ageMs = clock.monotonic() - decidedMs;
@@ -149,7 +129,9 @@ function guardOf({ decidedMs, clock }: Execution): Guard {
   };
 }
 
-/** Reads the settings right before the change, since a user may have changed them; the host itself cannot compare. */
+/**
+ * Compares right before the change, since a user may have changed the settings; the host cannot.
+ */
 async function configure(
   { changes, expected }: Action & { readonly do: 'configure' },
   execution: Execution,

@@ -38,7 +38,7 @@ it('gets over a host API that is away for a while', async () => {
 it('fails a step when the host has been silent for too long', async () => {
   const w = world();
   await w.pass(MINUTE);
-  w.host.failCall('version', ...Array.from({ length: 200 }, () => new HostError('silent', 'no answer')));
+  w.host.failCall('version', ...Array.from({ length: 200 }, () => new HostError('unanswered', 'no answer')));
   await w.spec(STAGE, 6 * MINUTE);
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostUnreachable' } });
   expect(w.agent.ready()).toContain('does not answer');

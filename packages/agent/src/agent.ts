@@ -24,11 +24,11 @@ export interface AgentOptions {
   readonly random?: () => number;
 }
 
-/** An update takes about 20 actions. More actions than this without a wait are a bug; the loop then slows down. */
+/** More actions in a row are a bug, and slow the loop down: an update takes about 20. */
 const MAX_STREAK = 100;
 /** After this number of rejections of one spec the stream is reconnected. */
 const MAX_REJECTIONS = 3;
-/** This many different lines are not logged again at level info while they alternate. */
+/** This many alternating lines are logged at level info only once. */
 const RECENT_LINES = 4;
 
 /** The agent's loop: observe, decide, perform one action, repeat. */
@@ -42,7 +42,7 @@ export class Agent {
   /** When the loop is due at the latest (monotonic milliseconds). */
   #dueMs: number;
   #streak = 0;
-  /** The latest log lines, the newest first: an action and the pause after it alternate while an error lasts. */
+  /** The latest lines: an action and the pause after it alternate while an error lasts. */
   #recent: readonly string[] = [];
   /** Action and kind of the latest error that was logged. */
   #loggedError = '';
@@ -58,7 +58,7 @@ export class Agent {
     this.#loop = new Loop({ clock, log, reconcile: (signal) => this.#step(signal) });
   }
 
-  /** Runs until `signal` aborts. Throws when the process must be restarted: a stale mount, an apiserver that is unreachable for long. */
+  /** Runs until `signal` aborts. Throws when only a restart of the process can help. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#end.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });

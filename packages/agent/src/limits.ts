@@ -25,41 +25,43 @@ export const LIMITS = {
   pollLongest: SECOND,
   /** A host that does not answer for this time fails the step that needs it. */
   hostUnreachable: 5 * MINUTE,
-  /** A socket that refuses connections for this time is a stale mount: the agent exits, so that the kubelet mounts it again. */
+  /** A socket that refuses connections for this time is a stale mount: the agent exits. */
   staleSocket: 30 * SECOND,
-  /** The same for a socket that has never answered this process, whose mount is new. Longer than `hostUnreachable`: first the step fails. */
+  /**
+   * The same for a socket that never answered; longer than `hostUnreachable`: the step fails first.
+   */
   neverAnswered: 6 * MINUTE,
   /** An update lock that another process holds for this time fails the step that needs it. */
   lockHeld: 20 * MINUTE,
   /** How much longer than the agent's longest command the lock may be held. */
   lockMargin: 5 * MINUTE,
-  /** After this time without the apiserver the agent exits, so that the kubelet renews its environment. */
+  /** After this time without the apiserver the agent exits, which renews its environment. */
   apiserverUnreachable: 10 * MINUTE,
   /** A spec is current for this time after the last message of a connected stream. */
   specFresh: 60 * SECOND,
-  /** A decision is sent to the host within this time or made again: the process may have been stopped in between. */
+  /** A decision is sent to the host within this time or made again. */
   decisionFresh: 2 * SECOND,
-  /** A finished drain is valid for this time; then a pass runs again before anything depends on it. */
+  /** A finished drain is valid for this time; then another pass runs. */
   drainFresh: 5 * SECOND,
-  /** The reboot call is repeated on a host that is still up after this time. systemd-logind lets inhibitors delay a reboot for 5 min. */
+  /** The reboot call is repeated after this time: inhibitors delay a reboot for up to 5 min. */
   rebootAgain: 6 * MINUTE,
-  /** The host is asked for a reboot within this time after the request was recorded, ... */
+  /** The reboot call is made within this time after it was recorded. */
   rebootRequest: REBOOT_REQUEST_LIMIT_MS,
-  /** ... so after this time a requested reboot can no longer come: the call and the inhibitors take 5.5 min. */
+  /** After this time a recorded reboot can no longer come. */
   rebootPending: REBOOT_PENDING_LIMIT_MS,
   /** A time further ahead than this was written before the clock was set back. */
   clockAhead: CLOCK_TOLERANCE_MS,
   /** After this time the shadow says why no drain pass could run. */
   drainErrorReported: 10 * SECOND,
-  /** After this time without a pass the drain has failed: only passes know the limit that the configuration sets. */
+  /** After this time without a pass the drain has failed: only passes know its limit. */
   drainWithoutPass: 30 * MINUTE,
-  /** A drain that continues for this time after its limit, as the apiserver reported it, has failed. */
+  /** A drain that exceeds its limit, as the apiserver reported it, by this time has failed. */
   drainOverLimit: DRAIN_OVER_LIMIT_MS,
   /** An update status that is unusable for this time is a lasting problem of the host. */
   statusUnusable: 30 * SECOND,
-  /** A refresh uses settings that were committed this long before it started: the host applies them after its answer. */
+  /** A refresh uses the settings that were stored this long before: the host applies them late. */
   settingsApply: 1.5 * SECOND,
-  /** If the host settings of a spec are not in force after this time, the spec is confirmed without them. */
+  /** After this time a spec is confirmed without its host settings. */
   settings: HOST_SETTINGS_LIMIT_MS,
   /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,
@@ -88,15 +90,15 @@ export const TIMEOUT_CODES: Readonly<Record<Operation, ErrorCode>> = {
   Restore: 'StepTimedOut',
 };
 
-/** The state in which a spec's `timeoutSeconds` limits each of these steps. */
+/** The state in which `timeoutSeconds` of the spec limits a step. */
 const TIMED_BY_SPEC: Readonly<Partial<Record<Operation, ShadowState>>> = {
   Stage: 'StagedAndPerformedUpdate',
   Reboot: 'RebootedIntoUpdate',
 };
 
 /**
- * Returns the limit of a step for this spec, in milliseconds. The limit of a reboot is at least the time in which a
- * requested reboot comes, however long inhibitors delay it.
+ * Returns the limit of a step for this spec, in milliseconds. The limit of a reboot is at least the
+ * time in which a requested reboot comes, however long inhibitors delay it.
  */
 export function stepLimit(operation: Operation, { state, timeoutSeconds }: ShadowSpec): number {
   if (timeoutSeconds == null || TIMED_BY_SPEC[operation] !== state) return STEP_LIMITS_MS[operation];
@@ -104,13 +106,13 @@ export function stepLimit(operation: Operation, { state, timeoutSeconds }: Shado
   return operation === 'Reboot' ? Math.max(ms, REBOOT_TIMEOUT_MIN_MS) : ms;
 }
 
-/** Returns the limit of a host command for this spec, in milliseconds. A prepare gets a third of the limit for staging if that is longer, so that it can be retried. */
+/** Returns the limit of a host command. A prepare gets a third of a long staging, for retries. */
 export function commandLimit(command: UpdateCommand, spec: ShadowSpec | undefined): number {
   const third = spec === undefined ? 0 : stepLimit('Stage', spec) / 3;
   return command === 'prepare' ? Math.max(COMMAND_LIMITS.prepare, third) : COMMAND_LIMITS[command];
 }
 
-/** Returns how long the update lock may be held, in milliseconds: longer than any command of an earlier process of this agent runs. */
+/** Returns how long the update lock may be held: longer than any command of an earlier process. */
 export function lockLimit(spec: ShadowSpec): number {
   return Math.max(LIMITS.lockHeld, commandLimit('prepare', spec) + LIMITS.lockMargin);
 }
@@ -118,7 +120,7 @@ export function lockLimit(spec: ShadowSpec): number {
 /** Longest message of a status, in characters. */
 export const MAX_MESSAGE = 1000;
 
-/** How many times one attempt meets each error before it fails. Errors that are not listed fail it at once. */
+/** How many times one attempt meets an error before it fails; others fail it at once. */
 export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RefreshFailed: 5,
   VersionNotOffered: 5,
@@ -127,7 +129,7 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RebootRefused: 5,
 };
 
-/** After this number of consecutive failures to apply the host's settings, the spec is confirmed without them. */
+/** After this number of failures in a row a spec is confirmed without its host settings. */
 export const SETTINGS_TRIES = 5;
 
 /** A pause that doubles with each failure, from `baseMs` to `capMs`. */

@@ -248,8 +248,8 @@ it('knows for how long it has been without an answer; a refused token is none', 
   answer = json({}, 401);
   await systemClock.sleep(30);
   await codeOf(api.restore(signal));
-  expect(api.silentMs()).toBeGreaterThanOrEqual(30);
+  expect(api.unreachableMs()).toBeGreaterThanOrEqual(30);
   answer = json({}, 500);
   await codeOf(api.restore(signal));
-  expect(api.silentMs()).toBeLessThan(30);
+  expect(api.unreachableMs()).toBeLessThan(30);
 });

@@ -132,8 +132,8 @@ it('tells a socket that is gone and one that nobody listens on, and finds the ne
 it.each(['hang', 'truncated', 'empty'] as const)('gives up an answer that is %s', async (answer) => {
   await host.faults.set({ api: { answer } });
   const hurried = clientOn(hasty);
-  expect(await kindOf(hurried.version(signal))).toBe('silent');
-  expect(await kindOf(hurried.updateStatus(signal))).toBe('silent');
+  expect(await kindOf(hurried.version(signal))).toBe('unanswered');
+  expect(await kindOf(hurried.updateStatus(signal))).toBe('unanswered');
 });
 
 it('waits for a slow answer', async () => {
@@ -152,7 +152,7 @@ it('lets go of a call at once when it is told to stop', async () => {
   const stop = new AbortController();
   const call = kindOf(client.version(stop.signal));
   stop.abort(new Error('stop'));
-  expect(await call).toBe('silent');
+  expect(await call).toBe('unanswered');
 });
 
 it('leaves no connection open that would hold up the shutdown of the host', async () => {
@@ -242,6 +242,6 @@ describe('the settings of the host', () => {
     await host.faults.set({ api: { answer: 'garbage', path: '/settings' } });
     expect(await kindOf(client.settings(signal))).toBe('answer');
     await host.faults.set({ api: { answer: 'hang', path: '/settings' } });
-    expect(await kindOf(clientOn(hasty).settings(signal))).toBe('silent');
+    expect(await kindOf(clientOn(hasty).settings(signal))).toBe('unanswered');
   });
 });

@@ -28,14 +28,14 @@ import {
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
-/** An idle connection is kept for this time, well within the 60 s after which the apiserver closes it. */
+/** An idle connection is kept for this time; the apiserver closes it after 60 s. */
 const IDLE_MS = 4_000;
 
 /** The agent's calls of brupop-apiserver. Each throws ApiError. */
 export interface ApiserverClient {
   /** Creates the shadow unless it exists. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
-  /** Yields the shadow, then every change. Throws when no complete message arrives for STREAM_INACTIVITY_MS. */
+  /** Yields the shadow, then every change. Throws after STREAM_INACTIVITY_MS without a message. */
   stream(signal: AbortSignal): AsyncIterable<StreamMessage>;
   /** Writes the status. Returns the shadow after the write, which may have a newer spec. */
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
@@ -44,7 +44,7 @@ export interface ApiserverClient {
   drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
   /** Milliseconds since the last answer that was not a rejection of the agent's identity. */
-  silentMs(): number;
+  unreachableMs(): number;
 }
 
 export interface ApiserverEndpoint {
@@ -70,7 +70,7 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-/** Client of brupop-apiserver. Reads token and CA for each request, since both are rotated while the agent runs. */
+/** Client of brupop-apiserver. Reads token and CA for each request, since both are rotated. */
 export class HttpApiserverClient implements ApiserverClient {
   readonly #options: ApiserverClientOptions;
   #connections = connections();
@@ -81,7 +81,7 @@ export class HttpApiserverClient implements ApiserverClient {
     this.#answeredAt = options.clock.monotonic();
   }
 
-  silentMs(): number {
+  unreachableMs(): number {
     return this.#options.clock.monotonic() - this.#answeredAt;
   }
 
@@ -151,7 +151,7 @@ export class HttpApiserverClient implements ApiserverClient {
     this.#connections = connections();
   }
 
-  /** Repeats the call, which is idempotent, on a new connection when the kept one was closed by the server. */
+  /** Repeats the idempotent call on a new connection when the server has closed the kept one. */
   async #exchange(call: Call): Promise<Answer> {
     const body = call.body === undefined ? undefined : JSON.stringify(call.body);
     const limits = { body, limitMs: call.limitMs ?? CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
@@ -196,7 +196,9 @@ function asApiError(call: string, error: unknown): ApiError {
   return new ApiError('Unreachable', call, { cause: error });
 }
 
-/** Yields the lines of a stream. Throws when a line is too long, or none is complete for STREAM_INACTIVITY_MS. */
+/**
+ * Yields the lines of a stream. Throws on a long line and after STREAM_INACTIVITY_MS without one.
+ */
 async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator<string> {
   response.setEncoding('utf8');
   const watch = (): (() => void) =>

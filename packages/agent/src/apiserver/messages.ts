@@ -14,7 +14,10 @@ import { parse } from '@brupop/shared/api/schema';
 import { shorten } from '@brupop/shared/runtime/text';
 import { ApiError, type ApiTrouble } from './error.ts';
 
-/** Readers of what the apiserver sends. All but `readError` throw ApiError `Unintelligible`, which names the field. */
+/**
+ * Readers of what the apiserver sends. All but `readError` throw ApiError `Unintelligible`, which
+ * names the field.
+ */
 
 const unintelligible = (message: string): ApiError => new ApiError('Unintelligible', message);
 

@@ -12,14 +12,14 @@ import { sameStatus } from './status.ts';
 /** The shadow and how recent it is. */
 export interface ShadowView {
   readonly shadow: AgentShadow | undefined;
-  /** Since the apiserver last confirmed the spec, by a message of the current stream or by acknowledging a report. */
+  /** Since the last message of the current stream or the last acknowledged report. */
   readonly specAgeMs: number;
   /** Since the last answer of the apiserver that was not a rejection of the agent's identity. */
-  readonly apiSilentMs: number;
+  readonly apiUnreachableMs: number;
 }
 
 export interface ShadowSourceOptions {
-  readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'silentMs'>;
+  readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'unreachableMs'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called when the shadow was received, changed or deleted. */
@@ -28,21 +28,21 @@ export interface ShadowSourceOptions {
 }
 
 /**
- * A stream that the server ends is reopened within this time, at random: the server ends many at once. Nodes that are
- * being updated do not wait.
+ * A stream that the server ends is reopened within this time, at random: the server ends many at
+ * once. Nodes that are being updated do not wait.
  */
 const RECONNECT_SPREAD_MS = 2_000;
-/** A stream that lasted this long resets the backoff. One that is cut right after the shadow does not. */
+/** A stream that lasted this long resets the backoff. */
 const GOOD_STREAM_MS = 5_000;
-/** A watch that shows another status for this time is far behind, or shows what another actor has written. */
+/** A watch that shows another status for this time shows what another actor has written. */
 const FOREIGN_STATUS_MS = 5_000;
 
 /**
  * Keeps the shadow up to date: creates it, follows its stream and reconnects.
  *
- * The spec comes from the stream. The status does not: what was read live at the start, and what was acknowledged since,
- * is newer than any watch. Only another actor's write to the status makes the two differ for long; then the shadow is
- * read live again.
+ * The spec comes from the stream. The status does not: what was read live at the start, and what
+ * was acknowledged since, is newer than any watch. Only another actor's write to the status makes
+ * the two differ for long; then the shadow is read live again.
  */
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
@@ -69,12 +69,13 @@ export class ShadowSource {
   view(): ShadowView {
     const { api, clock } = this.#options;
     const specAgeMs = clock.monotonic() - Math.max(this.#receivedAt ?? -Infinity, this.#reportedAt);
-    return { shadow: this.#shadow, specAgeMs, apiSilentMs: api.silentMs() };
+    return { shadow: this.#shadow, specAgeMs, apiUnreachableMs: api.unreachableMs() };
   }
 
   /**
-   * Takes the shadow with which the apiserver acknowledged `status`. If the stream has brought a newer spec meanwhile, as
-   * the controller's response to this report, that spec stays and the status is taken.
+   * Takes the shadow with which the apiserver acknowledged `status`. If the stream has brought a
+   * newer spec meanwhile, as the controller's response to this report, that spec stays and the
+   * status is taken.
    */
   acknowledged(shadow: AgentShadow, status: AgentStatus): void {
     const newest = this.#isOlder(shadow) ? this.#shadow : undefined;
@@ -172,7 +173,7 @@ export class ShadowSource {
     }
   }
 
-  /** True when the status in the stream has differed for so long that it is not an earlier report of this agent. */
+  /** True when the streamed status differs for too long to be an earlier report of this agent. */
   #isForeign(): boolean {
     const { clock, log } = this.#options;
     if (this.#streamed === undefined) return false;

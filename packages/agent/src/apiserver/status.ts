@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
-/** True when the shadow has everything that the agent would report. Fields of other writers are ignored. */
+/**
+ * True when the shadow has all that the agent would report. Fields of other writers are ignored.
+ */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
   return known !== undefined && isDeepStrictEqual(reported(known), reported(next));
 }
@@ -27,9 +29,10 @@ export interface Boot {
 const MIN_BOOT_INTERVAL = 1000;
 
 /**
- * Returns when the host booted. A time that was reported for this boot stays, so that two processes never disagree by a
- * second. Otherwise it is the wall clock less the uptime; if the machine was already up when the earlier boot was
- * reported (hosts that are processes in a test, or a clock that was set), it is the time at which the boot ID was first seen.
+ * Returns when the host booted. A time that was reported for this boot stays, so that two processes
+ * never disagree by a second. Otherwise it is the wall clock less the uptime; if the machine was
+ * already up when the earlier boot was reported (hosts that are processes in a test, or a clock
+ * that was set), it is the time at which the boot ID was first seen.
  */
 export function bootTime(
   { bootID, wallMs, uptimeMs }: Boot & { readonly uptimeMs: number },
@@ -48,7 +51,7 @@ export function startStep(operation: Operation, version: string, { bootID, wallM
   return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
 }
 
-/** Returns the step with a time limit that counts from now. It still belongs to the boot in which it started. */
+/** Returns the step, of the same boot, with a time limit that counts from now. */
 export function restartStep(step: LastOperation, wallMs: number): LastOperation {
   const time = rfc3339(wallMs);
   return { ...step, startTime: time, lastUpdateTime: time };

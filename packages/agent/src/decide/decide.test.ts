@@ -158,10 +158,10 @@ const cases: Cases = {
     { update: READY, last: step('Reboot') },
     'report Idle, Restore Processing',
   ],
-  'an apiserver out of reach for long means new credentials': [{ apiSilentMs: 11 * MINUTE }, 'exit'],
+  'an apiserver out of reach for long means new credentials': [{ apiUnreachableMs: 11 * MINUTE }, 'exit'],
   'nobody leaves while the host is about to reboot': [
     {
-      apiSilentMs: 11 * MINUTE,
+      apiUnreachableMs: 11 * MINUTE,
       tracker: { reboots: { asked: { atMs: NOW - MINUTE, bootID: BOOT }, pending: undefined } },
     },
     'wait',

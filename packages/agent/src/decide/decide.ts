@@ -1,6 +1,6 @@
 /**
- * Chooses the one thing that the agent does next. Pure: the truth is the host, its boot ID and the shadow; the tracker only
- * paces. Only the agent's loop calls it, after each observation.
+ * Chooses the one thing that the agent does next. Pure: the truth is the host, its boot ID and the
+ * shadow; the tracker only paces. Only the agent's loop calls it, after each observation.
  *
  *     observation ─> waiting for a reboot of its own? ─> step by the spec's state ─> reboot guard ─> pacing ─> action
  *
@@ -9,9 +9,10 @@
  *     RebootedIntoUpdate        reboot  exclude, drain, activate, reboot, restore
  *     MonitoringUpdate                  confirm
  *
- * Each step is recorded in the shadow before it is carried out, so a process that dies at any instant can continue. An
- * attempt that fails stays in ErrorReset until the spec goes back to Idle. If the host does not answer, time limits still
- * hold and the Node is still restored: both need only the apiserver.
+ * Each step is recorded in the shadow before it is carried out, so a process that dies at any
+ * instant can continue. An attempt that fails stays in ErrorReset until the spec goes back to Idle.
+ * If the host does not answer, time limits still hold and the Node is still restored: both need
+ * only the apiserver.
  */
 import { type Action, rowOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
@@ -23,7 +24,6 @@ import { reboot, wrongBoot } from './reboot.ts';
 import { type Context, contextOf, settle, wait, waitForHost } from './report.ts';
 import { stage } from './stage.ts';
 
-/** Chooses the next action. */
 export function decide(seen: Observation, tracker: TrackerView): Action {
   const first = waitForReboot(seen, tracker) ?? exitWithoutApiserver(seen);
   if (first !== undefined) return first;
@@ -31,7 +31,10 @@ export function decide(seen: Observation, tracker: TrackerView): Action {
   return action.do === 'wait' ? (exitWithStaleMount(seen, tracker) ?? action) : action;
 }
 
-/** A stale mount is only renewed with the container. A host that goes down refuses connections too, so the process stays while it may. */
+/**
+ * Only a new container has a new mount. A host that goes down refuses connections, too: then it
+ * stays.
+ */
 function exitWithStaleMount(seen: Observation, tracker: TrackerView): Action | undefined {
   if (seen.host.kind !== 'unreachable' || !seen.host.refused || pendingUntil(seen, tracker) !== undefined)
     return undefined;
@@ -42,10 +45,10 @@ function exitWithStaleMount(seen: Observation, tracker: TrackerView): Action | u
   return { do: 'exit', reason };
 }
 
-/** A stale environment is only renewed with the container. */
-function exitWithoutApiserver({ apiSilentMs }: Observation): Action | undefined {
-  if (apiSilentMs <= LIMITS.apiserverUnreachable) return undefined;
-  return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(apiSilentMs / 1000)} s` };
+/** Only a new container has a new environment. */
+function exitWithoutApiserver({ apiUnreachableMs }: Observation): Action | undefined {
+  if (apiUnreachableMs <= LIMITS.apiserverUnreachable) return undefined;
+  return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(apiUnreachableMs / 1000)} s` };
 }
 
 /** Defers calls while calls of the same target fail. */

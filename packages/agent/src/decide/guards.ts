@@ -1,12 +1,13 @@
 /**
  * What keeps a step from continuing.
  *
- * The step guard ends or defers a step that has started: its time limit, an error that was met too often, a host that is
- * busy, unusable or unreachable.
+ * The step guard ends or defers a step that has started: its time limit, an error that was met too
+ * often, a host that is busy, unusable or unreachable.
  *
- * The reboot guard defers everything that does not serve a reboot that may still come. A process knows its own call; of an
- * earlier process's call it knows the record of the Reboot step, or that there is no record at all. It waits from when it
- * learned of the possible reboot, since the wall clock of the record may have been set since.
+ * The reboot guard defers everything that does not serve a reboot that may still come. A process
+ * knows its own call; of an earlier process's call it knows the record of the Reboot step, or that
+ * there is no record at all. It waits from when it learned of the possible reboot, since the wall
+ * clock of the record may have been set since.
  */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { OperationError } from '@brupop/shared/api/error-codes';
@@ -36,7 +37,7 @@ export function stepGuard(c: AnsweredContext, step: LastOperation): Action | und
   return timeLimit(c, step) ?? triesExhausted(c, step) ?? unusableHost(c, step) ?? lockedHost(c, step) ?? pause(c);
 }
 
-/** In an update: fails it at its time limit or when the host has not answered for too long, and waits until then. */
+/** Fails an update at its time limit or when the host was unreachable for too long, else waits. */
 export function withoutHost(c: UnreachableContext, version: string): Action {
   const step = stepInProgress(c, version);
   return (step && timeLimit(c, step)) ?? unreachableTooLong(c, version) ?? waitForHost(c);
@@ -45,7 +46,7 @@ export function withoutHost(c: UnreachableContext, version: string): Action {
 function timeLimit(c: Context, step: LastOperation): Action | undefined {
   const { seen, shadow, host } = c;
   const startMs = parseTime(step.startTime);
-  // A step that started in the future, by a clock that was set back since, would have no limit until then.
+  // A step that started in the future, before the clock was set back, would have no limit.
   if (startMs === undefined || startMs > seen.wallMs + LIMITS.clockAhead) {
     const lastOperation = restartStep(step, seen.wallMs);
     return report(c, { lastOperation }, 'the clock was set back: the time limit counts from now');
@@ -64,7 +65,7 @@ function tookLonger({ operation }: LastOperation, limitMs: number): string {
   return `${operation} took longer than ${limitMs / 60_000} min`;
 }
 
-/** Passes end a drain at its limit. This is for passes that do not, and for a drain without passes. */
+/** For a drain that no pass ends at its limit. */
 function lateDrain({ seen, tracker }: Context, step: LastOperation, elapsedMs: number): string | undefined {
   if (step.operation !== 'Drain') return undefined;
   const { drain, drainEndsAt, drainError } = tracker.attempt;
@@ -106,7 +107,6 @@ function unusableHost(c: AnsweredContext, { version }: LastOperation): Action | 
   return wait(seen, update.message, Math.max(tracker.host.notBefore, seen.nowMs + LIMITS.pollLongest));
 }
 
-/** True when the host's update status has been unusable for long. */
 export function isLastingProblem({ tracker, seen }: AnsweredContext): boolean {
   return seen.nowMs - (tracker.hostUnusableSince ?? seen.nowMs) >= LIMITS.statusUnusable;
 }
@@ -133,7 +133,6 @@ export const DRAIN_ERROR = 'no drain for now: ';
 const MAX_PODS = 5;
 const MAX_CHARS = 900;
 
-/** Describes what an unfinished drain waits for. */
 export function describeDrain({ remaining, blockedBy }: DrainResult): string {
   const named = blockedBy.slice(0, MAX_PODS).map(({ pod, reason, message }) => `${pod} (${reason}: ${message})`);
   const more = blockedBy.length > MAX_PODS ? [`${blockedBy.length - MAX_PODS} more`] : [];
@@ -141,21 +140,20 @@ export function describeDrain({ remaining, blockedBy }: DrainResult): string {
   return shorten(`${remaining} ${remaining === 1 ? 'pod is' : 'pods are'} still on the node${blockers}`, MAX_CHARS);
 }
 
-/** Describes why no drain pass could run. */
 export function describeDrainError({ message }: { readonly message: string }): string {
   return shorten(`${DRAIN_ERROR}${message}`, MAX_CHARS);
 }
 
 const MAY_REBOOT = 'the host may have been asked to reboot';
 
-/** Waits while the host may go down because this process asked it to reboot, whatever the spec says. */
+/** Waits, whatever the spec is, while the host may go down on the request of this process. */
 export function waitForReboot(seen: Observation, { reboots: { asked } }: TrackerView): Action | undefined {
   if (asked === undefined || asked.bootID !== seen.bootID) return undefined;
   const untilMs = asked.atMs + LIMITS.rebootAgain;
   return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
 }
 
-/** Defers an action that restores the Node or starts something while a reboot that an earlier process requested may come. */
+/** Defers an action that must not run while a requested reboot may come. */
 export function guardReboot(seen: Observation, tracker: TrackerView, action: Action): Action {
   const untilMs = pendingUntil(seen, tracker);
   if (untilMs === undefined || action.do === 'wait' || action.do === 'exit' || rowOf(action).duringReboot(action))
@@ -163,20 +161,23 @@ export function guardReboot(seen: Observation, tracker: TrackerView, action: Act
   return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextLookAtHost(seen, tracker)));
 }
 
-/** Returns when to look at the host again: soon if its state is unknown, else often enough to notice a stale mount. */
+/** Soon if the host's state is unknown, else often enough to notice a stale mount. */
 function nextLookAtHost({ host, nowMs }: Observation, tracker: TrackerView): number {
   if (host.kind === 'unreachable') return Math.max(tracker.host.notBefore, nowMs + LIMITS.pollFirst);
   const isKnown = host.update.kind === 'status' || host.update.kind === 'uninitialized';
   return nowMs + (isKnown ? LIMITS.staleSocket : LIMITS.pollLongest);
 }
 
-/** Returns until when a reboot that an earlier process requested may come (monotonic milliseconds); undefined: none may. */
+/** Returns until when a requested reboot may come (monotonic ms); undefined: none may. */
 export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: TrackerView): number | undefined {
   const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
   return untilMs > nowMs ? untilMs : undefined;
 }
 
-/** Records the possible reboot of an activated host when there is no record: users see it, and the next process knows it for sure. */
+/**
+ * Records the possible reboot of an activated host when there is no record, for users and the next
+ * process.
+ */
 export function recordPossibleReboot(c: AnsweredContext): Action | undefined {
   const { seen, tracker, shadow, status } = c;
   const isKnown = shadow.status !== undefined || pendingUntil(seen, tracker) === undefined;

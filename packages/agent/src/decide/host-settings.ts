@@ -10,7 +10,6 @@ export function settleSettings(c: AnsweredContext): Action | undefined {
   return apply(c, plan) ?? refresh(c, "the host's offer may be due to other settings");
 }
 
-/** Asks the host what it offers. */
 export function refresh(c: AnsweredContext, reason: string): Action {
   const lock = c.settings.state === 'unmanaged' ? undefined : c.live?.versionLock;
   return runCommand(c, 'refresh', reason, lock === undefined || lock === 'latest' ? {} : { lock });
@@ -25,7 +24,9 @@ export function dueMs(c: AnsweredContext): number {
   return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
-/** In Stage: applies what another actor has changed. Settings that cannot be applied do not block the step: the refresh then names the problem. */
+/**
+ * In Stage: applies what another actor has changed. A failure does not block: the refresh names it.
+ */
 export function enforceSettings(c: AnsweredContext): Action | undefined {
   const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;

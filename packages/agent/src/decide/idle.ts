@@ -34,8 +34,9 @@ function idleHost(c: AnsweredContext): Action {
 }
 
 /**
- * Turns a Reboot step whose reboot can no longer come into an activation to be undone; otherwise each new process would wait
- * for the reboot again. A boot that comes after all is still noticed. The reboot guard defers this while it can come.
+ * Turns a Reboot step whose reboot can no longer come into an activation to be undone; otherwise
+ * each new process would wait for the reboot again. A boot that comes after all is still noticed.
+ * The reboot guard defers this while it can come.
  */
 function closeReboot(c: UnreachableContext): Action | undefined {
   const last = c.shadow.status?.lastOperation;
@@ -53,7 +54,7 @@ function reportIdle(c: AnsweredContext): Action | undefined {
   return sameStatus(c.shadow.status, status) ? undefined : { do: 'report', status, reason: 'idle' };
 }
 
-/** Returns the latest operation with an undoing closed and lasting problems of the host; a failed update stays on record. */
+/** Closes an undoing and names lasting problems of the host; a failed update stays on record. */
 function closed(c: AnsweredContext): LastOperation | undefined {
   const last = c.shadow.status?.lastOperation;
   const problem = hostProblem(c);
@@ -114,7 +115,6 @@ function hostProblem(c: AnsweredContext): Problem | undefined {
   return isHostProblem(checkError?.code) ? checkError : undefined;
 }
 
-/** True for problems that only a user can solve. */
 function isHostProblem(code: ErrorCode | undefined): boolean {
   return code === 'HostUnsupported' || code === 'HostStatusUnreadable';
 }

@@ -25,7 +25,10 @@ import { cleanUp } from './stage.ts';
 /** If this many replicas in a row run on the node itself, they may be the only ones. */
 const TRIES_BEFORE_ROOM = 8;
 
-/** Spec RebootedIntoUpdate: excludes, drains, activates, reboots; each only while everything before it still holds. */
+/**
+ * Spec RebootedIntoUpdate: excludes, drains, activates, reboots; each while all before it still
+ * holds.
+ */
 export function reboot(c: Context, version: string): Action {
   if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
@@ -80,7 +83,7 @@ function beginDrain(c: AnsweredContext, version: string, step: LastOperation | u
     : undefined;
 }
 
-/** Excludes the node from load balancers and runs drain passes; undefined when the node is empty. */
+/** Excludes the node from load balancers and drains it; undefined when it is empty. */
 function drain(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { seen, tracker } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = tracker.attempt;
@@ -94,7 +97,6 @@ function drain(c: AnsweredContext, version: string, step: LastOperation | undefi
   return { do: 'drain', makeRoom, reason: 'the node must be empty before the update is activated' };
 }
 
-/** A long wait is reported once. */
 function waitForLoadBalancers(c: AnsweredContext, step: LastOperation | undefined, untilMs: number): Action {
   const { nowMs, wallMs } = c.seen;
   const action = wait(c.seen, 'load balancers are removing the node', untilMs);
@@ -112,7 +114,7 @@ function failedDrain(c: AnsweredContext, version: string): Action | undefined {
   return failStep(c, version, code, `${message}; ${describeDrain(latest)}`);
 }
 
-/** Reports once, after 10 s, why no drain pass could run. What a drain waits for is in `status.drain`. */
+/** Reports once, after 10 s, why no drain pass could run. `status.drain` has the rest. */
 function reportDrainError(c: AnsweredContext, step: LastOperation): Action | undefined {
   const { drainError } = c.tracker.attempt;
   if (step.operation !== 'Drain' || drainError === undefined) return undefined;
@@ -134,8 +136,9 @@ function activateAndReboot(c: AnsweredContext, version: string, step: LastOperat
 }
 
 /**
- * Requests the reboot. `lastUpdateTime` of the step records when; writing it also brings the newest spec. No reboot is
- * requested that could come after the end of the step, when the Node is restored.
+ * Requests the reboot. `lastUpdateTime` of the step records when; writing it also brings the newest
+ * spec. No reboot is requested that could come after the end of the step, when the Node is
+ * restored.
  */
 function requestReboot(c: AnsweredContext, step: LastOperation): Action {
   const { wallMs, nowMs } = c.seen;
@@ -147,7 +150,7 @@ function requestReboot(c: AnsweredContext, step: LastOperation): Action {
   return { do: 'reboot', reason: `${step.version} is activated and boots next` };
 }
 
-/** Fails an update whose boot did not bring the version: it rolled back, or something else booted. */
+/** Fails an update whose boot rolled back or brought another version. */
 export function wrongBoot(c: Context): Action | undefined {
   const { status } = c.shadow;
   const last = status?.lastOperation;

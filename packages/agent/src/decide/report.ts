@@ -1,8 +1,10 @@
 /**
- * What a decision looks at, and what it may answer: wait, report a status, start or end a step, fail it, undo it.
+ * What a decision looks at, and what it may answer: wait, report a status, start or end a step,
+ * fail it, undo it.
  *
- * `base` is the status to report when nothing but the facts of the host has changed; every report is `base` with changes.
- * While the host does not answer, its facts are reported as they were before.
+ * `base` is the status to report when nothing but the facts of the host has changed; every report
+ * is `base` with changes. While the host does not answer, its facts are reported as they were
+ * before.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
@@ -37,7 +39,6 @@ export interface UnreachableContext extends Common {
 
 export type Context = AnsweredContext | UnreachableContext;
 
-/** Puts a context together. */
 export function contextOf(seen: Observation, tracker: TrackerView, shadow: AgentShadow): Context {
   const { host } = seen;
   const common = { seen, tracker, shadow };
@@ -81,13 +82,11 @@ export function wait(seen: Observation, reason: string, untilMs = seen.nowMs + L
   return { do: 'wait', untilMs, reason };
 }
 
-/** Waits for the next attempt to reach the host. */
 export function waitForHost({ seen, tracker, message }: UnreachableContext): Action {
   const untilMs = Math.max(tracker.host.notBefore, seen.nowMs + LIMITS.pollFirst);
   return wait(seen, `the host does not answer: ${message}`, untilMs);
 }
 
-/** Runs a command of the host's updater. */
 export function runCommand(
   c: AnsweredContext,
   command: UpdateCommand,
@@ -97,7 +96,6 @@ export function runCommand(
   return { do: 'command', command, before: c.status?.latestCommand?.timestamp, ...checks, reason };
 }
 
-/** Reports `changes` to the status. */
 export function report(c: Context, changes: Partial<AgentStatus>, reason: string): Action {
   return { do: 'report', status: { ...c.base, ...changes }, reason };
 }
@@ -116,13 +114,13 @@ export function nextLook(c: AnsweredContext): number | undefined {
   return c.tracker.attempt.notBefore > nowMs ? c.tracker.attempt.notBefore : undefined;
 }
 
-/** Returns the pause before the next poll of a host that runs a command: half of the time so far, within bounds. */
+/** The pause between polls of a running command: half of the time so far, within bounds. */
 export function pollDelay({ seen: { nowMs }, tracker }: Context): number {
   const elapsed = nowMs - (tracker.hostLockedSince ?? nowMs);
   return Math.min(LIMITS.pollLongest, Math.max(LIMITS.pollFirst, elapsed / 2));
 }
 
-/** Returns the step in progress for the current spec according to the status; undefined when none has started for this generation. */
+/** Returns the recorded step of the current spec that is in progress. */
 export function stepInProgress(
   { shadow: { status, generation } }: Context,
   version: string,
@@ -139,7 +137,6 @@ export function begin(c: Context, operation: Operation, version: string, state?:
   return report(c, { ...changes, lastOperation }, `starting ${operation} of ${version}`);
 }
 
-/** Returns the step as one that succeeded. */
 export function ended(c: Context, operation: Operation, version: string): LastOperation {
   const { bootID, wallMs } = c.seen;
   const last = c.shadow.status?.lastOperation;
@@ -161,8 +158,9 @@ export function failStep(c: Context, version: string, code: ErrorCode, message: 
 }
 
 /**
- * Reports that the attempt has failed at `step`; undoing follows. A step whose boot may have rolled back stays in progress
- * while the host does not answer: the rollback shows only in its next answer.
+ * Reports that the attempt has failed at `step`; undoing follows. A step whose boot may have rolled
+ * back stays in progress while the host does not answer: the rollback shows only in its next
+ * answer.
  */
 export function fail(c: Context, step: LastOperation, code: ErrorCode, text: string): Action {
   const message = shorten(text, MAX_MESSAGE);
@@ -178,7 +176,7 @@ export function fail(c: Context, step: LastOperation, code: ErrorCode, text: str
   return report(c, changes, `${step.operation} of ${step.version} failed: ${code}: ${message}`);
 }
 
-/** Undoes an attempt: the activation of an image, which any reboot would boot, and what the operator set on the Node. */
+/** Undoes an attempt: the activation, which any reboot would boot, and what is set on the Node. */
 export function undo(c: Context): Action | undefined {
   const { attempt } = c.tracker;
   if (c.host === 'answered' && c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs)

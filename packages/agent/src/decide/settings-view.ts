@@ -1,10 +1,13 @@
 /**
- * How far the host's settings are from what the spec asks for, and what the status may claim meanwhile.
+ * How far the host's settings are from what the spec asks for, and what the status may claim
+ * meanwhile.
  *
- * A setting is changed in this order: record the value and what it replaces, set it, refresh with it, confirm the spec. The
- * record outlives the process, so the host's own value can be restored after a crash at any instant. A record says what one
- * change has replaced; therefore a recorded value that is no longer asked for is restored first, also when another value is
- * asked for. A value on the host that is not the recorded one is a user's: it is what will be restored if it has to give way.
+ * A setting is changed in this order: record the value and what it replaces, set it, refresh with
+ * it, confirm the spec. The record outlives the process, so the host's own value can be restored
+ * after a crash at any instant. A record says what one change has replaced; therefore a recorded
+ * value that is no longer asked for is restored first, also when another value is asked for. A
+ * value on the host that is not the recorded one is a user's: it is what will be restored if it has
+ * to give way.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
@@ -37,7 +40,7 @@ export interface SettingsPlan {
   readonly records: SettingRecords;
   /** What differs on the host. */
   readonly changes: Partial<UpdaterSettings>;
-  /** Everything on record with its current target: stored again when it may not have been applied. */
+  /** All on record with its target: stored again when it may not have been applied. */
   readonly recorded: Partial<UpdaterSettings>;
   /** What stays on record when all this is in force and the host has refreshed with it. */
   readonly kept: SettingRecords;
@@ -68,7 +71,7 @@ function isSettled(facts: Facts, plan: SettingsPlan): boolean {
   return isStored && isApplied && settings.refreshed && isOfferKnown(facts);
 }
 
-/** An offer from before an unconfirmed spec may be due to settings that are not asked for any more. */
+/** An offer from before an unconfirmed spec may be due to earlier settings. */
 function isOfferKnown(facts: Facts): boolean {
   const { status, running, live } = facts;
   const offered = status === undefined ? undefined : offeredVersion(status, running);
@@ -85,9 +88,9 @@ export function isConfirmed({ shadow: { status, generation } }: Facts): boolean 
 type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'hostSettings'>;
 
 /**
- * Returns what the status may claim. In Idle the controller starts an update toward `target_version` as soon as the spec is
- * confirmed, so it is confirmed only when the offer belongs to the settings that it asks for; until then the reported offer
- * stays.
+ * Returns what the status may claim. In Idle the controller starts an update toward
+ * `target_version` as soon as the spec is confirmed, so it is confirmed only when the offer belongs
+ * to the settings that it asks for; until then the reported offer stays.
  */
 export function claimsOf(facts: Facts, view: SettingsView): Claims {
   const { shadow, running, status } = facts;
@@ -106,7 +109,7 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
   return { observedGeneration: generation, target_version: running, hostSettings };
 }
 
-/** Returns the generation that the status has confirmed. One that is still to come was written by a user. */
+/** Returns the confirmed generation. One from the future was written by another actor. */
 export function confirmedBefore({ status, generation }: AgentShadow): number {
   const observed = status?.observedGeneration ?? 0;
   return observed <= generation ? observed : generation - 1;
@@ -130,8 +133,9 @@ function notInForce({ shadow, tracker: { settings } }: Facts): string {
 type Known = Pick<AgentStatus, 'current_version' | 'target_version'>;
 
 /**
- * Returns the version that the host would update to, or the running one. A failed refresh, or none since the boot, tells no
- * offer: then the known one stays as long as the host still runs the same version.
+ * Returns the version that the host would update to, or the running one. A failed refresh, or none
+ * since the boot, tells no offer: then the known one stays as long as the host still runs the same
+ * version.
  */
 function targetVersion(running: string, update: UpdateStatus | undefined, known: Known | undefined): string {
   const offered = update === undefined ? undefined : offeredVersion(update, running);
@@ -139,14 +143,15 @@ function targetVersion(running: string, update: UpdateStatus | undefined, known:
   return known !== undefined && sameVersion(known.current_version, running) ? known.target_version : running;
 }
 
-/** Returns what a host offers, or the running version when it offers nothing. Undefined when its status does not tell. */
+/**
+ * Returns what a host offers, else the running version; undefined when its status does not tell.
+ */
 function offeredVersion({ state, chosenVersion, latestCommand: latest }: UpdateStatus, running: string) {
   const chosen = state === 'Idle' ? undefined : chosenVersion;
   if (latest?.type !== 'refresh') return chosen;
   return latest.succeeded ? (chosen ?? running) : undefined;
 }
 
-/** Describes settings in words. */
 export function describeSettings({ versionLock, ignoreWaves }: Partial<UpdaterSettings>): string {
   const lock = versionLock === undefined ? [] : [`version-lock ${versionLock}`];
   const waves = ignoreWaves === undefined ? [] : [`ignore-waves ${ignoreWaves}`];
@@ -222,7 +227,6 @@ function bothOf<L, W>(versionLock: L | undefined, ignoreWaves: W | undefined): {
   };
 }
 
-/** True when both have the same record of every setting. */
 export function sameRecords(a: SettingRecords | undefined, b: SettingRecords): boolean {
   return (['versionLock', 'ignoreWaves'] as const).every(
     (name) => a?.[name]?.value === b[name]?.value && a?.[name]?.before === b[name]?.before,

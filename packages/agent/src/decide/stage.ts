@@ -16,7 +16,7 @@ import {
   waitForHost,
 } from './report.ts';
 
-/** Spec StagedAndPerformedUpdate: refreshes until `version` is offered, prepares it, and trusts only the record of that prepare. */
+/** Spec StagedAndPerformedUpdate: refreshes until `version` is offered, then prepares it. */
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
   if (c.host === 'unreachable') return withoutHost(c, version);

@@ -17,9 +17,10 @@ interface Context {
 }
 
 /**
- * Runs a command of the host's updater: start, poll until the update lock is free, judge by the command's own record.
- * The lock is held without a gap, so the first answer other than 423 is final. Throws OperationError when the command did
- * not do what it is for, HostError when the host is unreachable or busy, StaleDecisionError from `guard`.
+ * Runs a command of the host's updater: start, poll until the update lock is free, judge by the
+ * command's own record. The lock is held without a gap, so the first answer other than 423 is
+ * final. Throws OperationError when the command did not do what it is for, HostError when the host
+ * is unreachable or busy, StaleDecisionError from `guard`.
  */
 export async function runCommand(command: Command, context: Context): Promise<void> {
   const { host, signal } = context;
@@ -67,7 +68,7 @@ async function poll(
 }
 
 function isTransient({ kind }: HostError): boolean {
-  return kind === 'locked' || kind === 'refused' || kind === 'silent';
+  return kind === 'locked' || kind === 'refused' || kind === 'unanswered';
 }
 
 /** Turns an answer that no retry changes into the error of the operation. */

@@ -115,7 +115,7 @@ export class HostSocket implements Host {
       answer = await this.#exchange(call);
     } catch (error) {
       if (error instanceof StaleDecisionError) throw error;
-      const kind = isRefused(error) ? 'refused' : 'silent';
+      const kind = isRefused(error) ? 'refused' : 'unanswered';
       throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
     }
     return takeBody(name, answer);
@@ -143,14 +143,14 @@ function isRefused(error: unknown): boolean {
  */
 function isInconclusive(error: unknown): boolean {
   if (!(error instanceof HostError)) return false;
-  if (error.kind === 'silent') return true;
+  if (error.kind === 'unanswered') return true;
   return error.kind === 'answer' && error.message.includes('Failed to reboot') && !/exit code: 1\b/.test(error.message);
 }
 
 /** Status and prefix of the body for each kind of error; the status alone is ambiguous. */
 const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostErrorKind])[] = [
   [423, '', 'locked'],
-  [408, '', 'silent'],
+  [408, '', 'unanswered'],
   [404, 'Update status is uninitialized', 'uninitialized'],
   [404, 'Found no', 'unset'],
   [500, 'Unable to start the update dispatcher: No such file', 'unsupported'],

@@ -4,14 +4,18 @@ import { shorten } from '@brupop/shared/runtime/text';
 import type { UpdateCommand } from '../limits.ts';
 import type { CommandRecord, UpdateStatus } from './host.ts';
 
-/** The version that a prepare wrote according to its own words, which the status does not tell: it records the chosen one. */
+/**
+ * The version that a prepare wrote according to its own words, which the status does not tell: it
+ * records the chosen one.
+ */
 export function writtenVersion(record: CommandRecord): string | undefined {
   return /^Starting update to (\S+)/.exec(record.stderr)?.[1];
 }
 
 /**
- * True when `version` is staged and the latest command is the prepare that wrote it.
- * After any other command (a failed prepare leaves `Staged` with nothing there, a refresh hides the record) this cannot be known.
+ * True when `version` is staged and the latest command is the prepare that wrote it. After any
+ * other command (a failed prepare leaves `Staged` with nothing there, a refresh hides the record)
+ * this cannot be known.
  */
 export function isStaged(status: UpdateStatus, version: string): boolean {
   const { state, staged, latestCommand: latest } = status;
@@ -59,13 +63,19 @@ export interface Finished {
   readonly before: string | undefined;
   /** The first status after it that was not 423, undefined when there is none at all. */
   readonly status: UpdateStatus | undefined;
-  /** Version that a refresh must offer, a prepare must have written and an activation must have made the next to boot. */
+  /**
+   * Version that a refresh must offer, a prepare must have written and an activation must have made
+   * the next to boot.
+   */
   readonly version?: string | undefined;
   /** Version that the host is locked to: a refresh must not offer another one. */
   readonly lock?: string | undefined;
 }
 
-/** Whether a host command did what it was for: by its own fresh record, and by the state after it. Returns the error when it did not. */
+/**
+ * Whether a host command did what it was for: by its own fresh record, and by the state after it.
+ * Returns the error when it did not.
+ */
 export function judgeCommand({ command, before, status, version, lock }: Finished): OperationError | undefined {
   const record = status?.latestCommand;
   if (status === undefined || record === undefined || record.timestamp === before) {

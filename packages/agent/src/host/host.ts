@@ -78,7 +78,7 @@ export type HostErrorKind =
   /** No process listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
   | 'refused'
   /** No complete answer in time. The host may have carried out the request. */
-  | 'silent'
+  | 'unanswered'
   /** 423: an update command is running. */
   | 'locked'
   /** The status does not exist: no update command has run since the boot. */

@@ -9,7 +9,7 @@ export interface Pending {
   readonly limitMs: number;
   /** Upper bound of the body, in bytes. */
   readonly maxBytes: number;
-  /** Called right before the first byte is sent. An error that it throws ends the exchange without a byte. */
+  /** Called right before the first byte is sent; it may throw to send nothing. */
   readonly guard?: (() => void) | undefined;
 }
 
@@ -62,8 +62,9 @@ function sendGuarded(request: ClientRequest, body: string | undefined, guard: ()
 }
 
 /**
- * Waits for the complete answer. Rejects on a broken connection, a body over the limit, and when `limitMs` passes. After
- * SIGSTOP and SIGCONT an answer can be read before the timer fires: it is discarded as stale.
+ * Waits for the complete answer. Rejects on a broken connection, a body over the limit, and when
+ * `limitMs` passes. After SIGSTOP and SIGCONT an answer can be read before the timer fires: it is
+ * discarded as stale.
  */
 export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
   const { request, limitMs, maxBytes } = pending;

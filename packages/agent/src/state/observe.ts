@@ -49,7 +49,7 @@ export interface ObserveOptions {
   readonly signal: AbortSignal;
 }
 
-/** Observes the host and the shadow. Throws only when aborted, or when the boot ID cannot be read. */
+/** Observes host and shadow. Throws only when aborted, or when the boot ID cannot be read. */
 export async function observe({ host, clock, shadow, signal }: ObserveOptions): Promise<Observation> {
   const bootID = await host.bootID();
   const { shadow: known } = shadow();
@@ -60,8 +60,8 @@ export async function observe({ host, clock, shadow, signal }: ObserveOptions): 
 }
 
 /**
- * True when the agent has to do with the host's settings: the spec asks for some or the status has records of a change,
- * in a state in which they may be changed.
+ * True when the agent has to do with the host's settings: the spec asks for some or the status has
+ * records of a change, in a state in which they may be changed.
  */
 export function concernsSettings({ spec, status }: AgentShadow): boolean {
   if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;

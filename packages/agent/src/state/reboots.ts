@@ -2,24 +2,25 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { isRebootInProgress } from '../apiserver/status.ts';
 import type { HostView, Observation } from './observe.ts';
 
-/** A reboot that the host may have been asked for, and since when this process has known it (monotonic milliseconds). */
+/** A possible reboot, and since when this process has known it (monotonic milliseconds). */
 export interface PendingReboot {
   readonly name: string;
   readonly sinceMs: number;
 }
 
 /**
- * Tracks the reboots that the host was, or may have been, asked for. `asked` is a call of this process. `pending` is one
- * that an earlier process may have made: the record says that a Reboot step is in progress, or there is no record at all
- * and the host has not said yet that no update is activated.
+ * Tracks the reboots that the host was, or may have been, asked for. `asked` is a call of this
+ * process. `pending` is one that an earlier process may have made: the record says that a Reboot
+ * step is in progress, or there is no record at all and the host has not said yet that no update is
+ * activated.
  */
 export class Reboots {
   /** The reboot call of this process that may still take effect. */
   asked: { readonly atMs: number; readonly bootID: string } | undefined;
-  /** `startTime` of the Reboot step that this process started and for which no call was made yet. */
+  /** `startTime` of this process's Reboot step for which no call was made yet. */
   unasked: string | undefined;
   pending: PendingReboot | undefined;
-  /** The boot in which no reboot was requested before this process observed or activated the host, nor by this process. */
+  /** The boot in which certainly no reboot was requested. */
   #noneIn: string | undefined;
   /** Kept until the boot ends. */
   #unrecorded: { readonly bootID: string; readonly pending: PendingReboot } | undefined;
@@ -32,7 +33,10 @@ export class Reboots {
     else if (this.pending?.name !== name) this.pending = { name, sinceMs: seen.nowMs };
   }
 
-  /** The reboot that a process whose shadow was deleted may have requested. Only an answer that no update is activated rules it out. */
+  /**
+   * Only an answer that no update is activated rules out a call of a process whose shadow was
+   * deleted.
+   */
   #possibleUnrecorded({ bootID, nowMs, shadow }: Observation): PendingReboot | undefined {
     if (this.#unrecorded?.bootID !== bootID || this.#noneIn === bootID) this.#unrecorded = undefined;
     if (this.#noneIn !== bootID && shadow !== undefined && shadow.status === undefined) {
@@ -41,12 +45,12 @@ export class Reboots {
     return this.#unrecorded?.pending;
   }
 
-  /** This process has activated an update: the host was not activated before, so no reboot was requested. */
+  /** The host was not activated before, so no reboot was requested. */
   activated(bootID: string): void {
     this.#noneIn = bootID;
   }
 
-  /** A Reboot step was recorded. For one that an earlier process started, the call may have been made. */
+  /** For a Reboot step that an earlier process started, the call may have been made. */
   recorded(step: LastOperation, before: LastOperation | undefined): void {
     const unasked = !isRebootInProgress(before) || before.startTime === this.unasked;
     this.unasked = unasked ? step.startTime : undefined;
@@ -66,7 +70,7 @@ function nameOnRecord({ shadow, bootID }: Observation, unasked: string | undefin
   return isPending ? `${last.startTime} ${last.lastUpdateTime}` : undefined;
 }
 
-/** True when the host has answered that no update is activated. A locked, an unreachable and an unreadable host do not tell. */
+/** True when the host has answered that no update is activated. */
 function isInactive(host: HostView): boolean {
   if (host.kind === 'unreachable') return false;
   const { update } = host;

@@ -21,7 +21,7 @@ function seen({ state = 'Idle', settings, nowMs = NOW, ...more }: Seen): Observa
   return {
     shadow: { uid: 'uid', generation: 7, spec: { state }, status },
     specAgeMs: 0,
-    apiSilentMs: 0,
+    apiUnreachableMs: 0,
     wallMs: WALL,
     nowMs,
     bootID: BOOT,

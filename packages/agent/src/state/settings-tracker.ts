@@ -9,15 +9,15 @@ export type SettingsTrackerView = Readonly<
 >;
 
 /**
- * Tracks what this process did about the host's settings. Times are monotonic milliseconds. A new process trusts no offer
- * before its own refresh.
+ * Tracks what this process did about the host's settings. Times are monotonic milliseconds. A new
+ * process trusts no offer before its own refresh.
  */
 export class SettingsTracker {
   /** False while a setting may be stored on the host but not applied to its updater. */
   applied = true;
-  /** A refresh with the settings of the latest change has succeeded for this generation of the spec. */
+  /** A refresh with the latest settings has succeeded for this generation of the spec. */
   refreshed = false;
-  /** From when on a refresh uses the settings of the latest change. */
+  /** From when on a refresh uses the latest settings. */
   effectiveFrom = -Infinity;
   /** Since when this process has known the current generation of the spec. */
   since = -Infinity;
@@ -100,8 +100,9 @@ export class SettingsTracker {
 }
 
 /**
- * True when the settings that an earlier process stored were applied for sure: the process may have died in between. A
- * boot applies everything that is stored, and a spec is only confirmed after a refresh that used the settings.
+ * True when the settings that an earlier process stored were applied for sure: the process may have
+ * died in between. A boot applies everything that is stored, and a spec is only confirmed after a
+ * refresh that used the settings.
  */
 function wasApplied({ spec, status, generation }: AgentShadow, bootID: string): boolean {
   const { versionLock, ignoreWaves, message } = status?.hostSettings ?? {};

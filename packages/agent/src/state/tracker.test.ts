@@ -17,7 +17,7 @@ function reported(
   const seen: Observation = {
     shadow: { uid: 'uid', generation: 1, spec, status: { ...status, lastOperation: before } },
     specAgeMs: 0,
-    apiSilentMs: 0,
+    apiUnreachableMs: 0,
     wallMs: WALL,
     nowMs: NOW,
     bootID: 'boot-2',

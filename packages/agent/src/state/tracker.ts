@@ -53,20 +53,19 @@ export interface TrackerOptions {
   readonly random?: () => number;
 }
 
-/** Returns the key of the attempt that a shadow's spec asks for. */
 export function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'generation'>): string {
   return `${uid}/${generation}`;
 }
 
-/** Returns an attempt for which nothing was done yet. */
 export function freshAttempt(key: string): Attempt {
   return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, drainError: undefined };
 }
 
 /**
- * Tracks what this process has observed and done: it paces calls and avoids repeating them. Nothing in it has to survive
- * a restart; what has to is in the shadow. Times are monotonic milliseconds. The agent's loop calls `observe` before each decision, and `succeeded` or
- * `failed` after each action.
+ * Tracks what this process has observed and done: it paces calls and avoids repeating them. Nothing
+ * in it has to survive a restart; what has to is in the shadow. Times are monotonic milliseconds.
+ * The agent's loop calls `observe` before each decision, and `succeeded` or `failed` after each
+ * action.
  */
 export class Tracker {
   attempt = freshAttempt('');
@@ -107,7 +106,7 @@ export class Tracker {
     this.#refusedReboots = new Retry(PAUSES.rebootRefused, random);
     this.#drains = new Retry(PAUSES.drain, random);
     this.#specs = new Retry(PAUSES.specChanged, random);
-    // The first check is spread over a sixtieth of the interval: all agents of a fleet may start together.
+    // The first check is spread, since all agents of a fleet may start together.
     this.checkDueMs = options.nowMs + (random() * options.checkIntervalMs) / 60;
   }
 
@@ -206,7 +205,7 @@ export class Tracker {
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
-    // The pause counts from the start of a pass: after a pass that waited itself, the next one follows at once.
+    // The pause counts from the start of a pass, since a pass may wait itself.
     const drainNotBefore = drain.done ? 0 : this.#drains.fail(startedMs);
     const { limitRemainingMs: leftMs } = drain;
     const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + leftMs };
@@ -251,14 +250,14 @@ export class Tracker {
     });
   }
 
-  /** A problem that no retry solves is checked again at the usual interval, another failure sooner. */
+  /** A problem that no retry solves is checked again at the usual interval. */
   #checkFailed(error: OperationError, nowMs: number): void {
     const isTransient = error.code !== 'HostUnsupported' && error.code !== 'HostStatusUnreadable';
     this.checkError = error;
     this.checkDueMs = isTransient ? this.#check.fail(nowMs) : this.#nextCheck(nowMs);
   }
 
-  /** Returns the time of the next check: the interval ±10 %, so that the checks of a fleet spread. */
+  /** The interval ±10 %, so that the checks of a fleet spread. */
   #nextCheck(nowMs: number): number {
     const { checkIntervalMs, random } = this.#options;
     return nowMs + checkIntervalMs * (0.9 + 0.2 * random());

@@ -190,7 +190,7 @@ export class BabblingApi implements ApiserverClient {
     this.#api = api;
   }
 
-  silentMs = (): number => 0;
+  unreachableMs = (): number => 0;
   ensure: ApiserverClient['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), readShadow);
   report: ApiserverClient['report'] = async (body, signal) =>
     this.#or(() => this.#api.report(body, signal), readShadow);

@@ -58,7 +58,7 @@ export class FakeApiserver implements ApiserverClient {
     return this.#listeners.size;
   }
 
-  silentMs(): number {
+  unreachableMs(): number {
     return this.#clock.monotonic() - this.#answeredAt;
   }
 

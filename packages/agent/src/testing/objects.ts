@@ -42,7 +42,7 @@ export interface Case {
   readonly last?: LastOperation;
   readonly noShadow?: boolean;
   readonly specAgeMs?: number;
-  readonly apiSilentMs?: number;
+  readonly apiUnreachableMs?: number;
   readonly tracker?: Partial<TrackerView>;
   readonly attempt?: Partial<Attempt>;
   readonly settings?: UpdaterSettings | 'failed';
@@ -134,7 +134,7 @@ function observation(c: Case): Observation {
   return {
     shadow: c.noShadow === true ? undefined : shadowOf(c),
     specAgeMs: c.specAgeMs ?? 0,
-    apiSilentMs: c.apiSilentMs ?? 0,
+    apiUnreachableMs: c.apiUnreachableMs ?? 0,
     wallMs: WALL,
     nowMs: NOW,
     bootID: BOOT,

@@ -98,7 +98,7 @@ export class AgentProcess {
       exclude: (reference) => this.#answered('exclude', () => cluster.exclude(reference)),
       drain: (request) => this.#answered('drain', () => cluster.drain(request)),
       restore: () => this.#answered('restore', () => cluster.takeBack()),
-      silentMs: () => clock.monotonic() - this.#answeredAt,
+      unreachableMs: () => clock.monotonic() - this.#answeredAt,
     };
   }
 

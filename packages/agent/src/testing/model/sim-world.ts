@@ -326,6 +326,6 @@ function isOfHost(name: CallName): boolean {
 
 function lost(name: CallName): Error {
   return isOfHost(name)
-    ? new HostError('silent', `${name}: no answer`)
+    ? new HostError('unanswered', `${name}: no answer`)
     : new ApiError('Unreachable', `${name}: no answer`);
 }
