@@ -1,7 +1,7 @@
 # Everything works from a fresh clone: what a target needs is made first.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test matrix soak lint structure demo bench clean
+.PHONY: help build test matrix soak lint generate structure demo bench clean
 
 # npm writes this file last, so it says which lock file node_modules was installed from.
 installed := node_modules/.package-lock.json
@@ -32,6 +32,10 @@ lint: $(installed) ## Check types, style, format and the direction of imports
 
 structure: $(installed) ## Print lines, files and room imports of each package, and imports that run upward
 	@npm run --silent structure
+
+generate: $(installed) ## Write the CRDs and the reference of the configuration from the schemas
+	@echo '== Generating from the schemas'
+	@npm run --silent generate
 
 demo: $(installed) ## Watch a fleet of stand-in nodes take an update
 	@echo '== Starting the demonstration'

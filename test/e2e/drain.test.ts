@@ -28,7 +28,7 @@ const reasonOf = ({ fleet }: Scene, name: string): string | undefined =>
 
 describe('a rollout over nodes that are not all easy to drain', () => {
   it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
-    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusionSeconds: 1 } };
+    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
     // The arrangement cordons three nodes; later the one that a user has cordoned counts as unavailable.
     await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (scene) => {
       const { fleet, cluster, namespace } = scene;

@@ -16,15 +16,17 @@ const policyOf = (spec: Spec): UpdatePolicy => readPolicy({ metadata, spec });
 /** Limits as users may set them: the shortest, the defaults and the longest. */
 const configurations: Record<string, Spec> = {
   shortest: {
-    drain: { timeoutSeconds: 60 },
-    loadBalancer: { exclusionSeconds: 0 },
-    timeouts: { stageSeconds: 60, rebootSeconds: 480, monitorSeconds: 60 },
+    drain: { timeout: '1m' },
+    loadBalancer: { exclusion: '0s' },
+    timeouts: { stage: '1m', reboot: '8m' },
+    monitoring: { healthyFor: '0s', timeout: '1m' },
   },
   default: {},
   longest: {
-    drain: { timeoutSeconds: 86_400, onTimeout: 'Force' },
-    loadBalancer: { exclusionSeconds: 3_600 },
-    timeouts: { stageSeconds: 86_400, rebootSeconds: 86_400, monitorSeconds: 86_400 },
+    drain: { timeout: '24h', onTimeout: 'Force' },
+    loadBalancer: { exclusion: '1h' },
+    timeouts: { stage: '24h', reboot: '24h' },
+    monitoring: { healthyFor: '24h', timeout: '24h' },
   },
 };
 
@@ -70,8 +72,8 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
 
 test('a reboot that is shorter than the agent needs is not accepted', () => {
   const shortest = (LIMITS.rebootPending + LIMITS.rebootRequest) / 1000;
-  expect(policyOf({ timeouts: { rebootSeconds: shortest } }).problem).toBeUndefined();
-  expect(policyOf({ timeouts: { rebootSeconds: shortest - 1 } }).problem).toContain('rebootSeconds');
+  expect(policyOf({ timeouts: { reboot: `${shortest}s` } }).problem).toBeUndefined();
+  expect(policyOf({ timeouts: { reboot: `${shortest - 1}s` } }).problem).toContain('timeouts.reboot');
 });
 
 test('no reboot that was asked for comes later than the agent and the controller believe', () => {

@@ -9,7 +9,7 @@ import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-condit
 import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
-import { type BrupopConfig, DEFAULT_SPEC } from '../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
 import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
 import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
@@ -157,32 +157,6 @@ async function metricsIn(registry: Registry, program: string): Promise<Record<st
 }
 
 describe('the BrupopConfig', () => {
-  it('has all its fields documented with their types, and no others', () => {
-    const documented = byName(tables('docs/configuration.md', 'field'), ([, type]) => type);
-    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
-    if (schema === undefined) throw new Error('brupopconfigs has no version');
-    expect(documented).toEqual(Object.fromEntries(fields(schema.openAPIV3Schema)));
-  });
-
-  it('has the documented defaults', () => {
-    const documented = byName(tables('docs/configuration.md', 'field', 'type', 'default'), ([, , text]) => text);
-    const defaults = Object.fromEntries(leaves(DEFAULT_SPEC));
-    const expected = Object.keys(documented).map((field) => [field, defaults[field] ?? 'none']);
-    expect(documented).toEqual(Object.fromEntries(expected));
-    // A list of objects is documented by their fields.
-    const isThere = (field: string): boolean =>
-      Object.keys(documented).some((one) => one === field || one.startsWith(`${field}[].`));
-    expect(Object.keys(defaults).filter((field) => !isThere(field))).toEqual([]);
-  });
-
-  it('has the documented defaults in its definition', () => {
-    const { schema } = readCrd('brupopconfigs').spec.versions[0] ?? {};
-    const undescribed = leaves(DEFAULT_SPEC)
-      .filter(([, text]) => text !== '`[]`')
-      .filter(([field, text]) => !describes(schema?.openAPIV3Schema, field, codeOf(text)));
-    expect(undescribed).toEqual([]);
-  });
-
   it('rounds percentages as documented', () => {
     const [table] = tables('docs/configuration.md', '`maxUpdating`');
     if (table === undefined) throw new Error('no table');
@@ -232,23 +206,6 @@ function fieldsIn(value: unknown, path: string): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || path.endsWith('.matchLabels'))
     return [path];
   return Object.entries(value).flatMap(([name, one]) => fieldsIn(one, `${path}.${name}`));
-}
-
-/** Each field with its default, as the documentation writes it. */
-function leaves(value: object, path = 'spec'): [string, string][] {
-  return Object.entries(value).flatMap(([name, one]: [string, unknown]): [string, string][] => {
-    const field = `${path}.${name}`;
-    if (typeof one === 'object' && one !== null && !Array.isArray(one)) return leaves(one, field);
-    return [[field, `\`${Array.isArray(one) ? '[]' : String(one)}\``]];
-  });
-}
-
-/** True when the definition says of the field that this is its default: `The default is 5.`, or `Name (the default)`. */
-function describes(schema: Schema | undefined, field: string, text: string): boolean {
-  const found = field.split('.').reduce<Schema | undefined>((one, name) => one?.properties?.[name], schema);
-  const { description = '' } = found ?? {};
-  const named = text[0]?.toUpperCase() === text[0] ? text : text[0]?.toUpperCase() + text.slice(1);
-  return description.includes(`The default is ${text}.`) || description.includes(`${named} (the default)`);
 }
 
 function fields({ properties = {} }: Schema, path: readonly string[] = []): [string, string][] {

@@ -17,17 +17,11 @@ test('the defaults hold where nothing is set', () => {
     identity: 'brupop-controller-1_uid-1',
     healthHost: '0.0.0.0',
     healthPort: 8080,
-    monitoringMs: 0,
   });
-});
-
-test('the monitoring time is given in seconds', () => {
-  expect(readConfig({ ...env, MONITORING_SECONDS: '90' }).monitoringMs).toBe(90_000);
 });
 
 const mistakes: Record<string, [Record<string, string>, RegExp]> = {
   'a pod without a name cannot lead': [{ POD_NAME: '' }, /POD_NAME: expected a value/],
-  'a monitoring time in words is refused': [{ MONITORING_SECONDS: '5m' }, /MONITORING_SECONDS: .* found "5m"/],
 };
 test.each(Object.entries(mistakes))('%s', (_, [more, expected]) => {
   expect(() => readConfig({ ...env, ...more })).toThrow(expected);

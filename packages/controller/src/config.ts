@@ -11,11 +11,7 @@ export interface ControllerConfig {
   readonly identity: string;
   readonly healthHost: string;
   readonly healthPort: number;
-  /** How long a node must have been healthy after its update. */
-  readonly monitoringMs: number;
 }
-
-const DAY_SECONDS = 86_400;
 
 /** Reads the environment. Throws ConfigError that names the variable. */
 export function readConfig(env: Env): ControllerConfig {
@@ -28,6 +24,5 @@ export function readConfig(env: Env): ControllerConfig {
     identity: `${podName}_${requiredText(env, 'POD_UID')}`,
     healthHost: text(env, 'POD_IP', '0.0.0.0'),
     healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
-    monitoringMs: integer(env, 'MONITORING_SECONDS', { min: 0, max: DAY_SECONDS, fallback: 0 }) * 1000,
   };
 }

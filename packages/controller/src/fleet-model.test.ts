@@ -54,7 +54,7 @@ const config = fc.constantFrom<unknown>(
   { concurrency: { maxUpdating: 'all' } },
   { paused: true },
   { paused: true, pauseMode: 'Interrupt' },
-  { drain: { timeoutSeconds: 60, taintWaitingNodes: true } },
+  { drain: { timeout: '1m', taintWaitingNodes: true } },
   { paused: 'no' },
 );
 const agent = fc.record({

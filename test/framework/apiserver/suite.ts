@@ -1,4 +1,4 @@
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { connectSharedControlPlane } from '../control-plane/shared.ts';

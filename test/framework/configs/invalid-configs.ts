@@ -1,3 +1,5 @@
+import { formatDuration, parseDuration } from '@brupop/shared/api/spec-schema';
+import { specFields } from './fields.ts';
 import { invalidMaintenance } from './maintenance.ts';
 import { type InvalidSpec, LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from './spec-with.ts';
 
@@ -28,7 +30,7 @@ const concurrency: Record<string, InvalidSpec> = {
 
 const VERSION = /must be a semantic version such as 1\.21\.0, without a leading v/u;
 const PIN = /must not be one of deny; take it off that list, or pin another version/u;
-const MINIMUM_AGE = /must be hours and minutes from 0m to 8760h, such as 72h/u;
+const MINIMUM_AGE = /must be a duration from 0s to 8760h/u;
 const pin = (value: unknown, says = VERSION): InvalidSpec => wrong('versions.pin', value, says);
 const pinAndDeny = (one: string, deny: string): InvalidSpec => ({
   spec: { versions: { pin: one, deny: ['1.20.0', deny] } },
@@ -68,14 +70,14 @@ const versions: Record<string, InvalidSpec> = {
   'a minimum age is at most a year': wrong('versions.minimumAge', '8760h1m', MINIMUM_AGE),
 };
 
-const CAP = /must not be less than backoffSeconds, which is 300 when it is left out/u;
+const CAP = /must not be less than backoff, which is 5m when it is left out/u;
 const retry: Record<string, InvalidSpec> = {
   'the longest wait is not shorter than the first': {
-    spec: { retry: { backoffSeconds: 601, maxBackoffSeconds: 600 } },
-    field: 'spec.retry.maxBackoffSeconds',
+    spec: { retry: { backoff: '601s', maxBackoff: '10m' } },
+    field: 'spec.retry.maxBackoff',
     says: CAP,
   },
-  'the longest wait is not shorter than the default of the first': wrong('retry.maxBackoffSeconds', 299, CAP),
+  'the longest wait is not shorter than the default of the first': wrong('retry.maxBackoff', '299s', CAP),
 };
 
 const VALUES = /must be given for In and NotIn, and not for Exists and DoesNotExist/u;
@@ -143,39 +145,54 @@ const others: Record<string, InvalidSpec> = {
   'there is one order': wrong('order', ['Name'], /must be of type string/u),
   'a field is spelt as it is': wrong('pausedReason', 'freeze', /unknown field/u, OTHER_RELEASE),
   'a field is where it is': wrong('maxUpdating', 3, /unknown field/u, OTHER_RELEASE),
-  'seconds are named so': wrong('drain.timeout', '30m', /unknown field/u, OTHER_RELEASE),
+  'a duration is not in seconds': wrong('drain.timeoutSeconds', 1_800, /unknown field/u, OTHER_RELEASE),
 };
 
-/** The fields that are numbers with their ranges. */
-export const numbers: Readonly<Record<string, readonly [number, number]>> = {
-  'concurrency.maxPerZone': [1, Number.MAX_SAFE_INTEGER],
-  'concurrency.maxZones': [1, Number.MAX_SAFE_INTEGER],
-  'drain.timeoutSeconds': [60, 86_400],
-  'drain.maxGracePeriodSeconds': [1, 86_400],
-  'drain.volumeDetachTimeoutSeconds': [0, 3_600],
-  'drain.replacementTimeoutSeconds': [0, 3_600],
-  'loadBalancer.exclusionSeconds': [0, 3_600],
-  'timeouts.stageSeconds': [60, 86_400],
-  'timeouts.rebootSeconds': [480, 86_400],
-  'timeouts.monitorSeconds': [60, 86_400],
-  'retry.backoffSeconds': [10, 86_400],
-  'retry.maxBackoffSeconds': [10, 604_800],
-  'retry.attempts': [1, 100],
-};
+const WRONG_VALUES = {
+  boolean: 'yes',
+  string: 5,
+  duration: 30,
+  integer: '5m',
+  'integer,string': true,
+  array: 'default',
+  object: 'default',
+} as const;
 
-const above = (field: string, max: number): [string, InvalidSpec] => [
-  `${field} is not above ${max}`,
-  wrong(field, max + 1, new RegExp(`less than or equal to ${max}`, 'u')),
+const wrongTypes = specFields.map(({ field, type }): [string, InvalidSpec] => {
+  const named = type === 'duration' ? 'string' : type;
+  const says = new RegExp(`must be of type ${named}|Unsupported value`, 'u');
+  return [`${field} has its type, ${type}`, wrong(field, WRONG_VALUES[type], says)];
+});
+
+const ofNumber = (field: string, [min, max]: readonly [string, string]): [string, InvalidSpec][] => [
+  [`${field} is not below ${min}`, wrong(field, Number(min) - 1, new RegExp(`greater than or equal to ${min}`, 'u'))],
+  ...(Number(max) === Number.MAX_SAFE_INTEGER
+    ? []
+    : [above(field, max, wrong(field, Number(max) + 1, new RegExp(`less than or equal to ${max}`, 'u')))]),
+  [`${field} is whole`, wrong(field, Number(min) + 0.5, /must be of type integer/u)],
 ];
+const ofDuration = (field: string, [min, max]: readonly [string, string]): [string, InvalidSpec][] => {
+  const says = new RegExp(`must be a duration from ${min} to ${max}`, 'u');
+  const shorter = (parseDuration(min) ?? 0) - 1000;
+  return [
+    ...(shorter < 0
+      ? []
+      : [[`${field} is not below ${min}`, wrong(field, formatDuration(shorter), says)] as [string, InvalidSpec]]),
+    above(field, max, wrong(field, formatDuration((parseDuration(max) ?? 0) + 1000), says)),
+    [`${field} has a unit`, wrong(field, '300', says)],
+  ];
+};
 
-const unfit = Object.entries(numbers).flatMap(([field, [min, max]]): [string, InvalidSpec][] => [
-  [`${field} is not below ${min}`, wrong(field, min - 1, new RegExp(`greater than or equal to ${min}`, 'u'))],
-  ...(max === Number.MAX_SAFE_INTEGER ? [] : [above(field, max)]),
-  [`${field} is no text`, wrong(field, '5m', /must be of type integer/u)],
-  [`${field} is whole`, wrong(field, min + 0.5, /must be of type integer/u)],
-]);
+function above(field: string, max: string, spec: InvalidSpec): [string, InvalidSpec] {
+  return [`${field} is not above ${max}`, spec];
+}
 
-const groups = ['maintenance', 'concurrency', 'versions', 'drain', 'loadBalancer', 'timeouts', 'retry'];
+const outOfRange = specFields.flatMap(({ field, type, range = ['0', '0'] }) => {
+  if (type === 'integer') return ofNumber(field, range);
+  return type === 'duration' ? ofDuration(field, range) : [];
+});
+
+const groups = ['maintenance', 'concurrency', 'versions', 'drain', 'loadBalancer', 'timeouts', 'monitoring', 'retry'];
 const flat = groups.flatMap((field): [string, InvalidSpec][] => [
   [`${field} is no text`, wrong(field, 'default', /must be of type object/u)],
   [`${field} is no list`, wrong(field, [], /must be of type object/u)],
@@ -189,6 +206,7 @@ export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...retry,
   ...nodeSelector,
   ...others,
-  ...Object.fromEntries(unfit),
+  ...Object.fromEntries(wrongTypes),
+  ...Object.fromEntries(outOfRange),
   ...Object.fromEntries(flat),
 };

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
+import { formatDuration, parseDuration } from '@brupop/shared/api/spec-schema';
 import { fullConfig } from '../examples.ts';
-import { numbers } from './invalid-configs.ts';
+import { specFields } from './fields.ts';
 import { ITEMS, specWith } from './spec-with.ts';
 
+const DAY_MS = 86_400_000;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const schedule = (text: string): object => specWith('maintenance.windows[0].schedule', text);
 const duration = (text: string): object => specWith('maintenance.windows[0].duration', text);
@@ -12,20 +14,31 @@ const pin = (version: string): object => specWith('versions.pin', version);
 const requirement = (key: string, operator: string, values?: readonly string[]): object =>
   specWith('nodeSelector.matchExpressions', [{ key, operator, values }]);
 
-const borders = Object.entries(numbers).flatMap(([field, [min, max]]): [string, object][] => [
-  [`${field} may be ${min}`, field === 'retry.maxBackoffSeconds' ? longestWait(min) : specWith(field, min)],
-  [`${field} may be ${max}`, specWith(field, max)],
-]);
+const borders = specFields.flatMap(({ field, type, range = [] }) =>
+  range.map((value): [string, object] => [
+    `${field} may be ${value}`,
+    field === 'retry.maxBackoff' ? longestWait(value) : specWith(field, type === 'integer' ? Number(value) : value),
+  ]),
+);
 
-function longestWait(seconds: number): object {
-  return { retry: { backoffSeconds: seconds, maxBackoffSeconds: seconds } };
+function longestWait(wait: string): { readonly retry: object } {
+  const backoff = (parseDuration(wait) ?? 0) > DAY_MS ? '24h' : wait;
+  return { retry: { backoff, maxBackoff: wait } };
 }
 
 /** Specs at the border of what is allowed, by what is allowed. */
 export const validSpecs: Readonly<Record<string, object>> = {
   'a configuration may have all fields': fullConfig.spec,
   'a configuration may have none': {},
-  'groups may be empty': { maintenance: {}, concurrency: {}, versions: {}, drain: {}, timeouts: {}, retry: {} },
+  'groups may be empty': {
+    maintenance: {},
+    concurrency: {},
+    versions: {},
+    drain: {},
+    timeouts: {},
+    monitoring: {},
+    retry: {},
+  },
   'lists may be empty': { maintenance: { windows: [], blackouts: [] }, versions: { deny: [] } },
   'null counts as left out': {
     paused: null,
@@ -62,9 +75,8 @@ export const validSpecs: Readonly<Record<string, object>> = {
     'maintenance.blackouts',
     Array.from({ length: 100 }, () => ITEMS['blackouts']),
   ),
-  'an estimate may be a minute': specWith('maintenance.updateEstimate', '1m'),
-  'a margin may be nothing': specWith('maintenance.margin', '0m'),
-  'a margin may be a day': specWith('maintenance.margin', '24h'),
+  'a duration may have hours, minutes and seconds': specWith('maintenance.margin', '1h2m3s'),
+  'a duration may be all seconds': specWith('maintenance.margin', '5400s'),
   'a time zone may be UTC': zone('UTC'),
   'a time zone may be a fixed offset': zone('Etc/GMT+5'),
   'a time zone may have three parts': zone('America/Argentina/Buenos_Aires'),
@@ -81,8 +93,8 @@ export const validSpecs: Readonly<Record<string, object>> = {
   'a version may have 128 characters': pin(`1.21.0-${'a'.repeat(121)}`),
   'a pinned version may be allowed by name': { versions: { pin: '1.21.0', deny: ['1.21.0-rc.1', '1.20.0'] } },
   'a minimum age may be a year': specWith('versions.minimumAge', '8760h'),
-  'the first wait may be the longest': longestWait(10),
-  'the longest wait may be the default of the first': specWith('retry.maxBackoffSeconds', 300),
+  'the first wait may be the longest': longestWait('10s'),
+  'the longest wait may be the default of the first': specWith('retry.maxBackoff', '5m'),
   'a selector may be empty': { nodeSelector: {} },
   'a selector may have nothing in it': { nodeSelector: { matchLabels: {}, matchExpressions: [] } },
   'a label may have an empty value': { nodeSelector: { matchLabels: { 'node-role.kubernetes.io/worker': '' } } },
@@ -158,16 +170,30 @@ const windows = fc.oneof(
 );
 
 const some = { requiredKeys: [] };
-const number = (field: string): fc.Arbitrary<number> => {
-  const [min, max] = numbers[field] ?? [0, 0];
-  return fc.integer({ min, max });
+const ranges = new Map(specFields.map(({ field, range }) => [field, range]));
+const whole = (field: string): fc.Arbitrary<number> => {
+  const [min, max] = (ranges.get(field) ?? ['0', '0']).map(Number);
+  return fc.integer({ min: min ?? 0, max: max ?? 0 });
 };
-const numbersOf = (group: string): Record<string, fc.Arbitrary<number>> =>
+/** Whole seconds from the shortest to the longest, in one of the ways to write them. */
+const durationOf = (field: string): fc.Arbitrary<string> => {
+  const [min = 0, max = 0] = (ranges.get(field) ?? []).map((text) => (parseDuration(text) ?? 0) / 1000);
+  return fc
+    .tuple(fc.integer({ min, max }), fc.boolean())
+    .map(([seconds, plain]) => (plain && seconds < 999_999 ? `${seconds}s` : formatDuration(seconds * 1000)));
+};
+const ofType = <T>(
+  group: string,
+  type: string,
+  value: (field: string) => fc.Arbitrary<T>,
+): Record<string, fc.Arbitrary<T>> =>
   Object.fromEntries(
-    Object.keys(numbers)
-      .filter((field) => field.startsWith(`${group}.`))
-      .map((field) => [field.slice(group.length + 1), number(field)]),
+    specFields
+      .filter((one) => one.type === type && new RegExp(`^${group}\\.\\w+$`, 'u').test(one.field))
+      .map(({ field }) => [field.slice(group.length + 1), value(field)]),
   );
+const numbersOf = (group: string): Record<string, fc.Arbitrary<number>> => ofType(group, 'integer', whole);
+const durationsOf = (group: string): Record<string, fc.Arbitrary<string>> => ofType(group, 'duration', durationOf);
 
 const groups = {
   maintenance: fc.record(
@@ -175,8 +201,7 @@ const groups = {
       timeZone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'Etc/GMT-14', 'Australia/Lord_Howe'),
       windows: fc.array(windows, { maxLength: 4 }),
       blackouts: fc.array(blackouts, { maxLength: 4 }),
-      updateEstimate: length(1, 24),
-      margin: length(0, 24),
+      ...durationsOf('maintenance'),
     },
     some,
   ),
@@ -185,7 +210,7 @@ const groups = {
     .record(
       {
         pin: version,
-        minimumAge: length(0, 8_760),
+        ...durationsOf('versions'),
         ignoreWaves: fc.boolean(),
         deny: fc.uniqueArray(version, { maxLength: 4 }),
       },
@@ -198,19 +223,17 @@ const groups = {
       emptyDirPods: policy,
       unmanagedPods: policy,
       taintWaitingNodes: fc.boolean(),
-      ...numbersOf('drain'),
+      ...durationsOf('drain'),
     },
     some,
   ),
-  loadBalancer: fc.record(numbersOf('loadBalancer'), some),
-  timeouts: fc.record(numbersOf('timeouts'), some),
+  loadBalancer: fc.record(durationsOf('loadBalancer'), some),
+  timeouts: fc.record(durationsOf('timeouts'), some),
+  monitoring: fc.record(durationsOf('monitoring'), some),
   retry: fc.oneof(
-    fc.record({ backoffSeconds: number('retry.backoffSeconds'), attempts: number('retry.attempts') }),
-    fc.record({ maxBackoffSeconds: fc.integer({ min: 300, max: 604_800 }) }),
-    fc
-      .integer({ min: 10, max: 86_400 })
-      .map(longestWait)
-      .map((all) => (all as { retry: object }).retry),
+    fc.record({ backoff: durationOf('retry.backoff'), attempts: whole('retry.attempts') }),
+    fc.record({ maxBackoff: length(5, 168) }),
+    durationOf('retry.maxBackoff').map((wait) => longestWait(wait).retry),
   ),
   nodeSelector: fc.record(
     {

@@ -12,7 +12,7 @@ export async function releaseWithOtherDefaults(
 ): Promise<{ readonly serve: typeof serve }> {
   const outfile = join(folder, 'controller-of-another-release.mjs');
   await build({
-    entryPoints: [join(packages, 'controller/src/service.ts')],
+    entryPoints: [join(packages, 'controller/src/main.ts')],
     outfile,
     bundle: true,
     platform: 'node',
@@ -25,7 +25,7 @@ export async function releaseWithOtherDefaults(
       {
         name: 'other defaults',
         setup: (bundler) => {
-          bundler.onLoad({ filter: /default-spec\.ts$/ }, async ({ path }) => ({
+          bundler.onLoad({ filter: /config-spec\.ts$/ }, async ({ path }) => ({
             contents: replaced(await readFile(path, 'utf8'), changes),
             loader: 'ts',
           }));

@@ -40,7 +40,6 @@ export async function startReplica(
     identity: `${podName}_uid`,
     healthHost: '127.0.0.1',
     healthPort,
-    monitoringMs: 0,
     ...settings,
   };
   const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });

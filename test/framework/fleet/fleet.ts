@@ -11,7 +11,7 @@
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import { APISERVER, RETRY_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';

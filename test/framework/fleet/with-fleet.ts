@@ -1,5 +1,5 @@
 import type { V1PodList } from '@kubernetes/client-node';
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import { createNamespace } from '../control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/start.ts';
 import { installCrds } from '../crds.ts';

@@ -102,7 +102,7 @@ describe('pods that policy keeps', () => {
 
 describe('the time that pods get', () => {
   it('is their own, but no more than the configuration gives', async () => {
-    await suite.configure(suite.cluster, { drain: { maxGracePeriodSeconds: 90 } });
+    await suite.configure(suite.cluster, { drain: { maxGracePeriod: '90s' } });
     const capped = await suite.start();
     const terminates = '20s';
     const patient = await node.pod({ name: 'patient', graceSeconds: 3_600, terminates });

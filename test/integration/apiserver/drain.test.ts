@@ -11,7 +11,7 @@ import { eventually } from '../../framework/eventually.ts';
 jest.setTimeout(60_000);
 
 describe('a drain pass', () => {
-  const suite = useConfiguredApiserver({ loadBalancer: { exclusionSeconds: 60 } });
+  const suite = useConfiguredApiserver({ loadBalancer: { exclusion: '1m' } });
   let agent: Agent;
   let reference: SpecReference;
   let apps: string;

@@ -22,7 +22,7 @@ const exclusionLabel = 'node.kubernetes.io/exclude-from-external-load-balancers'
 const waitMs = 60_000;
 
 describe('an apiserver that changes nodes', () => {
-  const suite = useConfiguredApiserver({ loadBalancer: { exclusionSeconds: waitMs / 1000 } });
+  const suite = useConfiguredApiserver({ loadBalancer: { exclusion: `${waitMs / 1000}s` } });
   let agent: Agent;
   let reference: SpecReference;
 

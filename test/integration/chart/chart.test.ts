@@ -240,7 +240,6 @@ describe('the controller', () => {
     expect(envOf(podFor(CONTROLLER))).toEqual({
       ...everyProgram,
       SERVICE_ACCOUNT_DIR: serviceAccountDir,
-      MONITORING_SECONDS: '0',
     });
   });
 });

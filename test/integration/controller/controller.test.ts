@@ -189,6 +189,21 @@ describe('a controller', () => {
     await agents.stop();
   });
 
+  it('monitors a node for as long as the configuration says now, without a restart', async () => {
+    await configure({ monitoring: { healthyFor: '1h' } });
+    const [name = ''] = await members('monitored', 1);
+    const agents = playAgents(cluster);
+    await start();
+    const generation = await waitForState(name, 'MonitoringUpdate');
+    await sleep(1_000);
+    expect(await waitForState(name, 'MonitoringUpdate')).toBe(generation);
+
+    await configure({ monitoring: { healthyFor: '1s' } });
+    await waitForState(name, 'Idle');
+    await waitFor(name, 'UpToDate');
+    await agents.stop();
+  });
+
   it('does not repeat an update that rolled back until a person asks, and then once', async () => {
     const [name = ''] = await members('rollback', 1);
     await start();

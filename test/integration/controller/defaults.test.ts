@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import type { BrupopConfig, BrupopConfigSpec } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
@@ -75,7 +76,7 @@ test('a release with other defaults changes nothing until the configuration is c
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
   expect(await mostAtOnce('first')).toBe(1);
 
-  await start(await releaseWithOtherDefaults(folder, { 'maxUpdating: 1': 'maxUpdating: 3' }));
+  await start(await releaseWithOtherDefaults(folder, { 'always(1)': '{ default: 3, absent: 1 }' }));
   expect(await mostAtOnce('second')).toBe(1);
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
 

@@ -1,6 +1,6 @@
 import type { DrainFailure, DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, podKey, podsToEvict, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
@@ -127,8 +127,7 @@ export class Drainer {
     };
     if (stageOf(drain, settings, [], clock.now()) === 'Over') return failed('TimedOut', timedOut(settings));
     if ((await nodes.cordon(identity, signal)) === 'Vetoed') return failed('Vetoed', CORDON_REMOVED);
-    const evict = (pod: DrainPod): Promise<EvictionOutcome> =>
-      this.#end(pod, settings.maxGracePeriodSeconds, false, signal);
+    const evict = (pod: DrainPod): Promise<EvictionOutcome> => this.#end(pod, settings.maxGracePeriodMs, false, signal);
     const result = await makeRoom({ client, namespace, node: identity.node, evict, signal });
     return { ...result, limitRemainingMs: limitRemainingMs(drain, settings, [], clock.now()) };
   }
@@ -197,10 +196,10 @@ export class Drainer {
   #hands(identity: Identity, settings: DrainSettings, record: DrainRecord, signal: AbortSignal): NodeDrainHands {
     const { client, nodes, log } = this.#options;
     const names = new BudgetNames(client, log, signal);
-    const { maxGracePeriodSeconds } = settings;
+    const { maxGracePeriodMs } = settings;
     return {
       cordon: () => nodes.cordon(identity, signal),
-      end: async (pod, force) => names.add(pod, await this.#end(pod, maxGracePeriodSeconds, force, signal)),
+      end: async (pod, force) => names.add(pod, await this.#end(pod, maxGracePeriodMs, force, signal)),
       daemonSetExists: (key) => this.#exists(key, signal),
       saveHandover: (handover) => record.set(withHandover(record.current, handover)),
       lookAgain: async () => {
@@ -217,13 +216,13 @@ export class Drainer {
 
   async #end(
     pod: DrainPod,
-    maxGraceSeconds: number | undefined,
+    maxGraceMs: number | undefined,
     force: boolean,
     signal: AbortSignal,
   ): Promise<EvictionOutcome> {
     const { client, metrics, log } = this.#options;
     await this.#pace.wait(signal);
-    const outcome = await evictPod(client, pod, { maxGraceSeconds, force });
+    const outcome = await evictPod(client, pod, { maxGraceMs, force });
     metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
     const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
     const asked = force ? 'asked to delete a pod' : 'asked to evict a pod';

@@ -23,7 +23,7 @@ interface StatusBody {
 /** How a pod is ended. */
 export interface EvictOptions {
   /** The most that it gets to end, in seconds; undefined: what it asks for. */
-  readonly maxGraceSeconds: number | undefined;
+  readonly maxGraceMs: number | undefined;
   /** True: it is deleted, past its disruption budgets. */
   readonly force: boolean;
 }
@@ -34,8 +34,8 @@ export interface EvictOptions {
  */
 export async function evictPod(client: KubeClient, pod: DrainPod, ending: EvictOptions): Promise<EvictionOutcome> {
   const { name, namespace = '', uid } = pod.metadata;
-  const { maxGraceSeconds = Infinity, force } = ending;
-  const grace = pod.graceSeconds > maxGraceSeconds ? { gracePeriodSeconds: maxGraceSeconds } : {};
+  const { maxGraceMs = Infinity, force } = ending;
+  const grace = pod.graceSeconds * 1000 > maxGraceMs ? { gracePeriodSeconds: maxGraceMs / 1000 } : {};
   const deleteOptions = { preconditions: { uid }, ...grace };
   const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace }, deleteOptions };
   const request = force

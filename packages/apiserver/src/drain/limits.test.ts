@@ -1,4 +1,4 @@
-import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/brupop-config';
+import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/config-spec';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
 import { isAbandoned, limitRemainingMs, stageOf } from './limits.ts';
@@ -21,7 +21,7 @@ it.each<[string, number, Partial<DrainSettings>, number, string]>([
   ['and then is over', 40.5, force, 30, 'Over'],
   ['a patient pod gets its time', 60, force, 3_600, 'Force'],
   ['but no more than an hour', 101, force, 7_200, 'Over'],
-  ['no more than the configuration gives it', 60, { ...force, maxGracePeriodSeconds: 60 }, 3_600, 'Over'],
+  ['no more than the configuration gives it', 60, { ...force, maxGracePeriodMs: 60_000 }, 3_600, 'Over'],
   ['the configuration sets the limit', 30, { timeoutMs: 120 * MINUTE }, 30, 'Evict'],
   ['a start that lies ahead counts as now', -10, {}, 30, 'Evict'],
 ])('%s', (_what, minutes, changes, graceSeconds, expected) => {

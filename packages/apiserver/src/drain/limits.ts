@@ -1,5 +1,5 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
@@ -13,13 +13,13 @@ const FORCE_MS = 10 * 60_000;
 /** A pod that is still there so long after it was to be gone stays: whatever holds it, its processes end with the reboot. */
 const ABANDON_MS = 60_000;
 
-type Limits = Pick<DrainSettings, 'timeoutMs' | 'onTimeout' | 'maxGracePeriodSeconds'>;
+type Limits = Pick<DrainSettings, 'timeoutMs' | 'onTimeout' | 'maxGracePeriodMs'>;
 
 /** How long a drain may take in all, milliseconds. */
-function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodSeconds }: Limits, pods: readonly DrainPod[]): number {
+function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodMs }: Limits, pods: readonly DrainPod[]): number {
   if (onTimeout === 'Abort') return timeoutMs;
   const longest = pods.reduce((most, { graceSeconds }) => Math.max(most, graceSeconds), 0);
-  const graceMs = Math.min(longest, maxGracePeriodSeconds ?? Infinity) * 1000;
+  const graceMs = Math.min(longest * 1000, maxGracePeriodMs ?? Infinity);
   return timeoutMs + Math.min(FORCE_MS + graceMs, FORCE_LIMIT_MS);
 }
 

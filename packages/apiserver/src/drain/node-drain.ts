@@ -1,5 +1,5 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { daemonSetsInQuestion, type DrainPod, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';

@@ -1,9 +1,5 @@
-import {
-  type BrupopConfig,
-  type DrainSettings,
-  readDrainSettings,
-  withDefaults,
-} from '@brupop/shared/api/brupop-config';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { type DrainSettings, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Logger } from '@brupop/shared/runtime/log';
@@ -28,7 +24,8 @@ export class Settings {
    */
   current(): DrainSettings {
     const { spec, status } = this.#configs.get(CONFIG_NAME) ?? {};
-    const { settings, problem } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
+    const { value: settings, problems } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
+    const [problem] = problems;
     this.#complain(problem);
     if (problem === undefined) this.#good = settings;
     if (this.#good !== undefined) return this.#good;

@@ -1,4 +1,4 @@
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';

@@ -1,4 +1,4 @@
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, isTerminating } from '@brupop/shared/drain/pods';
 import { type Clock, parseTime } from '@brupop/shared/runtime/clock';

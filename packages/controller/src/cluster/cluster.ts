@@ -28,7 +28,6 @@ export interface ClusterOptions {
   readonly log: Logger;
   readonly namespace: string;
   readonly nodeName: string;
-  readonly monitoringMs: number;
 }
 
 interface Page {
@@ -61,7 +60,7 @@ export class Cluster {
     const common = { client, clock, log };
     this.#options = options;
     this.#startedAt = clock.now();
-    this.#policy = readPolicy(undefined, options.monitoringMs);
+    this.#policy = readPolicy(undefined);
     this.#nodes = new Reflector({ ...common, name: 'nodes', path: corePath('nodes'), slim: readNode });
     this.#shadows = new Reflector({ ...common, name: SHADOW_PLURAL, path: this.#shadowsPath, slim: readShadow });
     const configs = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
@@ -199,7 +198,7 @@ export class Cluster {
     if (object.metadata.name !== CONFIG_NAME) return;
     const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
     if (type === 'Modified' && isSame) return;
-    this.#policy = readPolicy(type === 'Deleted' ? undefined : object, this.#options.monitoringMs);
+    this.#policy = readPolicy(type === 'Deleted' ? undefined : object);
   }
 
   #concernsUs({ object, old }: ReflectorEvent<NodeView>): boolean {

@@ -50,13 +50,13 @@ export interface Estimate {
 /** From what was measured in the fleet. */
 export function estimateOf(
   managedNodes: readonly ManagedNode[],
-  { estimateMs, marginMs }: MaintenanceSettings,
+  { updateEstimateMs, marginMs }: MaintenanceSettings,
 ): Estimate {
   const measured = managedNodes
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
   const measuredMs = measured[Math.floor((measured.length - 1) * 0.9)];
-  return { measuredMs, usualMs: measuredMs ?? estimateMs, marginMs };
+  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
 }
 
 /**

@@ -1,4 +1,5 @@
-import { type BrupopConfig, type BrupopConfigStatus, DEFAULT_SPEC } from '@brupop/shared/api/brupop-config';
+import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { DEFAULT_SPEC } from '@brupop/shared/api/config-spec';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { readPolicy } from '../policy/policy.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';

@@ -1,4 +1,5 @@
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
+import { formatDuration } from '@brupop/shared/api/spec-schema';
 import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { transitionTime } from './condition.ts';
@@ -172,9 +173,9 @@ function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<Brup
 function expectations({
   measuredMs,
   completionTime,
-}: Forecast): Pick<BrupopConfigStatus, 'updateEstimateSeconds' | 'expectedCompletionTime'> {
+}: Forecast): Pick<BrupopConfigStatus, 'updateEstimate' | 'expectedCompletionTime'> {
   return {
-    ...(measuredMs !== undefined && { updateEstimateSeconds: Math.ceil(measuredMs / 1000) }),
+    ...(measuredMs !== undefined && { updateEstimate: formatDuration(measuredMs) }),
     ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
   };
 }

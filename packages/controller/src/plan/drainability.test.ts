@@ -1,4 +1,4 @@
-import { DRAIN_DEFAULTS } from '@brupop/shared/api/brupop-config';
+import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';

@@ -1,4 +1,4 @@
-import type { DrainSettings } from '@brupop/shared/api/brupop-config';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import { preflight } from '@brupop/shared/drain/preflight';

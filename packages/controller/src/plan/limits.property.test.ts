@@ -1,7 +1,8 @@
+import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { NodeLimit, UpdatePolicy } from '../policy/policy.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import type { SpecChange } from './spec-change.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Order } from '@brupop/shared/api/brupop-config';
+import type { Order } from '@brupop/shared/api/config-spec';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { failures } from './attempts.ts';

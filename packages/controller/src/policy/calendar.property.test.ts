@@ -1,7 +1,7 @@
 /** Calendars compared, minute by minute around changes of the clocks, with a scan that knows nothing of them. */
 import { Cron } from 'croner';
 import fc from 'fast-check';
-import { DAYS } from '@brupop/shared/api/brupop-config';
+import { DAYS } from '@brupop/shared/api/config-values';
 import { scan } from '../testing/minute-scan.ts';
 import { calendarOf, type Maintenance, problemOf } from './calendar.ts';
 import { localDays, type Window, windowsOn } from './schedule.ts';

@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import type { Day } from '@brupop/shared/api/brupop-config';
+import type { Day } from '@brupop/shared/api/config-values';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS } from './calendar.ts';
 import type { Window } from './schedule.ts';

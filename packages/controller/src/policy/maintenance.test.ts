@@ -1,4 +1,4 @@
-import type { Day } from '@brupop/shared/api/brupop-config';
+import type { Day } from '@brupop/shared/api/config-values';
 import { type Maintenance, problemOf } from './calendar.ts';
 import type { Window } from './schedule.ts';
 

@@ -1,4 +1,5 @@
-import { aSnapshot } from '../testing/objects.ts';
+import { plan } from '../plan/plan.ts';
+import { aManagedNode, aSnapshot, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
 import { nodesAtOnce, readPolicy } from './policy.ts';
 
 const read = (spec: unknown): ReturnType<typeof readPolicy> => readPolicy(aSnapshot([], spec).config);
@@ -23,10 +24,35 @@ const problems: Record<string, [unknown, RegExp]> = {
   'a number in quotes cannot be followed': [{ concurrency: { maxUpdating: '3' } }, /found "3"/],
   '0 cannot be followed': [{ concurrency: { maxUpdating: 0 } }, /found 0/],
   'half a node cannot be followed': [{ concurrency: { maxUpdating: 1.5 } }, /found 1.5/],
-  'a list cannot be followed': [{ concurrency: { maxUpdating: [1] } }, /found \[1\]/],
+  'a list cannot be followed': [{ concurrency: { maxUpdating: [1] } }, /found a list/],
   'a pause that is neither true nor false cannot be followed': [{ paused: 'yes' }, /paused: expected .* found "yes"/],
 };
 test.each(Object.entries(problems))('%s', (_, [spec, expected]) => expect(read(spec).problem).toMatch(expected));
+
+test('how long a node is monitored is a setting that acts at the next plan', () => {
+  const node = aManagedNode(
+    'a',
+    {},
+    { spec: underWay('MonitoringUpdate', 5 * MINUTE), status: { current_version: NEW } },
+  );
+  const outcomes = (healthyFor: string): string[] =>
+    plan(aSnapshot([node], { monitoring: { healthyFor } }), NOW).specs.map(({ outcome }) => outcome);
+  expect(['1h', '6m', '5m', '0s'].map(outcomes)).toEqual([[], [], ['Succeeded'], ['Succeeded']]);
+});
+
+test('a node that is not healthy in time counts as failed by the limit that is set now', () => {
+  const node = aManagedNode(
+    'a',
+    { ready: false },
+    { spec: underWay('MonitoringUpdate', 10 * MINUTE), status: { current_version: NEW } },
+  );
+  const reasons = (timeout: string): string[] =>
+    plan(aSnapshot([node], { monitoring: { timeout, healthyFor: '1m' } }), NOW).conditions.map(
+      ({ progressing }) => progressing.reason,
+    );
+  expect(reasons('5m')).toEqual(['DeadlineExceeded']);
+  expect(reasons('30m')).not.toEqual(['DeadlineExceeded']);
+});
 
 test('a pause with its reason is read', () => {
   expect(read({ paused: true, pauseReason: 'holidays' })).toMatchObject({ paused: true, pauseReason: 'holidays' });

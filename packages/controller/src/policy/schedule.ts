@@ -7,7 +7,7 @@
  * repeated hour, and not in a gap.
  */
 import { Cron } from 'croner';
-import type { Day } from '@brupop/shared/api/brupop-config';
+import type { Day } from '@brupop/shared/api/config-values';
 import type { Span } from './intervals.ts';
 
 /** A recurring time in which nodes may be disrupted. */

@@ -62,7 +62,7 @@ const REBOOT_INHIBIT_MAX_MS = 5 * MINUTE;
 /** After this time no reboot that was recorded can still come. */
 export const REBOOT_PENDING_LIMIT_MS =
   REBOOT_REQUEST_LIMIT_MS + REBOOT_CALL_LIMIT_MS + REBOOT_INHIBIT_MAX_MS + 30 * SECOND;
-/** The shortest `spec.timeouts.rebootSeconds`: a reboot that may still come is waited for, and then asked for again. */
+/** The shortest `spec.timeouts.reboot`: a reboot that may still come is waited for, and then asked for again. */
 export const REBOOT_TIMEOUT_MIN_MS = REBOOT_PENDING_LIMIT_MS + REBOOT_REQUEST_LIMIT_MS;
 
 /**

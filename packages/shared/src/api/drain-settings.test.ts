@@ -1,13 +1,13 @@
-import { DRAIN_DEFAULTS, readDrainSettings } from './brupop-config.ts';
+import { DRAIN_DEFAULTS, readDrainSettings } from './config-spec.ts';
 
 test('without a configuration the defaults hold', () => {
-  expect(readDrainSettings(undefined)).toEqual({ settings: DRAIN_DEFAULTS, problem: undefined });
+  expect(readDrainSettings({})).toEqual({ value: DRAIN_DEFAULTS, problems: [] });
   expect(DRAIN_DEFAULTS).toEqual({
     timeoutMs: 1_800_000,
     onTimeout: 'Abort',
     emptyDirPods: 'Evict',
     unmanagedPods: 'Evict',
-    maxGracePeriodSeconds: undefined,
+    maxGracePeriodMs: undefined,
     volumeDetachTimeoutMs: 120_000,
     replacementTimeoutMs: 120_000,
     taintWaitingNodes: false,
@@ -16,37 +16,37 @@ test('without a configuration the defaults hold', () => {
 });
 
 test('what people set is read', () => {
-  const drain = { timeoutSeconds: 60, onTimeout: 'Force', emptyDirPods: 'Block', maxGracePeriodSeconds: 5 };
-  const { settings, problem } = readDrainSettings({ drain, loadBalancer: { exclusionSeconds: 30 } });
-  expect(problem).toBeUndefined();
+  const drain = { timeout: '1m', onTimeout: 'Force', emptyDirPods: 'Block', maxGracePeriod: '5s' };
+  const { value: settings, problems } = readDrainSettings({ drain, loadBalancer: { exclusion: '30s' } });
+  expect(problems).toEqual([]);
   expect(settings).toMatchObject({ timeoutMs: 60_000, onTimeout: 'Force', emptyDirPods: 'Block' });
-  expect(settings).toMatchObject({ maxGracePeriodSeconds: 5, exclusionMs: 30_000 });
+  expect(settings).toMatchObject({ maxGracePeriodMs: 5_000, exclusionMs: 30_000 });
 });
 
 test.each<[string, unknown]>([
-  ['spec.drain.timeoutSeconds: expected a whole number from 60 to 86400, found 59', { drain: { timeoutSeconds: 59 } }],
   [
-    'spec.drain.timeoutSeconds: expected a whole number from 60 to 86400, found "1h"',
-    { drain: { timeoutSeconds: '1h' } },
+    'spec.drain.timeout: expected a duration from 1m to 24h, such as 90s or 1h30m, found "59s"',
+    { drain: { timeout: '59s' } },
   ],
-  ['spec.drain.onTimeout: expected Abort or Force, found "force"', { drain: { onTimeout: 'force' } }],
-  ['spec.drain.emptyDirPods: expected Evict or Block, found true', { drain: { emptyDirPods: true } }],
+  [
+    'spec.drain.timeout: expected a duration from 1m to 24h, such as 90s or 1h30m, found 1800',
+    { drain: { timeout: 1_800 } },
+  ],
+  ['spec.drain.onTimeout: expected one of Abort, Force, found "force"', { drain: { onTimeout: 'force' } }],
+  ['spec.drain.emptyDirPods: expected one of Evict, Block, found true', { drain: { emptyDirPods: true } }],
   ['spec.drain.taintWaitingNodes: expected true or false, found "yes"', { drain: { taintWaitingNodes: 'yes' } }],
+  ['spec.drain: expected an object, found a list', { drain: [] }],
   [
-    'spec.drain.maxGracePeriodSeconds: expected a whole number from 1 to 86400, found 0',
-    { drain: { maxGracePeriodSeconds: 0 } },
-  ],
-  [
-    'spec.loadBalancer.exclusionSeconds: expected a whole number from 0 to 3600, found 0.5',
-    { loadBalancer: { exclusionSeconds: 0.5 } },
+    'spec.loadBalancer.exclusion: expected a duration from 0s to 1h, such as 90s or 1h30m, found "0.5s"',
+    { loadBalancer: { exclusion: '0.5s' } },
   ],
 ])('%s', (problem, spec) => {
-  expect(readDrainSettings(spec).problem).toBe(problem);
+  expect(readDrainSettings(spec).problems).toEqual([problem]);
 });
 
 test.each([undefined, null, 'drain', 7, [], { drain: null }, { drain: 'fast' }])(
   'a spec of %j has the defaults',
   (spec) => {
-    expect(readDrainSettings(spec).settings).toEqual(DRAIN_DEFAULTS);
+    expect(readDrainSettings(spec).value).toEqual(DRAIN_DEFAULTS);
   },
 );

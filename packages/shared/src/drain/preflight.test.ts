@@ -1,4 +1,4 @@
-import { DRAIN_DEFAULTS, type DrainSettings } from '../api/brupop-config.ts';
+import { DRAIN_DEFAULTS, type DrainSettings } from '../api/config-spec.ts';
 import { aBudget, aPod } from '../testing/pods.ts';
 import { type Budget, slimBudget } from './budgets.ts';
 import type { DrainPod } from './pods.ts';

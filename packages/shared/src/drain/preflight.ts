@@ -1,4 +1,4 @@
-import type { DrainSettings } from '../api/brupop-config.ts';
+import type { DrainSettings } from '../api/config-spec.ts';
 import type { DrainBlock } from '../api/shadow.ts';
 import { type Budget, exhaustedBudgets } from './budgets.ts';
 import { type DrainPod, isTerminating, podKey, podsToEvict } from './pods.ts';

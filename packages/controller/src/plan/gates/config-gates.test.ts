@@ -106,7 +106,7 @@ const cases: Record<string, [ProgressingCondition | undefined, string | undefine
   'ten failures with one version are enough': [told({}, failedTimes(10)), 'ManualRetryRequired'],
   'so are as many as the configuration says': [told({ retry: { attempts: 2 } }, failedTimes(2)), 'ManualRetryRequired'],
   'the waits between attempts are as the configuration says': [
-    told({ retry: { backoffSeconds: 7_200, maxBackoffSeconds: 7_200 } }, failedTimes(3)),
+    told({ retry: { backoff: '2h', maxBackoff: '2h' } }, failedTimes(3)),
     `Backoff until ${ago(-60 * MINUTE)}`,
   ],
 };

@@ -32,9 +32,9 @@ interface Waits {
   readonly longestMs: number;
 }
 
-function waitsOf(recovery: Recovery, { baseMs, capMs }: RetrySettings): Waits {
-  if (recovery !== 'RetrySoon') return { firstMs: baseMs, longestMs: capMs };
-  return { firstMs: baseMs * SOON.part, longestMs: Math.min(capMs, SOON.longestMs) };
+function waitsOf(recovery: Recovery, { backoffMs, maxBackoffMs }: RetrySettings): Waits {
+  if (recovery !== 'RetrySoon') return { firstMs: backoffMs, longestMs: maxBackoffMs };
+  return { firstMs: backoffMs * SOON.part, longestMs: Math.min(maxBackoffMs, SOON.longestMs) };
 }
 
 /** Statuses of older operators name no code, and an attempt that was called off has none. A code that this release does not know is left to a person. */

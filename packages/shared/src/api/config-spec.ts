@@ -1,0 +1,287 @@
+/**
+ * The spec of a BrupopConfig, which users write. Each field is defined here once: its type and
+ * range, its description, its default in this release, and what it means in a record that lacks it
+ * (`absent`, ADR 0019). Types, readers, the definition of the resource and the reference in
+ * `docs/configuration.md` come from here. A new default changes `default` only: `absent` never
+ * changes. Rules across fields that the API server checks are in `scripts/crds/brupopconfigs.yaml`.
+ */
+import type * as v from 'valibot';
+import { DRAIN_TIMEOUT_MAX_MS, EXCLUSION_MAX_MS, REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
+import { blackout, nodeLimit, numberOfNodes, reason, timeZone, version, window } from './config-values.ts';
+import { labelSelector } from './label-selector.ts';
+import { flag, type Infer, oneOf, whole } from './schema.ts';
+import {
+  always,
+  defaultsOf,
+  duration,
+  field,
+  fields,
+  formatDuration,
+  group,
+  listOf,
+  merged,
+  type Reading,
+  readSpec,
+  requireThat,
+} from './spec-schema.ts';
+import { sameVersion } from './version.ts';
+
+const POD_POLICIES = ['Evict', 'Block'] as const;
+
+const DRAIN = {
+  drain: group(
+    'How a node is drained before its reboot. Pods are evicted as kubectl drain does, within their disruption budgets: ' +
+      'those of a lower priority first, then those without volumes, then those with volumes one by one. A pod with the ' +
+      'label or annotation brupop.bottlerocket.aws/drain=skip stays, and one with the value last is evicted after all others.',
+    {
+      timeout: field(
+        duration('1m', formatDuration(DRAIN_TIMEOUT_MAX_MS)),
+        'How long a drain may take from its first pass.',
+        always('30m'),
+      ),
+      onTimeout: field(
+        oneOf(['Abort', 'Force']),
+        'What happens after the timeout. Abort: the node is uncordoned and tried again after a wait that doubles. Force: ' +
+          'the pods that are left are deleted past their disruption budgets, with their grace period, which takes up to 70 ' +
+          'minutes more, and pods that do not end even then are left behind. Nothing is deleted while emptyDirPods or ' +
+          'unmanagedPods block the drain.',
+        always('Abort'),
+      ),
+      emptyDirPods: field(
+        oneOf(POD_POLICIES),
+        'Pods with an emptyDir volume, whose data is lost with them. Evict: they are evicted. Block: their node is not ' +
+          'updated while they are on it.',
+        always('Evict'),
+      ),
+      unmanagedPods: field(
+        oneOf(POD_POLICIES),
+        'Pods without a controller, which nothing recreates. Evict: they are evicted. Block: their node is not updated ' +
+          'while they are on it.',
+        always('Evict'),
+      ),
+      maxGracePeriod: field(
+        duration('1s', '24h'),
+        'The longest grace period of an evicted pod. Without it each pod gets the one it asks for.',
+      ),
+      volumeDetachTimeout: field(
+        duration('0s', '1h'),
+        'How long the volumes of an evicted pod may take to detach from the node before the next pod with volumes is ' +
+          'evicted all the same.',
+        always('2m'),
+      ),
+      replacementTimeout: field(
+        duration('0s', '1h'),
+        'How long the next pod with volumes waits until the pod that replaces an evicted one of a StatefulSet is ready on ' +
+          'another node. 0s: it does not wait.',
+        always('2m'),
+      ),
+      taintWaitingNodes: field(
+        flag(),
+        'True gives nodes that wait for their update, and those that are updating, the taint ' +
+          'brupop.bottlerocket.aws/update-pending with the effect PreferNoSchedule, so that evicted pods prefer nodes that ' +
+          'need no drain.',
+        always(false),
+      ),
+    },
+  ),
+  loadBalancer: group('How a node leaves external load balancers before it is drained.', {
+    exclusion: field(
+      duration('0s', formatDuration(EXCLUSION_MAX_MS)),
+      'How long load balancers have to remove the node: it gets the label ' +
+        'node.kubernetes.io/exclude-from-external-load-balancers, and its first pod is evicted this much later. Choose ' +
+        'their deregistration delay or health check time. 0s: the node gets no label.',
+      always('0s'),
+    ),
+  }),
+};
+
+const SPEC = {
+  paused: field(flag(), 'True keeps every node from starting an update.', always(false)),
+  pauseMode: field(
+    oneOf(['Finish', 'Interrupt']),
+    'What a pause does to nodes that are updating. Finish lets them finish. Interrupt cancels the update of those whose ' +
+      'host was not yet asked to reboot: they are uncordoned, and start again after the pause. Without paused it has no effect.',
+    always('Finish'),
+  ),
+  pauseReason: field(
+    reason(1024),
+    'Why updates are paused, shown on every node that waits for the end of the pause. Without paused it has no effect.',
+  ),
+  maintenance: group(
+    'When nodes may start updates. A node whose drain has started finishes its update; a node that has only staged its ' +
+      'version waits for the next window.',
+    {
+      timeZone: field(timeZone, 'IANA time zone of the schedules, such as Europe/Berlin.', always('UTC')),
+      windows: field(
+        listOf(window, 50),
+        'Windows in which nodes may start updates, each node only when its whole update is expected to fit. Windows that ' +
+          'overlap or touch are one. Without any, it is always open.',
+        always([]),
+      ),
+      blackouts: field(
+        listOf(blackout, 100),
+        'Times in which no node starts an update or its drain, whatever the windows say.',
+        always([]),
+      ),
+      updateEstimate: field(
+        duration('1m', '24h'),
+        'How long the update of a node is expected to take until some were measured. After that the slowest tenth of the ' +
+          'latest updates counts.',
+        always('30m'),
+      ),
+      margin: field(
+        duration('0s', '24h'),
+        'How much longer than expected an update may take before the window closes.',
+        always('10m'),
+      ),
+    },
+  ),
+  concurrency: group('How many nodes may be unavailable at once. The strictest limit holds.', {
+    maxUpdating: field(
+      nodeLimit,
+      'Nodes that may be updating at once: a number from 1 (such as 3), or a percentage of the managed nodes from "1%" to ' +
+        '"100%", rounded down but at least 1 node.',
+      always(1),
+    ),
+    maxUnavailable: field(
+      nodeLimit,
+      'Nodes that may be updating or unavailable for any other reason (not Ready, cordoned by another actor, being deleted) ' +
+        'at once: a number from 1, or a percentage of the managed nodes from "1%" to "100%", rounded down but at least 1 ' +
+        'node. By default other reasons do not count.',
+    ),
+    maxPerZone: field(
+      numberOfNodes,
+      'Nodes of one zone (label topology.kubernetes.io/zone; nodes without it are a zone of their own) that may be updating ' +
+        'or unavailable for any other reason at once, from 1. By default zones do not count.',
+    ),
+    maxZones: field(
+      numberOfNodes,
+      'Zones in which nodes may be updating at once, from 1. By default zones do not count.',
+    ),
+  }),
+  versions: group(
+    'Which versions nodes update to.',
+    {
+      pin: field(
+        version,
+        'The one version that all nodes are to run, newer or older than theirs, such as 1.21.0. It is set as the version ' +
+          'lock of the host; when it is removed, each host gets back the lock that it had. By default nodes update to what ' +
+          'their host offers.',
+      ),
+      minimumAge: field(
+        duration('0s', '8760h'),
+        'How long a version must have been available in this cluster before nodes start to update to it, such as 72h. A ' +
+          'pinned version does not wait.',
+        always('0s'),
+      ),
+      ignoreWaves: field(
+        flag(),
+        'True makes hosts offer a release at once instead of when its wave starts. False leaves that to the setting of ' +
+          'each host.',
+        always(false),
+      ),
+      deny: field(listOf(version, 50, 'set'), 'Versions that no node updates to, at most 50.', always([])),
+    },
+    requireThat<{ pin: string | undefined; deny: readonly string[] }>(
+      'pin',
+      'a version that is not one of deny',
+      ({ pin, deny }) => !deny.some((one) => sameVersion(one, pin)),
+    ),
+  ),
+  ...DRAIN,
+  timeouts: group(
+    'How long the steps of an update may take. That of the drain is drain.timeout. A change holds for steps that start ' +
+      'after it.',
+    {
+      stage: field(duration('1m', '24h'), 'How long downloading and writing the new version may take.', {
+        default: formatDuration(STEP_LIMITS_MS.Stage),
+        absent: '45m',
+      }),
+      reboot: field(
+        duration(formatDuration(REBOOT_TIMEOUT_MIN_MS), '24h'),
+        'How long it may take from the reboot until the node runs the new version and is uncordoned.',
+        { default: formatDuration(STEP_LIMITS_MS.Reboot), absent: '15m' },
+      ),
+    },
+  ),
+  monitoring: group('How a node is watched after its update, while it holds its update slot. A change acts at once.', {
+    healthyFor: field(
+      duration('0s', '24h'),
+      'How long a node must have been healthy after its update before the update has succeeded and the next one starts.',
+      always('0s'),
+    ),
+    timeout: field(
+      duration('1m', '24h'),
+      'How long a node may take to become healthy, beside healthyFor, until it counts as failed and others start.',
+      always('30m'),
+    ),
+  }),
+  retry: group(
+    'When a node that failed is tried again. Errors that no retry heals wait for a user.',
+    {
+      backoff: field(
+        duration('10s', '24h'),
+        'The wait after the first failure; it doubles with each. Errors that soon pass wait a fifth of it.',
+        always('5m'),
+      ),
+      maxBackoff: field(duration('10s', '168h'), 'The longest wait, not less than backoff.', always('24h')),
+      attempts: field(
+        whole(1, 100),
+        'How often a node is tried with one version before it waits for a user, from 1 to 100.',
+        always(10),
+      ),
+    },
+    requireThat<{ backoff: number; maxBackoff: number }>(
+      'maxBackoff',
+      'at least backoff',
+      ({ backoff, maxBackoff }) => maxBackoff >= backoff,
+      ({ maxBackoff }) => formatDuration(maxBackoff),
+    ),
+  ),
+  nodeSelector: field(
+    labelSelector,
+    'Restricts the managed nodes, beyond the label that makes them so. Nodes that it does not select start no update and ' +
+      'are not counted.',
+  ),
+  order: field(
+    oneOf(['Name', 'Random', 'OldestBoot']),
+    'Which node goes first, among those with the same priority (a whole number in the annotation ' +
+      'brupop.bottlerocket.aws/priority, 0 without it) and as many failures. Name: by name. Random: in an order that ' +
+      'differs for each version. OldestBoot: the node that has been up longest. The node of the leading controller is ' +
+      'always the last. Nodes with the annotation brupop.bottlerocket.aws/skip are left out, unless it says false.',
+    always('Name'),
+  ),
+};
+
+export const specSchema = fields(SPEC);
+export type BrupopConfigSpec = v.InferInput<typeof specSchema>;
+/** The spec as it was read. Durations and times are milliseconds. */
+export type SpecValues = Infer<typeof specSchema>;
+/** Which node goes first. */
+export type Order = SpecValues['order'];
+
+/** Reads a spec; with the mistakes it has. The API server refuses most of them. */
+export function readConfigSpec(value: unknown): Reading<SpecValues> {
+  return readSpec(specSchema, value);
+}
+
+const drainSpec = fields(DRAIN);
+/** How nodes are drained. Durations are milliseconds. */
+export type DrainSettings = SpecValues['drain'] & SpecValues['loadBalancer'];
+
+/** Reads `drain` and `loadBalancer` of a spec. */
+export function readDrainSettings(value: unknown): Reading<DrainSettings> {
+  const { value: read, problems } = readSpec(drainSpec, value);
+  return { value: { ...read.drain, ...read.loadBalancer }, problems };
+}
+
+/** What holds without a BrupopConfig. */
+export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings({}).value;
+
+/** The default in this release of every field that has one. A change here changes no cluster by itself: see `inForceOf`. */
+export const DEFAULT_SPEC = defaultsOf(SPEC);
+
+/** `value` with every default filled in where it says nothing; null counts as nothing. Lists are taken as they are. */
+export function withDefaults(value: unknown): Readonly<Record<string, unknown>> {
+  return merged(DEFAULT_SPEC, value);
+}

@@ -1,0 +1,106 @@
+/** What the fields of a BrupopConfig may hold: versions, numbers of nodes, windows, blackouts and label selectors. */
+import * as v from 'valibot';
+import { parseTime, rfc3339 } from '../runtime/clock.ts';
+import { described, oneOf } from './schema.ts';
+import { duration, field, fields, inMs, listOf, requireThat } from './spec-schema.ts';
+import { isVersionText } from './version.ts';
+
+/** Weekdays, as windows name them. */
+export const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
+export type Day = (typeof DAYS)[number];
+/** How many nodes: a number, or a percentage of the managed ones. */
+export type NodeLimit = { readonly nodes: number } | { readonly percent: number };
+
+const NODES = 'a whole number from 1, such as 2, or a percentage from "1%" to "100%"';
+export const nodeLimit = v.pipe(
+  v.unknown() as v.GenericSchema<number | string>,
+  v.check((value) => limitOf(value) !== undefined, NODES),
+  v.metadata({
+    'x-kubernetes-int-or-string': true,
+    'x-kubernetes-validations': [
+      {
+        rule: "type(self) == int ? self >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')",
+        message:
+          'must be a whole number of at least 1 (such as 3) or a percentage from "1%" to "100%" (in quotes); to stop updates, set spec.paused',
+      },
+    ],
+  }),
+  v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 1 }),
+);
+
+function limitOf(value: unknown): NodeLimit | undefined {
+  if (typeof value === 'number') return Number.isSafeInteger(value) && value >= 1 ? { nodes: value } : undefined;
+  const percent = typeof value === 'string' ? /^([1-9]\d?|100)%$/u.exec(value)?.[1] : undefined;
+  return percent === undefined ? undefined : { percent: Number(percent) };
+}
+
+const NUMBER = 'a whole number from 1';
+export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
+/** The API server refuses an empty reason; it means none. */
+export const reason = (maxLength: number) =>
+  v.pipe(
+    v.string('a text'),
+    v.metadata({ minLength: 1, maxLength }),
+    v.transform((value) => (value === '' ? undefined : value)),
+  );
+const VERSION = 'a semantic version such as 1.21.0, without a leading v';
+export const version = v.pipe(
+  v.string(VERSION),
+  v.check((value: string) => isVersionText(value), VERSION),
+  v.metadata({ maxLength: 128 }),
+);
+
+/** RFC 3339 to the millisecond. */
+const TIME = /^(?<date>\d{4}-\d{2}-\d{2})T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/u;
+const WHEN = 'a date and time with an offset from UTC, such as 2026-12-20T00:00:00Z';
+const when = inMs(
+  v.pipe(
+    v.string(WHEN),
+    v.check((value) => timeOf(value) !== undefined, WHEN),
+    v.metadata({ maxLength: 32 }),
+    v.transform((value) => timeOf(value) ?? 0),
+  ) as v.GenericSchema<string, number>,
+);
+
+/** Without an offset it would depend on the machine's time zone, and the engine takes February 30 for March 2. */
+function timeOf(value: string): number | undefined {
+  const date = TIME.exec(value)?.groups?.['date'];
+  const midnight = parseTime(date && `${date}T00:00:00Z`);
+  const isDay = midnight !== undefined && rfc3339(midnight).slice(0, 10) === date;
+  return isDay ? parseTime(value) : undefined;
+}
+
+const ZONE = 'an IANA time zone such as Europe/Berlin or UTC';
+export const timeZone = v.pipe(
+  v.string(ZONE),
+  // Intl takes offsets such as +01:00, too, which know no daylight saving.
+  v.check((value) => /^[A-Za-z]/u.test(value), ZONE),
+  v.metadata({ maxLength: 64 }),
+);
+export const window = fields({
+  schedule: described(
+    v.string('five cron fields, such as 0 2 * * SAT'),
+    'When it opens, as five cron fields (minute, hour, day of month, month, day of week) in the time zone above, ' +
+      'such as 0 2 * * SAT.',
+    { maxLength: 100 },
+  ),
+  duration: inMs(described(duration('1m', '168h'), 'How long it stays open, such as 4h or 1h30m. From 1m to 168h.')),
+  days: field(
+    listOf(oneOf(DAYS), 7, 'set'),
+    'Weekdays on which it may open, in the time zone above. Without any, every day that the schedule names.',
+    { absent: [] },
+  ),
+});
+export const blackout = fields(
+  {
+    from: inMs(described(when, 'When it starts, with its offset from UTC, such as 2026-12-20T00:00:00Z.')),
+    to: inMs(described(when, 'When it ends, later than from.')),
+    reason: field(reason(256), 'Why, shown on every node that waits for its end.'),
+  },
+  requireThat<{ from: number; to: number }>(
+    'to',
+    'a time later than from',
+    ({ from, to }) => from < to,
+    ({ to }) => rfc3339(to),
+  ),
+);

@@ -1,0 +1,67 @@
+/** metav1.LabelSelector as users write it. */
+import * as v from 'valibot';
+import { described, oneOf } from './schema.ts';
+import { field, fields, isFields, listOf, requireThat } from './spec-schema.ts';
+
+/** The key of a label: at most 63 characters, perhaps after a DNS subdomain. */
+const KEY =
+  /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*\/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/u;
+const VALUE = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/u;
+const KEY_EXPECTED = 'the key of a label, such as pool or topology.kubernetes.io/zone';
+const VALUE_EXPECTED = 'the value of a label';
+
+function areLabels(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    Object.entries(value).every(([key, one]) => KEY.test(key) && typeof one === 'string' && VALUE.test(one))
+  );
+}
+
+export const labelSelector = fields({
+  matchLabels: field(
+    v.pipe(
+      v.unknown(),
+      v.check(areLabels, 'labels with their values, such as pool: web'),
+      v.metadata({ type: 'object', maxProperties: 50 }),
+    ) as unknown as v.GenericSchema<Readonly<Record<string, string>>>,
+    'Labels that a node must have.',
+    { absent: {} },
+  ),
+  matchExpressions: field(
+    listOf(
+      fields(
+        {
+          key: described(
+            v.pipe(
+              v.string(KEY_EXPECTED),
+              v.check((key) => KEY.test(key), KEY_EXPECTED),
+            ),
+            'The key of the label.',
+            { maxLength: 317 },
+          ),
+          operator: described(oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist']), 'What is required of its value.'),
+          values: field(
+            listOf(
+              v.pipe(
+                v.string(VALUE_EXPECTED),
+                v.check((value) => VALUE.test(value), VALUE_EXPECTED),
+                v.metadata({ maxLength: 63 }),
+              ),
+              100,
+            ),
+            'The values for In and NotIn.',
+            { absent: [] },
+          ),
+        },
+        requireThat<{ operator: string; values: readonly string[] }>(
+          'values',
+          'values for In and NotIn, and none for Exists and DoesNotExist',
+          ({ operator, values }) => operator.endsWith('In') === values.length > 0,
+        ),
+      ),
+      50,
+    ),
+    'Requirements that must all hold.',
+    { absent: [] },
+  ),
+});

@@ -1,0 +1,217 @@
+/**
+ * Building blocks for a spec that users write: fields that may be left out, durations, and a reader
+ * that names each mistake and goes on without it.
+ */
+import * as v from 'valibot';
+import { describeIssue, described, type Infer, object } from './schema.ts';
+
+const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<seconds>\d{1,6})s)?$/u;
+
+/** Returns the milliseconds of a duration as Go writes it, such as `90s` or `1h30m`; undefined when `value` is none. */
+export function parseDuration(value: string): number | undefined {
+  const { groups } = DURATION.exec(value) ?? {};
+  if (groups === undefined) return undefined;
+  const [hours = 0, minutes = 0, seconds = 0] = [groups['hours'], groups['minutes'], groups['seconds']].map((one) =>
+    Number(one ?? 0),
+  );
+  return ((hours * 60 + minutes) * 60 + seconds) * 1000;
+}
+
+/** Writes milliseconds as {@link parseDuration} reads them, in whole seconds. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  const parts = [
+    [Math.floor(seconds / 3600), 'h'],
+    [Math.floor(seconds / 60) % 60, 'm'],
+    [seconds % 60, 's'],
+  ];
+  return (
+    parts
+      .filter(([number]) => number !== 0)
+      .map((part) => part.join(''))
+      .join('') || '0s'
+  );
+}
+
+/** What is read from the field `name` is `nameMs`. */
+interface InMs {
+  readonly unit: 'ms';
+}
+
+/** Marks what is read as milliseconds. */
+/* @__NO_SIDE_EFFECTS__ */
+export function inMs<S extends v.GenericSchema>(schema: S): S & InMs {
+  return Object.assign(schema, { unit: 'ms' } as const);
+}
+
+/** A duration as text, read as milliseconds. Throws a RangeError for bounds that are no durations. */
+/* @__NO_SIDE_EFFECTS__ */
+export function duration(min: string, max: string): v.GenericSchema<string, number> & InMs {
+  const [minMs, maxMs] = [parseDuration(min), parseDuration(max)];
+  if (minMs === undefined || maxMs === undefined) throw new RangeError(`expected durations, found ${min} and ${max}`);
+  const expected = `a duration from ${min} to ${max}, such as 90s or 1h30m`;
+  const inRange = (text: string): boolean => {
+    const ms = parseDuration(text);
+    return ms !== undefined && ms >= minMs && ms <= maxMs;
+  };
+  const rule =
+    "size(self) > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$') && " +
+    `duration(self) >= duration('${min}') && duration(self) <= duration('${max}')`;
+  const schema = v.pipe(
+    v.string(expected),
+    v.check(inRange, expected),
+    v.metadata({ maxLength: 20, 'x-kubernetes-validations': [{ rule, message: `must be ${expected}` }] }),
+    v.transform((text) => parseDuration(text) ?? 0),
+  );
+  return Object.assign(inMs(schema), { range: ` From ${min} to ${max}.` });
+}
+
+/** A field of the spec. It may be left out, and null counts as left out. */
+export type Field<S extends v.GenericSchema, A> = v.NullishSchema<S, A> & Pick<S, Extract<keyof S, 'unit'>>;
+
+type Value<S extends v.GenericSchema> = v.InferInput<S> | readonly [];
+
+/** A value that is the default of this release and of all before, so what a record means that lacks it. */
+/* @__NO_SIDE_EFFECTS__ */
+export function always<const T>(value: T): { readonly default: T; readonly absent: T } {
+  return { default: value, absent: value };
+}
+
+/**
+ * Describes a field. `default` is its value in this release, `absent` what it means in a record
+ * that lacks it (ADR 0019). Without them the field has no default: it limits nothing.
+ */
+/* @__NO_SIDE_EFFECTS__ */
+export function field<S extends v.GenericSchema>(
+  schema: S & { readonly range?: string },
+  text: string,
+  values: { readonly default?: Value<S>; readonly absent: Value<S> },
+): Field<S, v.InferInput<S>>;
+export function field<S extends v.GenericSchema>(
+  schema: S & { readonly range?: string },
+  text: string,
+  values?: { readonly default: Value<S> },
+): Field<S, () => undefined>;
+export function field(
+  schema: v.GenericSchema & { readonly range?: string },
+  text: string,
+  { default: value, absent }: { readonly default?: unknown; readonly absent?: unknown } = {},
+): unknown {
+  const byDefault =
+    value === undefined || Array.isArray(value) ? '' : ` The default is ${JSON.stringify(value).replaceAll('"', '')}.`;
+  const wrapped = described<v.GenericSchema>(schema, `${text}${schema.range ?? ''}${byDefault}`);
+  const read = v.nullish(wrapped, absent ?? ((): undefined => undefined));
+  const marks = { release: value, ...('unit' in schema && { unit: schema.unit }) };
+  return Object.assign(read, marks);
+}
+
+type Named<E extends v.ObjectEntries> = {
+  readonly [K in keyof E & string as E[K] extends InMs ? `${K}Ms` : K]: v.InferOutput<E[K]>;
+};
+export type Fields<E extends v.ObjectEntries> = v.GenericSchema<v.InferInput<v.ObjectSchema<E, undefined>>, Named<E>>;
+
+/** An object with these fields. Durations and times are read under their names with `Ms`, after the checks. */
+/* @__NO_SIDE_EFFECTS__ */
+export function fields<E extends v.ObjectEntries>(
+  entries: E,
+  ...checks: readonly v.RawCheckAction<never>[]
+): Fields<E> {
+  const rename = (value: object): object =>
+    Object.fromEntries(
+      Object.keys(entries).map((name) => [
+        'unit' in (entries[name] ?? {}) ? `${name}Ms` : name,
+        (value as Readonly<Record<string, unknown>>)[name],
+      ]),
+    );
+  const items = [...checks, v.transform(rename)] as unknown as [v.TransformAction<object, object>];
+  return v.pipe<v.GenericSchema<object>, typeof items>(object(entries), ...items) as unknown as Fields<E>;
+}
+
+/** A field that holds fields. Absent it is read as one without any. */
+/* @__NO_SIDE_EFFECTS__ */
+export function group<E extends v.ObjectEntries>(
+  text: string,
+  entries: E,
+  ...checks: readonly v.RawCheckAction<never>[]
+): v.NullishSchema<Fields<E>, v.InferInput<Fields<E>>> & { readonly entries: E } {
+  const read = v.nullish(described<v.GenericSchema>(fields(entries, ...checks), text), {});
+  return Object.assign(read, { entries }) as unknown as ReturnType<typeof group<E>>;
+}
+
+/** A list. The API server limits its length; a reader takes a longer one. */
+/* @__NO_SIDE_EFFECTS__ */
+export function listOf<S extends v.GenericSchema>(item: S, maxItems: number, type: 'atomic' | 'set' = 'atomic') {
+  return v.pipe(v.array(item, 'a list'), v.metadata({ maxItems, 'x-kubernetes-list-type': type }));
+}
+
+/** Checks one field of an object against the others; `found` is what a message shows of it. */
+/* @__NO_SIDE_EFFECTS__ */
+export function requireThat<T extends object>(
+  key: keyof T & string,
+  expected: string,
+  holds: (value: T) => boolean,
+  found: (value: T) => unknown = (value) => value[key],
+): v.RawCheckAction<never> {
+  const check = v.rawCheck<T>(({ dataset, addIssue }) => {
+    if (!dataset.typed || holds(dataset.value)) return;
+    const { value } = dataset;
+    const path = [{ type: 'object', origin: 'value', input: value, key, value: value[key] }] as const;
+    addIssue({ message: expected, input: found(value), path: [...path] as unknown as [v.IssuePathItem] });
+  });
+  return check as unknown as v.RawCheckAction<never>;
+}
+
+/** Returns the defaults of this release. */
+export function defaultsOf(entries: v.ObjectEntries): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(entries).flatMap(([name, schema]) => {
+      const one: { readonly type: string; readonly release?: unknown; readonly entries?: v.ObjectEntries } = schema;
+      const value = one.entries === undefined ? one.release : defaultsOf(one.entries);
+      return value === undefined || (isFields(value) && Object.keys(value).length === 0) ? [] : [[name, value]];
+    }),
+  );
+}
+
+export interface Reading<T> {
+  readonly value: T;
+  /** Each mistake, as `spec.field: expected X, found Y`. */
+  readonly problems: readonly string[];
+}
+
+/** After this many mistakes the rest of the spec is not read. */
+const MAX_PROBLEMS = 100;
+
+/** Reads a spec. A field with a mistake counts as left out, and a mistake within a list leaves out its item. */
+export function readSpec<S extends v.GenericSchema>(schema: S, spec: unknown): Reading<Infer<S>> {
+  const problems: string[] = [];
+  for (let rest = spec; ;) {
+    const { success, output, issues } = v.safeParse(schema, rest, { abortEarly: true });
+    if (success) return { value: output as Infer<S>, problems };
+    problems.push(describeIssue(issues[0], 'spec'));
+    const path = (issues[0].path ?? []).map(({ key }) => key as string | number);
+    rest = problems.length < MAX_PROBLEMS ? without(rest, path) : {};
+  }
+}
+
+function without(value: unknown, [key, ...path]: readonly (string | number)[]): unknown {
+  if (Array.isArray(value)) return value.filter((_, index) => index !== key);
+  if (!isFields(value) || key === undefined) return {};
+  const inner = value[key];
+  const { [key]: _, ...others } = value;
+  const isNested = path.length > 0 && typeof inner === 'object' && inner !== null;
+  return isNested ? { ...others, [key]: without(inner, path) } : others;
+}
+
+/** Fills in `defaults` where `given` says nothing; null counts as nothing. Lists are taken as they are. */
+export function merged(defaults: Readonly<Record<string, unknown>>, given: unknown): Readonly<Record<string, unknown>> {
+  const said = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
+  const nested = said.map(([name, value]): [string, unknown] => {
+    const fallback = defaults[name];
+    return [name, isFields(fallback) && isFields(value) ? merged(fallback, value) : value];
+  });
+  return { ...defaults, ...Object.fromEntries(nested) };
+}
+
+export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
