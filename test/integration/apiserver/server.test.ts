@@ -69,10 +69,10 @@ describe('the listener of an apiserver', () => {
   });
 
   it('does not wait for a client that never ends its headers', async () => {
-    const began = performance.now();
+    const started = performance.now();
     const answer = await converse('GET / HTTP/1.1\r\nhost: x\r\n');
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
-    expect(performance.now() - began).toBeLessThan(20_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 
   it('refuses TLS before 1.2', async () => {

@@ -76,10 +76,10 @@ describe('a token in use', () => {
     const stop = new AbortController();
     ends.push(() => stop.abort());
     const { client, renew } = agentClient(lasting(13));
-    const begun = performance.now();
+    const started = performance.now();
     const messages = await all(client.stream(stop.signal));
     expect(messages.at(-1)).toEqual({ type: 'end', reason: 'the token expires; connect with a new one' });
-    expect(performance.now() - begun).toBeLessThan(13_000);
+    expect(performance.now() - started).toBeLessThan(13_000);
     renew(agent.token);
     const again = client.stream(stop.signal)[Symbol.asyncIterator]();
     expect((await again.next()).value).toMatchObject({ type: 'shadow' });
@@ -193,7 +193,7 @@ describe('a token in use', () => {
     await untilWatched(apiserver);
     const unknown = { ...agent, token: await agentToken(suite.cluster, suite.namespace, agent) };
     proxy.freeze();
-    const begun = performance.now();
+    const started = performance.now();
     const waiting = Promise.all(Array.from({ length: 5 }, () => apiserver.client.act(unknown, 'restore')));
     const known = await apiserver.client.stream(agent);
     expect(known.status).toBe(200);
@@ -202,7 +202,7 @@ describe('a token in use', () => {
     const lapsed = apiserver.client.act(agent, 'restore');
     for (const { status, code } of [...(await waiting), await lapsed])
       expect([status, code]).toEqual([503, 'Unavailable']);
-    expect(performance.now() - begun).toBeLessThan(14_000);
+    expect(performance.now() - started).toBeLessThan(14_000);
     proxy.mend();
     await eventually(async () => expect((await apiserver.client.act(unknown, 'restore')).status).toBe(200));
   });

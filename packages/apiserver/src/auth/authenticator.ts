@@ -1,6 +1,6 @@
 /**
- * Tells who calls. The token is checked here first, so that a forged one costs no TokenReview; then
- * TokenReview decides.
+ * Authenticates callers. The token is checked here first, so that a forged one costs no
+ * TokenReview; then TokenReview decides.
  *
  * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch
  *   knows the pod.
@@ -9,9 +9,8 @@
  *   these reviews have their own few slots, and a rate per pod that the token claims to be of; pods
  *   that the watch does not know share one rate. A token with a listed key never waits for them,
  *   and a good token with an unlisted key only competes with forgeries in the name of its own pod.
- * - Failures are limited per address, which shortens the log. A good token is served whatever its
- *   address has done before: agents share addresses with others, and a look at a token costs less
- *   than the connection that brings it.
+ * - Failures are limited per address, which shortens the log. A good token is accepted from any
+ *   address: agents share addresses with others, and the check costs less than the connection.
  */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -32,15 +31,6 @@ export interface Identity {
   readonly podUID: string;
   /** Expiry of the token, epoch milliseconds. */
   readonly expiresAt: number;
-}
-
-export interface Credentials {
-  /** The Authorization header. */
-  readonly authorization: string | undefined;
-  /** The caller's address. */
-  readonly address: string;
-  /** The node that the path names. */
-  readonly node: string;
 }
 
 export interface AuthenticatorOptions {
@@ -83,7 +73,13 @@ export class Authenticator {
    * the first two when an address has had too many of them, and when too many tokens in the name of
    * a pod have a key that the cluster does not list.
    */
-  async authenticate({ authorization, address, node }: Credentials): Promise<Identity> {
+  async authenticate(request: {
+    readonly authorization: string | undefined;
+    readonly address: string;
+    /** The node that the path names. */
+    readonly node: string;
+  }): Promise<Identity> {
+    const { authorization, address, node } = request;
     try {
       const token = bearerToken(authorization);
       const key = createHash('sha256').update(token).digest('base64');

@@ -3,12 +3,12 @@ import { Semaphore } from './semaphore.ts';
 /** A task that ends when a test calls `end`. */
 function task(): { run: () => Promise<string>; end: () => void; started: () => boolean } {
   const { promise, resolve } = Promise.withResolvers<string>();
-  let began = false;
+  let started = false;
   const run = (): Promise<string> => {
-    began = true;
+    started = true;
     return promise;
   };
-  return { run, end: () => resolve('done'), started: () => began };
+  return { run, end: () => resolve('done'), started: () => started };
 }
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -3,7 +3,7 @@
  * handshake, the headers and the whole request, and connections on which no byte moves. Requests
  * that cannot be parsed are answered in the form of the protocol.
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -103,11 +103,14 @@ function limitConnections(server: Server, options: ServerOptions): void {
   });
 }
 
-interface Reply {
-  readonly status: string;
-  readonly code: ApiErrorCode;
-  readonly message: string;
-}
+type Reply = readonly [status: number, code: ApiErrorCode, message: string];
+
+/** Answers to errors of the parser and of the time limits; those to others are 400. */
+const REPLIES: Readonly<Record<string, Reply>> = {
+  HPE_HEADER_OVERFLOW: [431, 'TooLarge', 'the headers are too large'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'TooLarge', 'the chunk extensions are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'BadRequest', 'the request was not sent in time'],
+};
 
 /**
  * Answers what cannot be parsed as a request and closes the connection, after the answer to a whole
@@ -125,10 +128,10 @@ function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void
       socket.destroy();
       return;
     }
-    const { code, message, status } = reply;
+    const [status, code, message] = reply;
     const address = (socket as Partial<Socket>).remoteAddress;
     log.info('request refused', { route: 'other', address, code, error: message });
-    metrics.requests.inc({ route: 'other', code: status.slice(0, 3) });
+    metrics.requests.inc({ route: 'other', code: String(status) });
     const { request, response } = latest.get(socket) ?? {};
     const earlier = request?.complete === true && response?.writableFinished === false;
     if (earlier && response.headersSent) socket.destroy();
@@ -139,22 +142,17 @@ function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void
 
 /** Undefined when the client has closed the connection, so that no answer reaches it. */
 function replyTo({ code = '', message }: NodeJS.ErrnoException): Reply | undefined {
-  if (code === 'HPE_HEADER_OVERFLOW')
-    return { status: '431 Request Header Fields Too Large', code: 'TooLarge', message: 'the headers are too large' };
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW')
-    return { status: '413 Payload Too Large', code: 'TooLarge', message: 'the chunk extensions are too large' };
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return { status: '408 Request Timeout', code: 'BadRequest', message: 'the request was not sent in time' };
-  if (code === 'HPE_INVALID_EOF_STATE' || !code.startsWith('HPE_')) return undefined;
-  return { status: '400 Bad Request', code: 'BadRequest', message: `expected HTTP/1.1: ${message}` };
+  if (code === 'HPE_INVALID_EOF_STATE') return undefined;
+  return REPLIES[code] ?? (code.startsWith('HPE_') ? [400, 'BadRequest', `expected HTTP/1.1: ${message}`] : undefined);
 }
 
-function send(socket: Duplex, { status, code, message }: Reply): void {
+function send(socket: Duplex, [status, code, message]: Reply): void {
   if (!socket.writable) {
     socket.destroy();
     return;
   }
   const body = JSON.stringify({ error: { code, message } } satisfies ApiErrorBody);
-  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\n`;
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  const head = `${line}connection: close\r\ncontent-type: application/json; charset=utf-8\r\n`;
   socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
 }

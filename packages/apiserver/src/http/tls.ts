@@ -13,15 +13,6 @@ export interface ServingCertificate {
   readonly expiresAt: number;
 }
 
-/** Throws Error when certificate and key do not belong together or have expired. */
-export function checkPair(cert: string, key: string, now: number): ServingCertificate {
-  const certificate = new X509Certificate(cert);
-  if (!certificate.checkPrivateKey(createPrivateKey(key))) throw new Error('the key is not that of the certificate');
-  const expiresAt = certificate.validToDate.getTime();
-  if (expiresAt <= now) throw new Error(`the certificate expired on ${certificate.validTo}`);
-  return { cert, key, expiresAt };
-}
-
 export interface TlsFilesOptions {
   readonly certFile: string;
   readonly keyFile: string;
@@ -51,10 +42,16 @@ export class TlsFiles {
     return this.#current;
   }
 
+  /** Throws Error when certificate and key do not belong together or have expired. */
   #checked(cert: string, key: string): ServingCertificate {
     const { certFile, keyFile, clock } = this.#options;
     try {
-      return checkPair(cert, key, clock.now());
+      const certificate = new X509Certificate(cert);
+      const expiresAt = certificate.validToDate.getTime();
+      if (!certificate.checkPrivateKey(createPrivateKey(key)))
+        throw new Error('the key is not that of the certificate');
+      if (expiresAt <= clock.now()) throw new Error(`the certificate expired on ${certificate.validTo}`);
+      return { cert, key, expiresAt };
     } catch (error) {
       throw new Error(`${certFile} and ${keyFile} cannot be used: ${messageOf(error)}`, { cause: error });
     }

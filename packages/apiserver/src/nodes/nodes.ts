@@ -10,8 +10,6 @@ import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { cordon, type Cordon, exclude, type Node, type NodeChange, restore, slimNode } from './policy.ts';
 
-export type { Node } from './policy.ts';
-
 const WRITE_ATTEMPTS = 6;
 const WRITE_RETRY = { baseMs: 50, capMs: 500 };
 
@@ -57,8 +55,8 @@ export class Nodes {
   }
 
   /**
-   * Returns for how many of `waitMs` milliseconds load balancers still need; with 0 the node stays
-   * in them.
+   * Excludes the node from load balancers unless `waitMs` is 0. Returns the milliseconds of `waitMs`
+   * that they still need.
    */
   async exclude(identity: Identity, waitMs: number, signal: AbortSignal): Promise<number> {
     const { clock } = this.#options;

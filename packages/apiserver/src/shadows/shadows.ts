@@ -10,7 +10,8 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-import type { Node, Nodes } from '../nodes/nodes.ts';
+import type { Nodes } from '../nodes/nodes.ts';
+import type { Node } from '../nodes/policy.ts';
 import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';

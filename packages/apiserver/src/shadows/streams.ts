@@ -2,7 +2,7 @@
  * Shadow streams: one open answer per agent, a line of JSON per message, and one watch for all of
  * them.
  *
- * - A stream begins with the shadow, or says that there is none, and continues with each change.
+ * - A stream starts with the shadow or its absence, and continues with each change.
  * - At most one line is being written and at most one, the latest, waits behind it: a slow client
  *   costs no memory and misses nothing but what is out of date.
  * - An agent takes a heartbeat as proof that its spec is still the one that it knows. So all
