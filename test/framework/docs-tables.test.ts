@@ -38,11 +38,6 @@ function tables(file: string, ...head: string[]): Table[] {
   return found;
 }
 
-/** Values by the code span in the first column. */
-function byName<T>(from: readonly Table[], value: (cells: readonly string[]) => T): Record<string, T> {
-  return Object.fromEntries(from.flatMap(({ rows }) => rows.map((cells) => [codeOf(cells[0]), value(cells)])));
-}
-
 describe('the error codes', () => {
   const page = read('docs/error-codes.md');
 
@@ -255,10 +250,15 @@ describe('the values of the chart', () => {
   }
 
   it('are all documented with their types and defaults, and no others', () => {
-    const documented = byName(tables('docs/configuration.md', 'value'), ([, type, text]) => ({
-      type,
-      default: parse(codeOf(text)) as unknown,
-    }));
+    const entries = sectionOf(read('docs/configuration.md'), 'Values of the chart').matchAll(
+      /^- `(?<name>[^`]+)` \((?<type>[^,]+), default `(?<text>[^`]+)`\):/gmu,
+    );
+    const documented = Object.fromEntries(
+      [...entries].map(({ groups }) => [
+        groups?.['name'] ?? '',
+        { type: groups?.['type'], default: parse(groups?.['text']?.replaceAll('\n ', '') ?? '') as unknown },
+      ]),
+    );
     expect(documented).toEqual(Object.fromEntries(values(schema)));
   });
 });
