@@ -36,6 +36,16 @@ export interface Assessment {
   readonly times: readonly (number | undefined)[];
 }
 
+/** An assessment after the gates: what a node adds to the plan. */
+export interface Decision {
+  readonly assessment: Assessment;
+  readonly change?: Transition;
+  readonly progressing?: ProgressingCondition;
+  readonly phase?: NodePhase;
+  readonly blocked?: Blocked;
+  readonly lookUp?: boolean;
+}
+
 type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
 
 export interface AssessInput {

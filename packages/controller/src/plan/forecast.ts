@@ -2,11 +2,10 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
 import type { CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Assessment } from './assess.ts';
+import type { Assessment, Decision } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
-import type { Decision } from './plan.ts';
 import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
 
 /** A node that waits for its turn. */

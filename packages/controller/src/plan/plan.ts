@@ -2,7 +2,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, viewTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { assess, type Assessment, type NodePhase } from './assess.ts';
+import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
 import type { Capacity } from './capacity.ts';
 import type { Cleanup } from './cleanup.ts';
@@ -14,7 +14,7 @@ import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
 import { isConcerned } from './gates/selection.ts';
 import { inOrder } from './order.ts';
 import { type Blocked, traitsOf } from './reasons.ts';
-import { type SpecChange, specChange, type Transition } from './spec-change.ts';
+import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
 export interface NodeCondition {
@@ -48,16 +48,6 @@ export interface Plan {
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
-}
-
-/** What one member adds to the plan. */
-export interface Decision {
-  readonly assessment: Assessment;
-  readonly change?: Transition;
-  readonly progressing?: ProgressingCondition;
-  readonly phase?: NodePhase;
-  readonly blocked?: Blocked;
-  readonly lookUp?: boolean;
 }
 
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
