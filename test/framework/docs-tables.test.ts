@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-status.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
-import { Metrics as ControllerMetrics } from '../../packages/controller/src/metrics.ts';
+import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
@@ -100,9 +100,7 @@ function expectTest(folder: string, text: string): void {
 describe('the metrics', () => {
   const controller = createRegistry('test');
   const apiserver = createRegistry('test');
-  // oxlint-disable-next-line no-new -- they register themselves
-  new ControllerMetrics(controller);
-  // oxlint-disable-next-line no-new -- they register themselves
+  createControllerMetrics(controller);
   createMetrics(apiserver);
 
   it('are all documented with type, labels and program, and no others', async () => {

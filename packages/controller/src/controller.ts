@@ -12,7 +12,7 @@ import { specKey, SpecWriter } from './apply/spec.ts';
 import { Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
-import type { Metrics, WriteResult } from './metrics.ts';
+import { type Metrics, showFleet, showLeader } from './metrics.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import type { SpecChange } from './plan/spec-change.ts';
 
@@ -49,7 +49,7 @@ export class Controller {
     this.#options = options;
     const { cluster, podName } = options;
     const writes = new Writer(options);
-    const count = (result: WriteResult): void => options.metrics.wrote('event', result);
+    const count = (result: string): void => options.metrics.writes.inc({ kind: 'event', result });
     const events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
     const common = { ...options, writes, events, assumeCache: cluster.assumeCache };
     this.#writes = writes;
@@ -72,18 +72,24 @@ export class Controller {
     this.#configStatus.clear();
     await cluster.catchUp(signal);
     const reconcile = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
-    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError: () => metrics.loopFailed() });
+    const loop = new Loop({
+      clock,
+      log,
+      reconcile,
+      minGapMs: MIN_GAP_MS,
+      onError: () => metrics.reconcileErrors.inc(),
+    });
     this.#loop = loop;
     const unsubscribe = cluster.onChange(
       () => loop.wake(),
       () => this.#drainBlocked,
     );
-    metrics.leads(true);
+    showLeader(metrics, true);
     try {
       await loop.run(signal);
     } finally {
       this.#loop = undefined;
-      metrics.leads(false);
+      showLeader(metrics, false);
       unsubscribe();
     }
   }
@@ -120,7 +126,8 @@ export class Controller {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
     const next = plan(snapshot, clock.now());
-    metrics.planned(snapshot, next, (clock.monotonic() - startedAt) / 1000);
+    metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
+    showFleet(metrics, snapshot, next);
     this.#drainBlocked = next.conditions.some(({ progressing }) => progressing.reason === 'DrainBlocked');
     this.#noteStale(next.stale.join(', '));
     return next;

@@ -7,7 +7,7 @@ import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
-import { Metrics } from './metrics.ts';
+import { createMetrics } from './metrics.ts';
 
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
@@ -17,10 +17,9 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const { signal, log, clock } = context;
   const { namespace, identity } = config;
   const registry = createRegistry(CONTROLLER);
-  const metrics = new Metrics(registry);
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
   const cluster = new Cluster({ client, clock, log, ...config });
-  metrics.watches(() => cluster.watchLags());
+  const metrics = createMetrics(registry, () => cluster.watchLags());
   const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
   const controller = new Controller({

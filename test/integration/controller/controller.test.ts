@@ -346,7 +346,7 @@ describe('a controller', () => {
     const replica = await start();
     await waitFor(other, 'WaitingForCapacity');
     expect((await readShadow(cluster, other)).spec.state).toBe('Idle');
-    expect(await replica.metrics()).toMatch(/^brupop_controller_watch_silence_seconds\{resource="nodes"\} [\d.]+$/m);
+    expect(await replica.metrics()).toMatch(/^brupop_controller_watch_lag_seconds\{resource="nodes"\} [\d.]+$/m);
   });
 
   it("leaves somebody else's cordon, and does not update that node", async () => {

@@ -65,7 +65,7 @@ export class Publisher {
   /** What goes on past its deadline. An update that is called off is announced with the write that does so. */
   #announce({ shadow, node, progressing: { reason, message }, calledOff }: NodeCondition): void {
     if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason || calledOff) return;
-    this.#options.metrics.deadlineExceeded(shadow.spec.state);
+    this.#options.metrics.deadlineExceeded.inc({ state: shadow.spec.state });
     const key = `${shadow.metadata.uid}/${shadow.spec.state}/${shadow.spec.state_transition_timestamp ?? ''}`;
     this.#options.events.record(eventSource({ reason, shadow, node, message, key }));
   }

@@ -60,7 +60,7 @@ export class SpecWriter {
     if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(NOT_KEPT);
     log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
     if (event !== undefined) events.record(eventSource(event));
-    if (outcome === 'Cancelled') metrics.deadlineExceeded(change.shadow.spec.state);
+    if (outcome === 'Cancelled') metrics.deadlineExceeded.inc({ state: change.shadow.spec.state });
   }
 }
 

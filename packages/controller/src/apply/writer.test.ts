@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { KubeError } from '@brupop/shared/kube/error';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { Metrics } from '../metrics.ts';
+import { createMetrics } from '../metrics.ts';
 import { forEachOf, NotLeading, Writer } from './writer.ts';
 
 function setUp(): { writes: Writer; clock: FakeClock; leading: { now: boolean }; registry: Registry } {
@@ -10,7 +10,7 @@ function setUp(): { writes: Writer; clock: FakeClock; leading: { now: boolean };
   const leading = { now: true };
   const registry = new Registry();
   const log = createLogger({ write: () => undefined });
-  const metrics = new Metrics(registry);
+  const metrics = createMetrics(registry);
   return { writes: new Writer({ clock, log, metrics, isLeading: () => leading.now }), clock, leading, registry };
 }
 

@@ -3,7 +3,9 @@ import { hasStatus, KubeError } from '@brupop/shared/kube/error';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { Metrics, WriteKind } from '../metrics.ts';
+import type { Metrics } from '../metrics.ts';
+
+export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
 
 export interface WriterOptions {
   readonly clock: Clock;
@@ -112,7 +114,7 @@ export class Writer {
     } finally {
       this.#endedAt = this.#options.clock.monotonic();
     }
-    this.#options.metrics.wrote(kind, 'ok');
+    this.#options.metrics.writes.inc({ kind, result: 'ok' });
     this.#holds.delete(key);
     return true;
   }
@@ -120,18 +122,18 @@ export class Writer {
   #failed(kind: WriteKind, key: string, error: unknown): void {
     const { log, metrics } = this.#options;
     if (error instanceof FieldPrunedError) {
-      metrics.wrote(kind, 'error');
+      metrics.writes.inc({ kind, result: 'error' });
       log.error('a write is not kept', { kind, key, error: messageOf(error) });
       this.#blockedBy(key, backoff(RETRY), NOT_KEPT_MS, messageOf(error));
       return;
     }
     if (hasStatus(error, 409) || hasStatus(error, 404)) {
-      metrics.wrote(kind, 'conflict');
+      metrics.writes.inc({ kind, result: 'conflict' });
       log.debug('an object has changed since it was read', { kind, key });
       this.settle(key);
       return;
     }
-    metrics.wrote(kind, 'error');
+    metrics.writes.inc({ kind, result: 'error' });
     log.warn('a write failed', { kind, key, error: messageOf(error) });
     this.backOff(key, isRefusal(error) ? messageOf(error) : undefined);
   }
