@@ -21,7 +21,10 @@ const read = (file: string): string => readFileSync(join(root, file), 'utf8');
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The schema as OpenAPI 3.0. Fields that may be left out are not nullable, and have no default: the API server would fill it in. */
+/**
+ * The schema as OpenAPI 3.0. Fields that may be left out are not nullable, and have no default,
+ * which the API server would fill in.
+ */
 function openApi(schema: GenericSchema): Json {
   return toJsonSchema(schema, {
     target: 'openapi-3.0',
@@ -95,16 +98,18 @@ function leaves({ properties = {} }: Property, path: string): [string, Property]
 }
 
 function typeOf(property: Property): string {
+  const values = (property.enum ?? property.items?.enum)?.map((value) => `\`${value}\``).join(', ');
+  if (values !== undefined) return property.enum === undefined ? `array of ${values}` : `one of ${values}`;
   if (property['x-kubernetes-int-or-string'] === true) return 'integer or string';
   const isDuration = JSON.stringify(property['x-kubernetes-validations'] ?? '').includes('duration(self)');
   return isDuration ? 'duration' : (property.type ?? 'any');
 }
 
+/** The default of a field of the spec. A field of the status has none. */
 function defaultOf(path: string): string {
   const value = path
     .split('.')
-    .slice(1)
-    .reduce<unknown>((one, name) => (isObject(one) ? one[name] : undefined), DEFAULT_SPEC);
+    .reduce<unknown>((one, name) => (isObject(one) ? one[name] : undefined), { spec: DEFAULT_SPEC });
   return value === undefined || (Array.isArray(value) && value.length === 0)
     ? ''
     : `, default \`${JSON.stringify(value).replaceAll('"', '')}\``;
@@ -154,8 +159,12 @@ const generated = {
 };
 const stale = Object.entries(generated).filter(([file, text]) => read(file) !== text);
 if (process.argv.includes('--check')) {
-  for (const [file] of stale) process.stderr.write(`${file} differs from what the schemas say: run make generate\n`);
+  for (const [file] of stale)
+    process.stderr.write(`${file} differs from the schemas: run make generate and commit the result\n`);
   process.exitCode = stale.length === 0 ? 0 : 1;
 } else {
-  for (const [file, text] of stale) writeFileSync(join(root, file), text);
+  for (const [file, text] of stale) {
+    writeFileSync(join(root, file), text);
+    process.stdout.write(`wrote ${file}\n`);
+  }
 }

@@ -99,8 +99,8 @@ const SPEC = {
   paused: field(flag(), 'True keeps every node from starting an update.', always(false)),
   pauseMode: field(
     oneOf(['Finish', 'Interrupt']),
-    'What a pause does to nodes that are updating. Finish lets them finish. Interrupt cancels the update of those whose ' +
-      'host was not yet asked to reboot: they are uncordoned, and start again after the pause. Without paused it has no effect.',
+    'What a pause does to nodes that are updating. Finish: they finish. Interrupt: the update is cancelled on those whose ' +
+      'host was not yet asked to reboot; they are uncordoned, and start again after the pause. Without paused it has no effect.',
     always('Finish'),
   ),
   pauseReason: field(
