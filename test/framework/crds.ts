@@ -30,7 +30,11 @@ export interface Crd {
     group: string;
     scope: string;
     names: { kind: string; plural: string; shortNames: string[] };
-    versions: { name: string; schema: { openAPIV3Schema: Schema } }[];
+    versions: {
+      name: string;
+      schema: { openAPIV3Schema: Schema };
+      additionalPrinterColumns: { name: string }[];
+    }[];
   };
 }
 

@@ -265,6 +265,27 @@ function at(from: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], from);
 }
 
+const notes = 'charts/bottlerocket-update-operator/templates/NOTES.txt';
+
+it.each([notes, 'docs/runbook.md'])('%s names columns that kubectl get shows', (page) => {
+  const named = [
+    ...read(page)
+      .replaceAll(/\s+/gu, ' ')
+      .matchAll(/\bcolumns? (?<names>[A-Z]\w*(?:(?: and)? [A-Z]\w*)*)/gu),
+  ];
+  const names = named.flatMap(({ groups }) => groups?.['names']?.split(' and ') ?? []);
+  const columns = (['bottlerocketshadows', 'brupopconfigs'] as const).flatMap(
+    (name) => readCrd(name).spec.versions[0]?.additionalPrinterColumns.map((column) => column.name) ?? [],
+  );
+  expect(names.length).toBeGreaterThan(1);
+  expect(names.filter((name) => !columns.includes(name))).toEqual([]);
+});
+
+it('the reference of the status shows no defaults', () => {
+  const [, status] = read('docs/configuration.md').split('<!-- make generate: status -->');
+  expect(status?.split('<!-- end: status -->')[0]).toMatch(/^(?:(?!, default).)+$/su);
+});
+
 describe('the pages', () => {
   it('link to pages and headings that exist', () => {
     const broken = pages.flatMap((page) =>
