@@ -1,17 +1,17 @@
 /**
- * Prints the size and the room imports of each package, and fails on an import that runs upward or in a circle.
+ * Prints the size and the room imports of each package, and fails on an import cycle and on an
+ * import that runs upward.
  *
- * A room is what lies directly below `packages/NAME/src`: a folder or a file. ROOMS lists the rooms from the lowest to the highest.
- * An import of a value or of a type, static or dynamic, may only go to the same room or to a lower one, so the rooms can be read from
- * the bottom up. A service may import `shared`, and no other package. Tests and the `testing` folders are not part of the product:
- * they may import everything, and nothing in the product imports them.
+ * A room is a folder or a file directly in `packages/NAME/src`. ROOMS lists the rooms from the
+ * lowest to the highest. An import of a value or of a type, static or dynamic, may only go to the
+ * same room or to a lower one. A service may import `shared`, and no other package. Tests and the
+ * `testing` folders are not part of the product: they may import everything, and nothing in the
+ * product imports them.
  *
- * `node scripts/structure.ts [PACKAGE…]` prints the figures, `node scripts/structure.ts --check [PACKAGE…]` prints only violations.
+ * `node scripts/structure.ts [PACKAGE…]` prints the figures, and `--check` only the violations.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
-
-const root = join(import.meta.dirname, '..');
 
 /** The rooms of each package from the lowest to the highest. */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
@@ -58,7 +58,8 @@ interface SourceFile {
 /** What follows `from`, `import` or `import(`, in code and in types. */
 const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"`](?<specifier>[^'"`]+)['"`]/gu;
 
-function readPackage(name: string): SourceFile[] {
+/** Reads the product files of the package `name` below `root`. */
+export function readPackage(root: string, name: string): SourceFile[] {
   const source = join(root, 'packages', name, 'src');
   return readdirSync(source, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts') && !path.startsWith('testing/'))
@@ -90,9 +91,8 @@ function roomOf(path: string): string {
 
 const isForeign = (to: string): boolean => !to.startsWith('@brupop/shared/') || to.includes('/testing/');
 
-/** A line for each violation in a package. */
-function violations(name: string, files: readonly SourceFile[]): string[] {
-  const rooms = ROOMS[name] ?? [];
+/** Returns a line for each violation in a package with these rooms. */
+export function violations(name: string, files: readonly SourceFile[], rooms = ROOMS[name] ?? []): string[] {
   const where = (path: string): string => join('packages', name, 'src', path);
   const isUpward = (from: string, to: string): boolean =>
     roomOf(to) === 'testing' || rooms.indexOf(roomOf(to)) > rooms.indexOf(from);
@@ -103,12 +103,12 @@ function violations(name: string, files: readonly SourceFile[]): string[] {
       ...imports.filter((to) => isUpward(room, to)).map((to) => `${where(path)} imports ${to}, which lies above it`),
       ...outside.filter(isForeign).map((to) => `${where(path)} imports ${to}, which the product may not import`),
     ]),
-    ...circles(files).map((circle) => `${circle.map(where).join(' -> ')} is a circle of imports`),
+    ...cycles(files).map((cycle) => `${cycle.map(where).join(' -> ')} is an import cycle`),
   ];
 }
 
-/** A circle for each import that closes one, found by a depth-first walk from every file. */
-function circles(files: readonly SourceFile[]): string[][] {
+/** Returns a cycle for each import that closes one, found by a depth-first walk from every file. */
+function cycles(files: readonly SourceFile[]): string[][] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const done = new Set<string>();
   const found: string[][] = [];
@@ -122,12 +122,12 @@ function circles(files: readonly SourceFile[]): string[][] {
   return found;
 }
 
-/** Rooms, pairs of rooms of which one imports the other, and circles. */
+/** Counts the rooms, the pairs of rooms of which one imports the other, and the cycles. */
 function figures(files: readonly SourceFile[]): number[] {
   const pairs = files.flatMap(({ room, imports }) =>
     imports.flatMap((to) => (roomOf(to) === room ? [] : `${room} ${roomOf(to)}`)),
   );
-  return [new Set(files.map(({ room }) => room)).size, new Set(pairs).size, circles(files).length];
+  return [new Set(files.map(({ room }) => room)).size, new Set(pairs).size, cycles(files).length];
 }
 
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {
@@ -136,7 +136,7 @@ function print(packages: readonly (readonly [string, readonly SourceFile[]])[]):
     files.reduce((sum, { lines }) => sum + lines, 0),
   ];
   const rows = [
-    ['package', 'files', 'lines', 'rooms', 'imports', 'circles'],
+    ['package', 'files', 'lines', 'rooms', 'imports', 'cycles'],
     ...packages.map(([name, files]) => [name, ...size(files), ...figures(files)]),
     ['all', ...size(packages.flatMap(([, files]) => files))],
   ];
@@ -144,9 +144,15 @@ function print(packages: readonly (readonly [string, readonly SourceFile[]])[]):
     process.stdout.write(`${String(name).padEnd(11)}${cells.map((cell) => String(cell).padStart(8)).join('')}\n`);
 }
 
-const names = process.argv.slice(2).filter((argument) => argument !== '--check');
-const packages = (names.length === 0 ? Object.keys(ROOMS) : names).map((name) => [name, readPackage(name)] as const);
-if (!process.argv.includes('--check')) print(packages);
-const found = packages.flatMap(([name, files]) => violations(name, files));
-for (const line of found) process.stderr.write(`${line}\n`);
-process.exitCode = found.length === 0 ? 0 : 1;
+function main(args: readonly string[]): void {
+  const root = join(import.meta.dirname, '..');
+  const named = args.filter((argument) => argument !== '--check');
+  const names = named.length === 0 ? Object.keys(ROOMS) : named;
+  const packages = names.map((name) => [name, readPackage(root, name)] as const);
+  if (!args.includes('--check')) print(packages);
+  const found = packages.flatMap(([name, files]) => violations(name, files));
+  for (const line of found) process.stderr.write(`${line}\n`);
+  process.exitCode = found.length === 0 ? 0 : 1;
+}
+
+if (import.meta.main) main(process.argv.slice(2));

@@ -1,0 +1,65 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { readPackage, violations } from '../../scripts/structure.ts';
+
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'brupop-structure-'));
+});
+
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** The violations in a package `one` with these files, whose rooms are `low` and `high`. */
+function violationsOf(files: Readonly<Record<string, string>>): string[] {
+  for (const [path, text] of Object.entries(files)) {
+    const file = join(root, 'packages/one/src', path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+  return violations('one', readPackage(root, 'one'), ['low', 'high']);
+}
+
+it('imports of lower rooms and of shared are no violations', () => {
+  const text = "import { a } from '../low/a.ts';\nimport { b } from '@brupop/shared/api/b';\n";
+  expect(violationsOf({ 'low/a.ts': '', 'high/c.ts': text, 'high/c.test.ts': "import '../testing/d.ts';" })).toEqual(
+    [],
+  );
+});
+
+it.each([
+  ['of a value', "import { b } from '../high/b.ts';"],
+  ['of a type', "import type { B } from '../high/b.ts';"],
+  ['inside a type', "type B = import('../high/b.ts').B;"],
+  ['that is exported again', "export { type B } from '../high/b.ts';"],
+  ['by the name of the package', "import { b } from '@brupop/one/high/b';"],
+])('an upward import %s is a violation', (_, text) => {
+  expect(violationsOf({ 'low/a.ts': text, 'high/b.ts': '' })).toEqual([
+    'packages/one/src/low/a.ts imports high/b.ts, which lies above it',
+  ]);
+});
+
+it('a cycle of type imports is a violation', () => {
+  const files = {
+    'low/a.ts': "import type { B } from './b.ts';",
+    'low/b.ts': "import type { C } from './c.ts';",
+    'low/c.ts': "import type { A } from './a.ts';",
+  };
+  const [a, b, c] = Object.keys(files).map((path) => `packages/one/src/${path}`);
+  expect(violationsOf(files)).toEqual([`${a} -> ${b} -> ${c} -> ${a} is an import cycle`]);
+});
+
+it.each([
+  ['another service', '@brupop/two/main'],
+  ['a test double', '../testing/fake.ts'],
+  ['a test double of shared', '@brupop/shared/testing/fake'],
+])('an import of %s is a violation', (_, specifier) => {
+  expect(violationsOf({ 'low/a.ts': `import '${specifier}';` })).toHaveLength(1);
+});
+
+it('a room that is not listed is a violation', () => {
+  expect(violationsOf({ 'new.ts': '' })).toEqual([
+    'packages/one/src/new.ts is missing in ROOMS of scripts/structure.ts',
+  ]);
+});
