@@ -33,9 +33,9 @@ it.each([{ versionLock: '1.24.0' }, { ignoreWaves: true }])(
   'changes nothing when a user has set %j since the settings were observed',
   async (byHand) => {
     const { host, execution, action } = await arrange();
-    await host.changeSettings(byHand);
+    host.setSettings(byHand);
     const before = host.stored;
     await expect(perform(action, execution)).rejects.toThrow(StaleDecisionError);
-    expect(host.stored).toBe(before);
+    expect(host.stored).toEqual(before);
   },
 );

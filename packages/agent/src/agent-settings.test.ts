@@ -27,8 +27,7 @@ it('records a pin, sets it, asks the host what it offers then, and answers the s
 
 it('puts back what was there before the pin, and answers only when the offer is of that', async () => {
   const w = world();
-  w.host.stored = { versionLock: '1.26.9', ignoreWaves: true };
-  w.host.appliedLock = '1.26.9';
+  w.host.setSettings({ versionLock: '1.26.9', ignoreWaves: true });
   await w.pass(MINUTE);
   await w.spec({ ...PINNED, hostSettings: { versionLock: OLDER, ignoreWaves: false } }, MINUTE);
   expect(w.host.stored).toEqual({ versionLock: OLDER, ignoreWaves: false });
@@ -117,7 +116,7 @@ it('answers why when the host has no settings API, and as ever when nothing is a
 it('answers why when no refresh works', async () => {
   const w = world();
   await w.pass(MINUTE);
-  w.host.failCommand('refresh', ...Array.from({ length: 9 }, () => ({ stderr: 'Metadata error' })));
+  w.host.failCommand('refresh', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'Metadata error' })));
   await w.spec(PINNED, 2 * MINUTE);
   expect(w.status?.hostSettings?.message).toContain('Metadata error');
   expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });

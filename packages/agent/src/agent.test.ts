@@ -59,7 +59,7 @@ it('writes nothing when nothing changes', async () => {
 it('keeps the known target when a refresh fails, and tries again soon', async () => {
   const w = world();
   await w.pass(MINUTE);
-  w.host.failCommand('refresh', { stderr: 'Metadata error' });
+  w.host.failCommand('refresh', { exit: 1, stderr: 'Metadata error' });
   await w.pass(29.5 * MINUTE);
   expect(w.host.calls).toEqual(['refresh', 'refresh']);
   expect(w.status?.target_version).toBe(NEW);
@@ -88,7 +88,7 @@ it('stages again when prepare wrote another version than the one asked for', asy
 it('fails after a bounded number of tries, once, and undoes what it left', async () => {
   const w = world();
   await w.pass(MINUTE);
-  w.host.failCommand('prepare', ...Array.from({ length: 9 }, () => ({ stderr: 'No space left on device' })));
+  w.host.failCommand('prepare', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'No space left on device' })));
   await w.spec(STAGE, 10 * MINUTE);
   expect(w.status).toMatchObject({
     current_state: 'ErrorReset',
@@ -104,7 +104,7 @@ it('fails after a bounded number of tries, once, and undoes what it left', async
 it('prepares again when a prepare died without a record', async () => {
   const w = world();
   await w.pass(MINUTE);
-  w.host.failCommand('prepare', { unrecorded: true });
+  w.host.failCommand('prepare', 'dies');
   await w.spec(STAGE, MINUTE);
   expect(w.status?.current_state).toBe('StagedAndPerformedUpdate');
   expect(w.host.calls.filter((call) => call === 'prepare')).toHaveLength(2);
@@ -313,7 +313,7 @@ it('says so when an activation cannot be undone, and that it is over when it can
   await w.pass(MINUTE);
   await w.host.command('prepare');
   await w.host.command('activate');
-  w.host.failCommand('deactivate', ...Array.from({ length: 4 }, () => ({ stderr: 'signpost failed' })));
+  w.host.failCommand('deactivate', ...Array.from({ length: 4 }, () => ({ exit: 1, stderr: 'signpost failed' })));
   await w.killAgent();
   w.startAgent();
   await w.pass(10_000);

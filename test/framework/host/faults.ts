@@ -15,6 +15,8 @@ export interface CommandFault {
   until?: Promise<void>;
   /** Where a prepare fails: before or after the inactive set was cleared; default `images`, which is after. */
   failAt?: 'migrations' | 'images';
+  /** The version that a prepare writes instead of its own choice: published since the refresh. Empty: withdrawn since. */
+  writes?: string;
   /** How many runs are concerned; default all until the fault is cleared. */
   times?: number;
 }

@@ -13,7 +13,7 @@ export interface Refusal {
 export interface Job {
   readonly command: CommandType;
   readonly fault: CommandFault;
-  /** The version a prepare writes, by the update program's own choice at its start. */
+  /** The version that a prepare writes, as the update program chooses at its start. */
   readonly writes: string | undefined;
 }
 
@@ -186,7 +186,7 @@ export class UpdateModel {
 
   #startPrepare(fault: CommandFault): string | undefined {
     if (this.#options.faults().updogMissing === true) return undefined;
-    const version = this.#choose();
+    const version = fault.writes === undefined ? this.#choose() : fault.writes || undefined;
     const fails = (fault.exit ?? 0) !== 0 || fault.signal !== undefined;
     const stopsEarly = fails && fault.failAt === 'migrations';
     if (version !== undefined && !stopsEarly) this.partitions.clearInactive();

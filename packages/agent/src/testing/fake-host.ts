@@ -1,61 +1,40 @@
-import {
-  type CommandRecord,
-  type Host,
-  HostError,
-  type StagedImage,
-  type UpdaterSettings,
-  type UpdateState,
-  type UpdateStatus,
-} from '../host/host.ts';
+import type { Host, HostError, UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import type { UpdateCommand } from '../limits.ts';
+import { type CommandEnd, HostModel, type RunningCommand } from './host-model.ts';
 
 export type HostCall = 'version' | 'updateStatus' | 'settings' | 'configure' | UpdateCommand | 'reboot';
 
-/** How a command ends, instead of well. */
-export interface CommandFailure {
-  readonly stderr?: string;
-  /** The command succeeds, but writes another version, or none. */
-  readonly writes?: string;
-  /** Its process dies without a record. */
-  readonly unrecorded?: boolean;
-}
-
-const ALLOWED: Readonly<Record<UpdateCommand, readonly UpdateState[]>> = {
-  refresh: ['Idle', 'Available', 'Staged', 'Ready'],
-  prepare: ['Available', 'Staged'],
-  activate: ['Staged'],
-  deactivate: ['Ready'],
-};
-
-/** A host in memory for tests. Commands end after `lockedLooks` further looks at the status; a reboot waits for `boot`. */
+/**
+ * A host in memory for tests. A command ends after `lockedLooks` further looks at the status; a
+ * reboot waits for `boot`.
+ */
 export class FakeHost implements Host {
-  running: string;
-  offered: string | undefined;
   boots = 1;
   lockedLooks = 0;
-  /** Stored settings, and those with which refreshes run; a change is applied at once unless `applies` is false. */
-  stored: UpdaterSettings = { versionLock: 'latest', ignoreWaves: false };
-  appliedLock = 'latest';
+  /** Whether a change of the settings is applied at once, or never. */
   applies = true;
   /** Whether `reboot` was called since the latest boot. */
   rebootAsked = false;
-  /** Every call but looks. */
+  /** Every call that may change the host. */
   readonly calls: string[] = [];
-  #state: UpdateState = 'Idle';
-  #chosen: string | undefined;
-  #staged: StagedImage | undefined;
-  #written: string | undefined;
-  #latest: CommandRecord | undefined;
-  #initialized = false;
-  #ended = 0;
-  #locked = 0;
-  #end: (() => void) | undefined;
+  readonly #model: HostModel;
+  #running: RunningCommand | undefined;
+  #looks = 0;
   readonly #errors = new Map<HostCall, HostError[]>();
-  readonly #failures = new Map<UpdateCommand, CommandFailure[]>();
+  readonly #ends = new Map<UpdateCommand, CommandEnd[]>();
 
   constructor(running: string, offered?: string) {
-    this.running = running;
-    this.offered = offered;
+    this.#model = new HostModel(running, () => 0);
+    this.#model.publish(offered);
+  }
+
+  /** The lock with which commands run. */
+  get appliedLock(): string {
+    return this.#model.updates.settings.versionLock;
+  }
+
+  get stored(): UpdaterSettings {
+    return this.#model.settings();
   }
 
   /** The next calls of this kind throw these. */
@@ -69,28 +48,29 @@ export class FakeHost implements Host {
   }
 
   /** The next runs of this command end like this. */
-  failCommand(command: UpdateCommand, ...failures: CommandFailure[]): void {
-    this.#failures.set(command, failures);
+  failCommand(command: UpdateCommand, ...ends: CommandEnd[]): void {
+    this.#ends.set(command, ends);
   }
 
-  /** Comes up again: with what was activated, or, when it rolls back, with what ran before. */
+  /** Boots what was activated, or, when that rolls back, the version that ran before. */
   boot({ rollsBack = false } = {}): void {
-    if (this.#state === 'Ready' && !rollsBack) this.running = this.#written ?? this.running;
+    this.#model.faults = { boot: { rollsBack } };
+    this.#model.updates.boot();
     this.boots += 1;
     this.rebootAsked = false;
-    this.#initialized = false;
-    this.#state = 'Idle';
-    this.#chosen = undefined;
-    this.#staged = undefined;
-    this.#latest = undefined;
-    this.#end = undefined;
+    this.#running = undefined;
   }
 
-  /** Runs a command as a person on the host would. */
+  /** Runs a command to its end, as a user on the host does. */
   async command(command: UpdateCommand): Promise<void> {
     await this.start(command);
-    this.#end?.();
-    this.#end = undefined;
+    this.#finish();
+  }
+
+  /** Stores and applies settings, as a user on the host does. */
+  setSettings(changes: Partial<UpdaterSettings>): void {
+    this.#model.storeSettings(changes);
+    this.#model.applySettings();
   }
 
   async bootID(): Promise<string> {
@@ -99,30 +79,22 @@ export class FakeHost implements Host {
 
   async version(_signal: AbortSignal): Promise<string> {
     this.#throwNext('version');
-    return this.running;
+    return this.#model.updates.partitions.running;
   }
 
   async updateStatus(): Promise<UpdateStatus> {
     this.#throwNext('updateStatus');
-    if (this.#end !== undefined && this.#locked > 0) {
-      this.#locked -= 1;
-      throw new HostError('locked', 'GET /updates/status: 423');
-    }
-    this.#end?.();
-    this.#end = undefined;
-    if (!this.#initialized) throw new HostError('uninitialized', 'GET /updates/status: 404');
-    return { state: this.#state, chosenVersion: this.#chosen, staged: this.#staged, latestCommand: this.#latest };
+    if (this.#looks > 0) this.#looks -= 1;
+    else this.#finish();
+    return this.#model.status();
   }
 
   async start(command: UpdateCommand): Promise<void> {
     this.calls.push(command);
     this.#throwNext(command);
-    if (this.#end !== undefined) throw new HostError('locked', `${command}: 423`);
-    this.#initialized = true;
-    if (!ALLOWED[command].includes(this.#state)) throw new HostError('answer', `${command}: 409 not allowed`);
-    const failure = this.#failures.get(command)?.shift();
-    this.#locked = this.lockedLooks;
-    this.#end = () => this.#finish(command, failure);
+    const end = this.#ends.get(command)?.shift();
+    this.#running = this.#model.start(command, end);
+    this.#looks = this.lockedLooks;
   }
 
   async settings(): Promise<UpdaterSettings> {
@@ -133,8 +105,8 @@ export class FakeHost implements Host {
   async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
     this.calls.push(`configure ${Object.values(changes).join(' ')}`);
     this.#throwNext('configure');
-    this.stored = { ...this.stored, ...changes };
-    if (this.applies) this.appliedLock = this.stored.versionLock;
+    this.#model.storeSettings(changes);
+    if (this.applies) this.#model.applySettings();
   }
 
   uptimeMs(): number {
@@ -147,50 +119,9 @@ export class FakeHost implements Host {
     this.rebootAsked = true;
   }
 
-  #finish(command: UpdateCommand, failure: CommandFailure = {}): void {
-    const { unrecorded = false, stderr, writes } = failure;
-    if (unrecorded) return;
-    this.#ended += 1;
-    const timestamp = `t${this.#ended}`;
-    if (stderr !== undefined) {
-      this.#latest = { type: command, succeeded: false, timestamp, exitStatus: 1, stderr };
-      if (command === 'refresh' && this.#state === 'Available') this.#state = 'Idle';
-      return;
-    }
-    const said = command === 'prepare' ? this.#prepareSays(writes) : '';
-    this.#latest = { type: command, succeeded: true, timestamp, exitStatus: 0, stderr: said };
-    this.#take(command, writes);
-  }
-
-  #prepareSays(writes: string | undefined): string {
-    return writes === '' ? 'No update required\n' : `Starting update to ${writes ?? this.#chosen}\n`;
-  }
-
-  #take(command: UpdateCommand, writes: string | undefined): void {
-    switch (command) {
-      case 'refresh':
-        this.#refreshed();
-        break;
-      case 'prepare':
-        this.#written = writes ?? this.#chosen;
-        this.#setStaged(this.#chosen, false);
-        break;
-      default:
-        this.#setStaged(this.#staged?.version, command === 'activate');
-    }
-  }
-
-  #refreshed(): void {
-    const locked = this.appliedLock.replace(/^v/, '');
-    const choice = locked === 'latest' ? this.offered : locked;
-    this.#chosen = choice === this.running ? undefined : choice;
-    if (this.#state === 'Staged' || this.#state === 'Ready') return;
-    this.#state = this.#chosen === undefined ? 'Idle' : 'Available';
-  }
-
-  #setStaged(version: string | undefined, nextToBoot: boolean): void {
-    this.#staged = { version: version ?? '', nextToBoot };
-    this.#state = nextToBoot ? 'Ready' : 'Staged';
+  #finish(): void {
+    if (this.#running !== undefined) this.#model.finish(this.#running);
+    this.#running = undefined;
   }
 
   #throwNext(call: HostCall): void {

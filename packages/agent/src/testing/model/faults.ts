@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { HostSettings, ShadowState } from '@brupop/shared/api/shadow';
 import type { UpdaterSettings } from '../../host/host.ts';
-import type { CommandEnd } from './sim-host.ts';
+import type { CommandEndName } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';
 
 const SECOND = 1_000;
@@ -20,7 +20,7 @@ export type Fault =
   | { readonly kind: 'freeze'; readonly ms: number }
   | { readonly kind: 'reboot refused'; readonly times: number }
   | { readonly kind: 'spec other'; readonly state: ShadowState }
-  | { readonly kind: 'command ends'; readonly end: CommandEnd }
+  | { readonly kind: 'command ends'; readonly end: CommandEndName }
   /** Another configuration of the fleet: null asks for nothing. */
   | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
   /** A person changes the settings on the host. */
@@ -93,7 +93,7 @@ export const fault: fc.Arbitrary<Fault> = fc.oneof(
     weight: 2,
     arbitrary: fc.record({
       kind: fc.constant('command ends'),
-      end: fc.constantFrom<CommandEnd>('fails', 'dies', 'writes nothing', 'writes another'),
+      end: fc.constantFrom<CommandEndName>('fails', 'dies', 'writes nothing', 'writes another'),
     }),
   },
 );

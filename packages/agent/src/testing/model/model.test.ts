@@ -238,7 +238,7 @@ it('goes back to an older version that it is pinned to, and to the newest when t
   await world.run(10 * MINUTE);
   world.killAgent();
   expect(world.host.active).toBe(NEW);
-  expect(world.host.settings.stored.versionLock).toBe('latest');
+  expect(world.host.stored.versionLock).toBe('latest');
   expect(world.cluster.shadow?.status?.hostSettings).toBeUndefined();
   expect(world.invariants.violations).toEqual([]);
 });

@@ -1,99 +1,113 @@
-/** A host as a pure state machine on a clock of a test: two partition sets that outlive a boot, an update status that does not. */
+/** A host on the clock of a test: the pure model of test/framework/host, which the world reboots and takes away. */
 import type { Clock } from '@brupop/shared/runtime/clock';
-import {
-  type CommandRecord,
-  HostError,
-  type StagedImage,
-  type UpdaterSettings,
-  type UpdateState,
-  type UpdateStatus,
-} from '../../host/host.ts';
-import { SimSettings } from './sim-settings.ts';
+import { chooseVersion, offeredVersions } from '../../../../../test/framework/host/versions.ts';
+import { HostError, type UpdaterSettings, type UpdateStatus } from '../../host/host.ts';
 import type { UpdateCommand } from '../../limits.ts';
+import { type CommandEnd, HostModel, type RunningCommand } from '../host-model.ts';
 
 /** How the next run of a command ends, instead of well. */
-export type CommandEnd = 'fails' | 'dies' | 'writes nothing' | 'writes another';
+export const COMMAND_ENDS = {
+  fails: { exit: 1, stderr: 'it failed' },
+  dies: 'dies',
+  'writes nothing': { writes: '' },
+  'writes another': { writes: '9.9.9' },
+} as const satisfies Record<string, CommandEnd>;
+export type CommandEndName = keyof typeof COMMAND_ENDS;
 
-const ALLOWED: Readonly<Record<UpdateCommand, readonly UpdateState[]>> = {
-  refresh: ['Idle', 'Available', 'Staged', 'Ready'],
-  prepare: ['Available', 'Staged'],
-  activate: ['Staged'],
-  deactivate: ['Ready'],
-};
 const DURATIONS: Readonly<Record<UpdateCommand, number>> = {
   refresh: 1_000,
   prepare: 5_000,
   activate: 500,
   deactivate: 500,
 };
-
-/** Published besides the newest version. */
-const OLDER = ['1.25.0', '1.26.0', '1.27.0'];
-
-interface Running {
-  readonly command: UpdateCommand;
-  readonly endsAt: number;
-  readonly end: CommandEnd | undefined;
-  /** Version lock with which it has begun. */
-  readonly lock: string;
-}
-
-interface Volatile {
-  readonly initialized: boolean;
-  readonly state: UpdateState;
-  readonly chosen: string | undefined;
-  readonly staged: StagedImage | undefined;
-  readonly latest: CommandRecord | undefined;
-}
-
-const FRESH: Volatile = { initialized: false, state: 'Idle', chosen: undefined, staged: undefined, latest: undefined };
+/** From storing settings until commands use them. */
+const APPLY_MS = 1_000;
 
 export class SimHost {
-  active: string;
-  /** The version in the other partition set, if a whole one is there. */
-  inactive: string | undefined;
-  /** The other set boots next: on disk, so any reboot boots it. */
-  armed = false;
-  offered: string;
-  readonly settings: SimSettings;
   boots = 1;
   up = true;
-  /** It has taken a reboot call of this boot. */
+  /** It has accepted a reboot call of this boot. */
   rebootComes = false;
   /** Its API has ended, the rest is about to. */
   stopping = false;
-  nextEnd: CommandEnd | undefined;
-  /** The next boot of an armed set does not come up, and the next one is of the old set. */
+  nextEnd: CommandEndName | undefined;
+  /** The next boot of an activated set fails, and the boot after it falls back. */
   rollsBack = false;
-  /** Nobody listens on the socket until then (monotonic milliseconds). */
+  /** Its socket refuses connections until then (monotonic milliseconds). */
   awayUntil = 0;
-  /** Somebody else holds the update lock until then. */
+  /** Another process holds the update lock until then. */
   lockedUntil = 0;
-  #volatile = FRESH;
-  #running: Running | undefined;
-  #commands = 0;
-  readonly #clock: Pick<Clock, 'monotonic'>;
+  /** Its settings can neither be read nor changed until then. */
+  settingsBrokenUntil = 0;
+  /** The next change of the settings is stored, but not applied, and the call fails. */
+  applyFails = false;
+  #offered: string;
+  #running: (RunningCommand & { readonly endsAt: number }) | undefined;
+  #appliesAt: number | undefined;
+  readonly #model: HostModel;
+  readonly #clock: Clock;
 
-  constructor(clock: Pick<Clock, 'monotonic'>, versions: { readonly active: string; readonly offered: string }) {
+  constructor(clock: Clock, versions: { readonly active: string; readonly offered: string }) {
     this.#clock = clock;
-    this.active = versions.active;
-    this.offered = versions.offered;
-    this.settings = new SimSettings(clock);
+    this.#model = new HostModel(versions.active, () => clock.now());
+    this.#offered = versions.offered;
+    this.publish(versions.offered);
+  }
+
+  /** The running version. */
+  get active(): string {
+    return this.#model.updates.partitions.running;
+  }
+
+  /** The version in the other partition set, if its image is complete. */
+  get inactive(): string | undefined {
+    return this.#model.updates.partitions.inactive.version;
+  }
+
+  /** The other set boots next: on disk, so any reboot boots it. */
+  get armed(): boolean {
+    return !this.#model.updates.partitions.activeIsNextToBoot();
+  }
+
+  /** The newest published version. */
+  get offered(): string {
+    return this.#offered;
+  }
+
+  publish(newest: string): void {
+    this.#offered = newest;
+    this.#model.publish(newest);
   }
 
   /** What a refresh with the stored settings would choose. */
   get choice(): string | undefined {
-    return this.#choose(this.settings.stored.versionLock);
+    const { versionLock, ignoreWaves } = this.stored;
+    const { repository } = this.#model.updates;
+    const offered = offeredVersions(repository, undefined, { versionLock, ignoreWaves, seed: 0 }, this.#clock.now());
+    return chooseVersion(offered, versionLock, this.active, undefined);
+  }
+
+  get stored(): UpdaterSettings {
+    return this.#model.settings();
   }
 
   readSettings(): UpdaterSettings {
-    this.#answer();
-    return this.settings.read();
+    this.#requireSettings();
+    return this.stored;
   }
 
   changeSettings(changes: Partial<UpdaterSettings>): void {
-    this.#answer();
-    this.settings.change(changes);
+    this.#requireSettings();
+    const { applyFails } = this;
+    this.applyFails = false;
+    this.#store(changes, !applyFails);
+    if (applyFails)
+      throw new HostError('answer', 'POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
+  }
+
+  /** A user on the host stores and applies settings. */
+  setSettings(changes: Partial<UpdaterSettings>): void {
+    this.#store(changes, true);
   }
 
   /** Of the machine that all of this runs on; it never reboots. */
@@ -106,125 +120,78 @@ export class SimHost {
   }
 
   version(): string {
-    this.#answer();
+    this.#requireAPI();
     return this.active;
   }
 
   updateStatus(): UpdateStatus {
-    this.#answer();
+    this.#requireAPI();
     this.#settle();
-    if (this.#isLocked()) throw new HostError('locked', 'GET /updates/status: 423');
-    const { initialized, state, chosen, staged, latest } = this.#volatile;
-    if (!initialized) throw new HostError('uninitialized', 'GET /updates/status: 404');
-    return { state, chosenVersion: chosen, staged, latestCommand: latest };
+    return this.#model.status();
   }
 
   start(command: UpdateCommand): void {
-    this.#answer();
+    this.#requireAPI();
     this.#settle();
-    if (this.#isLocked()) throw new HostError('locked', `POST ${command}: 423`);
-    this.#volatile = { ...this.#volatile, initialized: true };
-    const { state, chosen } = this.#volatile;
-    const missing = command === 'prepare' && chosen === undefined;
-    if (!ALLOWED[command].includes(state) || missing) throw new HostError('answer', `POST ${command}: 409 or 404`);
-    const end = command === 'refresh' && this.nextEnd !== 'fails' ? undefined : this.nextEnd;
-    if (end !== undefined) this.nextEnd = undefined;
-    const lock = this.settings.inForce().versionLock;
-    this.#running = { command, end, lock, endsAt: this.#clock.monotonic() + DURATIONS[command] };
-    if (command === 'prepare') this.#clearInactive();
+    const name = command === 'refresh' && this.nextEnd !== 'fails' ? undefined : this.nextEnd;
+    const running = this.#model.start(command, name === undefined ? {} : COMMAND_ENDS[name]);
+    if (name !== undefined) this.nextEnd = undefined;
+    this.#running = { ...running, endsAt: this.#clock.monotonic() + DURATIONS[command] };
   }
 
-  /** Throws while no reboot can be asked for. */
-  takeReboot(): void {
-    this.#answer();
+  /** Throws while no reboot can be requested. */
+  acceptReboot(): void {
+    this.#requireAPI();
   }
 
   goDown(): void {
     this.#settle();
+    this.#running = undefined;
+    this.#model.updates.killCommands();
     this.up = false;
     this.stopping = false;
     this.rebootComes = false;
-    this.#running = undefined;
-    this.#volatile = FRESH;
   }
 
+  /** Boots; a boot applies the stored settings. */
   comeUp(): void {
-    if (this.armed && !this.rollsBack && this.inactive !== undefined) {
-      [this.active, this.inactive] = [this.inactive, this.active];
-    } else if (this.armed) this.inactive = undefined;
-    this.armed = false;
+    this.#model.faults = { boot: { rollsBack: this.rollsBack } };
+    this.#model.updates.boot();
+    this.#model.applySettings();
+    this.#appliesAt = undefined;
     this.rollsBack = false;
     this.up = true;
     this.boots += 1;
-    this.settings.boot();
   }
 
-  #answer(): void {
+  #requireAPI(): void {
     const away = this.stopping || this.awayUntil > this.#clock.monotonic();
     if (!this.up || away) throw new HostError('refused', 'connect ECONNREFUSED');
   }
 
-  #isLocked(): boolean {
-    return this.#running !== undefined || this.lockedUntil > this.#clock.monotonic();
+  #requireSettings(): void {
+    this.#requireAPI();
+    const isBroken = this.settingsBrokenUntil > this.#clock.monotonic();
+    if (isBroken) throw new HostError('answer', '/settings: 500 Data store error');
   }
 
-  #clearInactive(): void {
-    this.inactive = undefined;
-    this.armed = false;
+  #store(changes: Partial<UpdaterSettings>, applies: boolean): void {
+    this.#settle();
+    this.#model.storeSettings(changes);
+    if (applies) this.#appliesAt = this.#clock.monotonic() + APPLY_MS;
   }
 
+  /** Brings the model up to the time of the clock. */
   #settle(): void {
-    const running = this.#running;
-    if (running === undefined || running.endsAt > this.#clock.monotonic()) return;
-    this.#running = undefined;
-    if (running.end === 'dies') return;
-    this.#commands += 1;
-    const noImage = running.command === 'activate' && this.inactive === undefined;
-    if (running.end === 'fails' || noImage) this.#failed(running.command);
-    else this.#done(running);
-  }
-
-  #failed(type: UpdateCommand): void {
-    const latest = { type, succeeded: false, timestamp: `t${this.#commands}`, exitStatus: 1, stderr: 'it failed' };
-    const { state } = this.#volatile;
-    const lost = type === 'refresh' && state === 'Available';
-    this.#volatile = { ...this.#volatile, latest, state: lost ? 'Idle' : state };
-  }
-
-  #done({ command, end, lock }: Running): void {
-    const { chosen, staged } = this.#volatile;
-    const writes = lock === 'latest' ? chosen : this.#choose(lock);
-    const stderr = command === 'prepare' ? this.#write(writes, end) : '';
-    const latest = { type: command, succeeded: true, timestamp: `t${this.#commands}`, exitStatus: 0, stderr };
-    this.#volatile = { ...this.#volatile, latest };
-    if (command === 'refresh') this.#refreshed(lock);
-    else this.#setStaged((command === 'prepare' ? chosen : staged?.version) ?? '', command === 'activate');
-  }
-
-  /** The update program's own choice: the newest version, or the one that the host is locked to, if it is published. */
-  #choose(lock: string): string | undefined {
-    const published = [...OLDER, this.offered];
-    const version = lock === 'latest' ? this.offered : published.find((one) => one === lock.replace(/^v/, ''));
-    return version === this.active ? undefined : version;
-  }
-
-  #refreshed(lock: string): void {
-    const { state } = this.#volatile;
-    const chosen = this.#choose(lock);
-    const kept = state === 'Staged' || state === 'Ready';
-    const found = chosen === undefined ? 'Idle' : 'Available';
-    this.#volatile = { ...this.#volatile, chosen, state: kept ? state : found };
-  }
-
-  #setStaged(version: string, armed: boolean): void {
-    this.armed = armed;
-    const staged = { version, nextToBoot: armed };
-    this.#volatile = { ...this.#volatile, staged, state: armed ? 'Ready' : 'Staged' };
-  }
-
-  #write(chosen: string | undefined, end: CommandEnd | undefined): string {
-    if (end === 'writes nothing' || chosen === undefined) return 'No update required\n';
-    this.inactive = end === 'writes another' ? '9.9.9' : chosen;
-    return `Starting update to ${this.inactive}\n`;
+    const now = this.#clock.monotonic();
+    this.#model.updates.lockedByOthers = this.lockedUntil > now ? 1 : 0;
+    if (this.#running !== undefined && this.#running.endsAt <= now) {
+      this.#model.finish(this.#running);
+      this.#running = undefined;
+    }
+    // A command uses the settings with which it started.
+    if (this.#running !== undefined || this.#appliesAt === undefined || this.#appliesAt > now) return;
+    this.#model.applySettings();
+    this.#appliesAt = undefined;
   }
 }

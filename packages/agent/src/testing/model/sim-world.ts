@@ -70,7 +70,7 @@ export class SimWorld {
     this.#pending = [];
     this.host.awayUntil = 0;
     this.host.lockedUntil = 0;
-    this.host.settings.brokenUntil = 0;
+    this.host.settingsBrokenUntil = 0;
     this.host.nextEnd = undefined;
     this.#rebootRefused = 0;
     this.#rebootDelayMs = 200;
@@ -146,7 +146,7 @@ export class SimWorld {
   }
 
   takeReboot(): void {
-    this.host.takeReboot();
+    this.host.acceptReboot();
     if (this.#rebootRefused > 0) {
       this.#rebootRefused -= 1;
       throw new HostError('answer', 'POST /actions/reboot: 500 Failed to reboot, exit code: 1');
@@ -292,7 +292,7 @@ export class SimWorld {
         this.host.nextEnd = fault.end;
         break;
       case 'newer version':
-        this.host.offered = '1.28.0';
+        this.host.publish('1.28.0');
         break;
       case 'rolls back':
         this.host.rollsBack = true;
@@ -304,10 +304,10 @@ export class SimWorld {
         this.#rebootDelayMs = fault.ms;
         break;
       case 'settings broken':
-        this.host.settings.brokenUntil = this.clock.monotonic() + fault.ms;
+        this.host.settingsBrokenUntil = this.clock.monotonic() + fault.ms;
         break;
       case 'apply fails':
-        this.host.settings.applyFails = true;
+        this.host.applyFails = true;
         break;
       case 'shutdown takes':
         this.#shutdownMs = fault.ms;

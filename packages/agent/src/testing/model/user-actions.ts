@@ -24,9 +24,9 @@ export class UserActions {
   /** A person sets something else than the host has. */
   set(settings: Partial<UpdaterSettings>): void {
     const { host, clock } = this.#world;
-    const changed = Object.entries(settings).filter(([name, value]) => host.settings.stored[keyOf(name)] !== value);
+    const changed = Object.entries(settings).filter(([name, value]) => host.stored[keyOf(name)] !== value);
     if (changed.length === 0) return;
-    host.settings.byHand(Object.fromEntries(changed));
+    host.setSettings(Object.fromEntries(changed));
     this.#setAt = clock.monotonic();
     for (const [name, value] of changed) {
       if (this.#isBeingSet(keyOf(name), value)) this.#forget(keyOf(name));
@@ -75,13 +75,13 @@ export class UserActions {
     const { cluster, host } = this.#world;
     const { versionLock } = cluster.wanted ?? {};
     const isAsked = JSON.stringify(cluster.shadow?.spec.hostSettings ?? null) === JSON.stringify(cluster.wanted);
-    return isAsked && (versionLock == null || sameVersion(versionLock, host.settings.stored.versionLock));
+    return isAsked && (versionLock == null || sameVersion(versionLock, host.stored.versionLock));
   }
 
   /** What must be true when nothing has gone wrong for long. */
   atRest(): void {
     const { cluster, host } = this.#world;
-    const { stored } = host.settings;
+    const { stored } = host;
     const { hostSettings } = cluster.shadow?.status ?? {};
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
@@ -96,7 +96,7 @@ export class UserActions {
 
   #requireSetting(name: keyof UpdaterSettings, holds: boolean): void {
     const expected = this.#expected(name);
-    const { stored } = this.#world.host.settings;
+    const { stored } = this.#world.host;
     if (expected !== undefined && !holds) this.#invariants.wrong(`${name} is ${stored[name]}, expected ${expected}`);
   }
 }

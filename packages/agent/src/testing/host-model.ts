@@ -1,0 +1,84 @@
+/**
+ * The host of test/framework/host without its socket and its timers, as the agent reads it: what the
+ * doubles of the agent's tests are built on. Every answer passes the agent's own readers.
+ */
+import { sameVersion } from '@brupop/shared/api/version';
+import type { CommandFault, FaultValues } from '../../../../test/framework/host/faults.ts';
+import { nest, Settings } from '../../../../test/framework/host/settings.ts';
+import { type Job, type Refusal, UpdateModel } from '../../../../test/framework/host/update-model.ts';
+import { takeBody } from '../host/host-socket.ts';
+import {
+  parseSettings,
+  parseUpdateStatus,
+  settingsBody,
+  type UpdaterSettings,
+  type UpdateStatus,
+} from '../host/host.ts';
+import type { UpdateCommand } from '../limits.ts';
+
+/** Published beside the version that is offered. */
+const OLDER = ['1.25.0', '1.26.0', '1.26.9', '1.27.0'];
+
+/** How a command ends: by the model's rules, or its process dies without a record. */
+export type CommandEnd = CommandFault | 'dies';
+
+export interface RunningCommand {
+  readonly job: Job;
+  readonly end: CommandEnd;
+}
+
+export class HostModel {
+  faults: FaultValues = {};
+  readonly updates: UpdateModel;
+  readonly #settings = new Settings();
+
+  constructor(version: string, now: () => number) {
+    const machine = { variant: 'aws-k8s-1.31', arch: 'x86_64' };
+    this.updates = new UpdateModel({ version, ...machine, repository: [], now, faults: () => this.faults });
+  }
+
+  /** Publishes `newest`, if any, and the older versions. */
+  publish(newest: string | undefined): void {
+    const older = OLDER.filter((version) => !sameVersion(version, newest));
+    const versions = newest === undefined ? [] : [newest, ...older];
+    this.updates.repository = versions.map((version) => ({ version }));
+  }
+
+  /** Throws HostError. */
+  status(): UpdateStatus {
+    const answer = this.updates.readStatus();
+    return 'text' in answer ? refuse('GET /updates/status', answer) : parseUpdateStatus(JSON.stringify(answer));
+  }
+
+  /** Starts a command, which holds the update lock until `finish`. Throws HostError. */
+  start(command: UpdateCommand, end: CommandEnd = {}): RunningCommand {
+    const job = this.updates.dispatch(command, end === 'dies' ? {} : end);
+    return 'text' in job ? refuse(`POST ${command}`, job) : { job, end };
+  }
+
+  finish({ job, end }: RunningCommand): void {
+    if (end === 'dies') this.updates.killCommands();
+    else this.updates.finish(job);
+  }
+
+  settings(): UpdaterSettings {
+    const stored = [...this.#settings.live].filter(([key]) => key.startsWith('settings.updates.'));
+    return parseSettings(JSON.stringify(nest(stored)));
+  }
+
+  /** Stores settings; commands use them after `applySettings`. Throws HostError. */
+  storeSettings(changes: Partial<UpdaterSettings>): void {
+    const error = this.#settings.patch('agent', settingsBody(changes));
+    if (error !== undefined) refuse('PATCH /settings', error);
+    this.#settings.commit('agent');
+  }
+
+  applySettings(): void {
+    this.updates.settings = this.#settings.updates();
+  }
+}
+
+function refuse(call: string, { status, text }: Refusal): never {
+  takeBody(call, { status, body: text });
+  throw new Error(`${call}: expected a refusal, found ${status}`);
+}
