@@ -6,7 +6,7 @@ import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.t
 jest.setTimeout(360_000);
 
 describe('a rollout that meets an obstacle', () => {
-  it('leaves a node whose new version does not boot on the old one, says so, updates the others, and tries again when its shadow is deleted or a user asks', async () => {
+  it('keeps a node on its old version when the new one does not boot, and retries only on request', async () => {
     const broken = 'node-2';
     const breakBoot = async ({ fleet }: Scene): Promise<void> => {
       await fleet.node(broken).host.faults.set({ boot: { rollsBack: true } });

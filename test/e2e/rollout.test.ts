@@ -32,7 +32,7 @@ describe('a rollout', () => {
     });
   });
 
-  it('stops before the next node when it is paused in the middle, and finishes although all API servers come to run on one node', async () => {
+  it('pauses before the next node, and finishes although all API servers run on one node', async () => {
     await withFleet({ nodes: fleetNodes(2), durations: UNHURRIED }, async ({ fleet, cluster }) => {
       const updated = (): string[] => [...fleet.nodes.keys()].filter((name) => fleet.node(name).host.version === NEW);
       await eventually(() => expect(updated()).toHaveLength(1), { limitMs: 60_000 });

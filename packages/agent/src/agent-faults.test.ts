@@ -5,7 +5,7 @@ import { endWorlds, MINUTE, REBOOT, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
-it('gets over refusals of the apiserver without failing the update', async () => {
+it('survives rejections of the apiserver without failing the update', async () => {
   const w = world();
   w.api.fail(
     'report',
@@ -27,7 +27,7 @@ it('gets over refusals of the apiserver without failing the update', async () =>
   expect(w.status?.crash_count).toBe(0);
 });
 
-it('gets over a host API that is away for a while', async () => {
+it('survives a host API that is temporarily unreachable', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall('version', ...Array.from({ length: 6 }, () => new HostError('refused', 'connect ECONNREFUSED')));
@@ -35,7 +35,7 @@ it('gets over a host API that is away for a while', async () => {
   expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', crash_count: 0 });
 });
 
-it('fails a step when the host has been silent for too long', async () => {
+it('fails a step when the host has been unreachable for too long', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall('version', ...Array.from({ length: 200 }, () => new HostError('unanswered', 'no answer')));
@@ -44,7 +44,7 @@ it('fails a step when the host has been silent for too long', async () => {
   expect(w.agent.ready()).toContain('does not answer');
 });
 
-it('gives the Node back when the host API dies after the cordon and never comes back', async () => {
+it('restores the Node when the host API dies after the cordon and never returns', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -62,7 +62,7 @@ it('gives the Node back when the host API dies after the cordon and never comes 
   expect(w.api.calls).toContain('restore');
 });
 
-it('ends when nobody has listened on the socket for long: its mount is stale', async () => {
+it('exits when the socket has refused connections for long: its mount is stale', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall(
@@ -73,7 +73,7 @@ it('ends when nobody has listened on the socket for long: its mount is stale', a
   expect(messageOf(w.ended)).toContain('mount may be stale');
 });
 
-it('ends when the apiserver has been out of reach for long', async () => {
+it('exits when the apiserver has been unreachable for long', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.api.unreachable = true;
@@ -84,7 +84,7 @@ it('ends when the apiserver has been out of reach for long', async () => {
   expect(messageOf(w.ended)).toContain('apiserver has not been reached');
 });
 
-it('makes its shadow again when it was deleted', async () => {
+it('recreates its shadow when it was deleted', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.api.shadow = undefined;
@@ -93,7 +93,7 @@ it('makes its shadow again when it was deleted', async () => {
   expect(w.api.shadow).toMatchObject({ status: { current_state: 'Idle' } });
 });
 
-it('names a host without in-place updates and asks it again only at the usual interval', async () => {
+it('reports a host without in-place updates and checks it again only at the usual interval', async () => {
   const w = world();
   w.host.failCall('refresh', ...Array.from({ length: 9 }, () => new HostError('unsupported', '500 Unable to start')));
   await w.pass(20 * MINUTE);
@@ -105,7 +105,7 @@ it('names a host without in-place updates and asks it again only at the usual in
   expect(w.host.calls).toEqual(['refresh']);
 });
 
-it('names an update status that nobody can read, and takes that back when it is healed', async () => {
+it('reports an unreadable update status, until it is readable', async () => {
   const w = world();
   const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
   w.host.failCall('updateStatus', ...Array.from({ length: 12 }, () => unreadable));
@@ -116,7 +116,7 @@ it('names an update status that nobody can read, and takes that back when it is 
   expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
 });
 
-it('stops within an instant, in the middle of a prepare too', async () => {
+it('stops at once, also in the middle of a prepare', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = 1_000_000;
@@ -125,7 +125,7 @@ it('stops within an instant, in the middle of a prepare too', async () => {
   expect(w.ended).toBe('stopped');
 });
 
-it('is alive while a long command runs, and says so when its loop is stuck', async () => {
+it('is live while a long command runs, and not when its loop is stuck', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = 1_000_000;

@@ -8,7 +8,7 @@ const OLDER = '1.25.0';
 const PINNED = { ...IDLE, hostSettings: { versionLock: OLDER } };
 const refusal = (): HostError => new HostError('answer', 'PATCH /settings: 400 Invalid version string');
 
-it('records a pin, sets it, asks the host what it offers then, and answers the spec with that', async () => {
+it('records a pin, sets it, refreshes with it, and confirms the spec with the offered version', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.calls.length = 0;
@@ -25,7 +25,7 @@ it('records a pin, sets it, asks the host what it offers then, and answers the s
   expect(w.api.reports).toHaveLength(2);
 });
 
-it('puts back what was there before the pin, and answers only when the offer is of that', async () => {
+it('restores the setting from before the pin, and confirms only when the offer belongs to it', async () => {
   const w = world();
   w.host.setSettings({ versionLock: '1.26.9', ignoreWaves: true });
   await w.pass(MINUTE);
@@ -39,7 +39,7 @@ it('puts back what was there before the pin, and answers only when the offer is 
   expect(w.status).not.toHaveProperty('hostSettings');
 });
 
-it('does not read the settings of a node that nothing is asked of', async () => {
+it('does not read the settings of a node without requested settings', async () => {
   const w = world();
   w.host.failCall('settings', refusal());
   await w.pass(60 * MINUTE);
@@ -47,7 +47,7 @@ it('does not read the settings of a node that nothing is asked of', async () => 
   expect(w.host.failing('settings')).toBe(1);
 });
 
-it('looks again after a spec although the settings are right: a person may have changed them, and what is on offer may be of before', async () => {
+it('refreshes after a new spec although the settings are right: a user may have changed them, and the offer may be older', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
@@ -58,7 +58,7 @@ it('looks again after a spec although the settings are right: a person may have 
   expect(answers.map((one) => one.target_version)).toEqual([NEW]);
 });
 
-it('stores again what an earlier process has stored, when it may not have heard that it was not applied', async () => {
+it('stores again what an earlier process has stored, unless that was applied for sure', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
@@ -74,7 +74,7 @@ it('stores again what an earlier process has stored, when it may not have heard 
   expect(answers.map((one) => one.target_version)).toEqual([NEW]);
 });
 
-it('stores a lock again that the host does not go by, although it says that it has it', async () => {
+it('stores a lock again that the host reports but does not follow', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.applies = false;
@@ -85,7 +85,7 @@ it('stores a lock again that the host does not go by, although it says that it h
   expect(w.host.calls.filter((call) => call.startsWith('configure'))).toHaveLength(2);
 });
 
-it('answers that nothing is on offer and why when the host refuses, and goes on trying, at a slow pace', async () => {
+it('reports no available update and why when the host rejects the settings, and retries slowly', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall('configure', ...Array.from({ length: 12 }, refusal));
@@ -100,7 +100,7 @@ it('answers that nothing is on offer and why when the host refuses, and goes on 
   expect(w.status?.hostSettings).toEqual({ versionLock: { value: OLDER, before: 'latest' } });
 });
 
-it('answers why when the host has no settings API, and as ever when nothing is asked for any more', async () => {
+it('reports why when the host has no settings API, and confirms as usual when nothing is requested any more', async () => {
   const w = world();
   await w.pass(MINUTE);
   const missing = (): HostError => new HostError('unsupported', 'GET /settings: 404');
@@ -113,7 +113,7 @@ it('answers why when the host has no settings API, and as ever when nothing is a
   expect(w.status).not.toHaveProperty('hostSettings');
 });
 
-it('answers why when no refresh works', async () => {
+it('reports why when no refresh succeeds', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCommand('refresh', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'Metadata error' })));
@@ -125,7 +125,7 @@ it('answers why when no refresh works', async () => {
   expect(w.status?.hostSettings?.message).toBeUndefined();
 });
 
-it('answers after 4 min when somebody holds the update lock for as long', async () => {
+it('confirms the spec after 4 min when another process holds the update lock that long', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = Infinity;
@@ -137,7 +137,7 @@ it('answers after 4 min when somebody holds the update lock for as long', async 
   expect(w.status?.hostSettings?.message).toContain('no refresh has succeeded for 4 min');
 });
 
-it('overrules a person who changes a pin, before the next look for updates', async () => {
+it('overrules a user who changes a pinned setting, before the next check for updates', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
@@ -148,7 +148,7 @@ it('overrules a person who changes a pin, before the next look for updates', asy
   expect(w.api.reports.every((one) => one.target_version !== '1.24.0')).toBe(true);
 });
 
-it('stages the older version that the host is pinned to, and sets the pin again first when a person has changed it', async () => {
+it('stages the older version that the host is pinned to, and first sets the pin again when a user has changed it', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
@@ -158,7 +158,7 @@ it('stages the older version that the host is pinned to, and sets the pin again 
   expect(w.host.calls.slice(-3)).toEqual([`configure ${OLDER}`, 'refresh', 'prepare']);
 });
 
-it('fails a staging as ever when the host takes no settings', async () => {
+it('fails a staging as usual when the host rejects the settings', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall('settings', ...Array.from({ length: 1000 }, refusal));

@@ -4,7 +4,7 @@ import { endWorlds, IDLE, MINUTE, MONITOR, NEW, OLD, REBOOT, STAGE, world } from
 
 afterEach(endWorlds);
 
-it('brings a node from Idle through the update and back, in the order that protects the workloads', async () => {
+it('updates a node from Idle back to Idle, in the order that protects the workloads', async () => {
   const w = world();
   await w.pass(MINUTE);
   expect(w.status).toMatchObject({ current_state: 'Idle', current_version: OLD, target_version: NEW, crash_count: 0 });
@@ -32,7 +32,7 @@ it('brings a node from Idle through the update and back, in the order that prote
   expect(w.status).toMatchObject({ current_state: 'Idle', observedGeneration: 5 });
 });
 
-it('takes a release that the host offers with build metadata for the release that the spec names without it', async () => {
+it('treats an offered release with build metadata as the release that the spec names without it', async () => {
   const w = world(undefined, `${NEW}+build.7`);
   await w.pass(MINUTE);
   expect(w.status).toMatchObject({ current_state: 'Idle', target_version: `${NEW}+build.7` });
@@ -56,7 +56,7 @@ it('writes nothing when nothing changes', async () => {
   expect(w.host.calls.length).toBeGreaterThanOrEqual(2);
 });
 
-it('keeps the known target when a refresh fails, and tries again soon', async () => {
+it('keeps the known target version when a refresh fails, and retries soon', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCommand('refresh', { exit: 1, stderr: 'Metadata error' });
@@ -67,7 +67,7 @@ it('keeps the known target when a refresh fails, and tries again soon', async ()
   expect(w.host.calls).toHaveLength(3);
 });
 
-it('waits while another command holds the lock, and then goes on', async () => {
+it('waits while another command holds the lock, then continues', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = 100;
@@ -76,7 +76,7 @@ it('waits while another command holds the lock, and then goes on', async () => {
   expect(w.status?.current_state).toBe('StagedAndPerformedUpdate');
 });
 
-it('stages again when prepare wrote another version than the one asked for', async () => {
+it('stages again when prepare wrote another version than the requested one', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCommand('prepare', { writes: '1.28.0' }, { writes: '' });
@@ -85,7 +85,7 @@ it('stages again when prepare wrote another version than the one asked for', asy
   expect(w.status?.current_state).toBe('StagedAndPerformedUpdate');
 });
 
-it('fails after a bounded number of tries, once, and undoes what it left', async () => {
+it('fails once after a bounded number of tries, and undoes its changes', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCommand('prepare', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'No space left on device' })));
@@ -110,7 +110,7 @@ it('prepares again when a prepare died without a record', async () => {
   expect(w.host.calls.filter((call) => call === 'prepare')).toHaveLength(2);
 });
 
-it('goes on after its process was killed during a prepare, without preparing again', async () => {
+it('continues after its process was killed during a prepare, without preparing again', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = 3;
@@ -141,7 +141,7 @@ it.each([
     10,
     { failure: { code: 'DrainTimedOut', message: 'pods were there after 30 min' } },
   ],
-  ['passes go on past the limit that they have told', 5000, { limitRemainingMs: 3 * MINUTE }],
+  ['passes continue past the limit that they have reported', 5000, { limitRemainingMs: 3 * MINUTE }],
 ] as const)('gives a drain up when %s, names what blocks it, and gives the Node back', async (_when, length, more) => {
   const w = world();
   await w.pass(MINUTE);
@@ -157,7 +157,7 @@ it.each([
   expect(w.host.calls).not.toContain('activate');
 });
 
-it('says in the shadow why no drain is run, while it lasts and when it has given up', async () => {
+it('reports in the shadow why no drain runs, while that lasts and when the drain has failed', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -198,7 +198,7 @@ it('reports a rollback once, and never reboots again by itself', async () => {
   expect(w.api.calls.at(-1)).toBe('restore');
 });
 
-it('notices a rollback also when the spec went back to Idle meanwhile', async () => {
+it('detects a rollback also when the spec went back to Idle meanwhile', async () => {
   const w = world();
   await w.toReboot();
   await w.killAgent();
@@ -207,7 +207,7 @@ it('notices a rollback also when the spec went back to Idle meanwhile', async ()
   expect(w.status).toMatchObject({ current_state: 'Idle', crash_count: 1, lastOperation: { errorCode: 'RolledBack' } });
 });
 
-it('says that the image is lost when the host rebooted before the activation', async () => {
+it('reports StagedImageLost when the host rebooted before the activation', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -233,7 +233,7 @@ it('drains again in a new process before it reboots an activated host', async ()
   expect(w.host.calls).toEqual(['reboot']);
 });
 
-it('asks again after 6 min when the host stays up, drains before that, and gives up after 15 min', async () => {
+it('requests the reboot again after 6 min when the host stays up, drains before that, and fails after 15 min', async () => {
   const w = world();
   await w.toReboot();
   await w.pass(5.5 * MINUTE);
@@ -247,7 +247,7 @@ it('asks again after 6 min when the host stays up, drains before that, and gives
   expect(w.api.calls.at(-1)).toBe('restore');
 });
 
-it('writes down when it asks again, and asks for no reboot that could come after it has given up', async () => {
+it('records when it requests the reboot again, and requests none that could come after the step has failed', async () => {
   const w = world();
   await w.toReboot();
   const { startTime, lastUpdateTime } = w.status?.lastOperation ?? {};
@@ -266,7 +266,7 @@ it('writes down when it asks again, and asks for no reboot that could come after
   expect(w.host.calls.filter((call) => call === 'reboot')).toHaveLength(afterRestart);
 });
 
-it('takes nothing back in a new process while the reboot that the old one asked for may still come', async () => {
+it('restores nothing in a new process while the reboot that the old one requested may still come', async () => {
   const w = world();
   await w.toReboot();
   await w.killAgent();
@@ -281,7 +281,7 @@ it('takes nothing back in a new process while the reboot that the old one asked 
   expect(w.api.calls).toContain('restore');
 });
 
-it('fails with RebootRefused when an inhibitor stays, and undoes the activation', async () => {
+it('fails with RebootRefused when an inhibitor remains, and undoes the activation', async () => {
   const w = world();
   w.host.failCall(
     'reboot',
@@ -308,7 +308,7 @@ it('undoes an activation when the spec goes back to Idle before the reboot, and 
   expect(w.status).toMatchObject({ current_state: 'Idle', crash_count: 0, current_version: OLD });
 });
 
-it('says so when an activation cannot be undone, and that it is over when it can', async () => {
+it('reports an activation that cannot be undone, until it is undone', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.host.command('prepare');
@@ -323,7 +323,7 @@ it('says so when an activation cannot be undone, and that it is over when it can
   expect(w.status?.lastOperation).toMatchObject({ operation: 'Restore', state: 'Succeeded' });
 });
 
-it('begins nothing while a host that was asked to reboot may still go down', async () => {
+it('starts nothing while a host with a requested reboot may still go down', async () => {
   const w = world();
   await w.toReboot();
   await w.spec(IDLE, 2 * MINUTE);
@@ -332,7 +332,7 @@ it('begins nothing while a host that was asked to reboot may still go down', asy
   expect(w.status).toMatchObject({ current_state: 'Idle', current_version: NEW, crash_count: 0 });
 });
 
-it('never reboots before the step was acknowledged', async () => {
+it('never reboots before the apiserver has acknowledged the step', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);

@@ -54,8 +54,8 @@ function versionsOf(status: ShadowStatus | undefined): readonly (string | undefi
 
 const usable = <T>(value: T | undefined, check: (value: T) => boolean): boolean => value === undefined || check(value);
 
-describe(`an answer that is wrong somewhere (seed ${seed})`, () => {
-  it('of the host is either understood in all that is used of it or refused with a named error', () => {
+describe(`a malformed answer (seed ${seed})`, () => {
+  it('of the host is parsed in every field that is used, or rejected with a named error', () => {
     const property = fc.property(body(STATUS), body(OS), (status, os) => {
       expect(
         usable(
@@ -73,7 +73,7 @@ describe(`an answer that is wrong somewhere (seed ${seed})`, () => {
     fc.assert(property, { seed, numRuns });
   });
 
-  it('of the apiserver is either understood in all that is used of it or refused with a named error', () => {
+  it('of the apiserver is parsed in every field that is used, or rejected with a named error', () => {
     const blockedBy = [{ pod: 'a/b', reason: 'Error', message: '' }];
     const drained = { done: false, evicted: 1, remaining: 2, blockedBy };
     const line = body({ type: 'shadow', shadow: SHADOW });
@@ -154,7 +154,7 @@ async function finish(w: World): Promise<void> {
   expect(w.status).toMatchObject({ current_version: NEW, current_state: 'RebootedIntoUpdate' });
 }
 
-it(`does nothing on a host that nobody understands, says so in few words, and goes on when it is well again (seed ${seed})`, async () => {
+it(`does nothing on a host whose answers are malformed, logs few lines, and continues when it recovers (seed ${seed})`, async () => {
   const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
     fc.pre(
       nonsense.every((one) => one.status !== 404 && outcome(() => parseUpdateStatus(takeBody('', one))) === undefined),
@@ -180,7 +180,7 @@ it(`does nothing on a host that nobody understands, says so in few words, and go
   await fc.assert(property, { seed, numRuns: Math.ceil(numRuns / 30) });
 }, 300_000);
 
-it(`never activates nor reboots on an apiserver that nobody understands, and goes on when it is well again (seed ${seed})`, async () => {
+it(`never activates or reboots while the apiserver's answers are malformed, and continues when it recovers (seed ${seed})`, async () => {
   const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
     const w = new BabblingWorld();
     await bringTo(w, point);

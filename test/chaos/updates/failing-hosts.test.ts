@@ -45,7 +45,7 @@ describe('a rollout whose hosts fail', () => {
     });
   });
 
-  it('tries a version that did not boot once more when the shadow is deleted meanwhile, and then waits until a user asks for it', async () => {
+  it('retries a version that did not boot once when the shadow is deleted, then on request only', async () => {
     const breakBoot = async ({ fleet }: Scene): Promise<void> =>
       await fleet.node('node-1').host.faults.set({ boot: { rollsBack: true } });
     const durations = { bootMs: 2_000 };

@@ -90,13 +90,13 @@ describe('the stand-in host', () => {
     });
   });
 
-  it('takes an activated update at a power cut', async () => {
+  it('boots an activated update after a power cut', async () => {
     const host = await activated();
     await host.powerCut();
     expect(await osVersion(host)).toBe('1.27.0');
   });
 
-  it('keeps the old version at a power cut in the middle of a prepare', async () => {
+  it('keeps the old version after a power cut in the middle of a prepare', async () => {
     const host = await start({ durations: { prepareMs: 60_000 } });
     await post(host, 'refresh-updates');
     await call(host, 'POST', '/actions/prepare-update');
@@ -105,7 +105,7 @@ describe('the stand-in host', () => {
     expect((await call(host, 'GET', '/updates/status')).status).toBe(404);
   });
 
-  it('comes back with the old version when the boot of the new one fails', async () => {
+  it('boots the old version when the boot of the new one fails', async () => {
     const host = await activated();
     await host.faults.set({ boot: { rollsBack: true } });
     await post(host, 'reboot');
@@ -133,7 +133,7 @@ describe('the stand-in host', () => {
     expect(host.up).toBe(false);
   });
 
-  it('reboots although the answer to the call is lost, or says that it failed', async () => {
+  it('reboots although the response to the call is lost or reports a failure', async () => {
     const host = await start();
     await host.faults.set({ reboot: { answerLost: true } });
     await expect(call(host, 'POST', '/actions/reboot')).rejects.toThrow('ECONNRESET');
@@ -155,7 +155,7 @@ describe('the stand-in host', () => {
     expect(host.reboots).toBe(0);
   });
 
-  it('fails a command as often as it is told to', async () => {
+  it('fails a command the configured number of times', async () => {
     const host = await start();
     await host.faults.set({ refresh: { exit: 1, stderr: 'unreachable\n', times: 1 } });
     await post(host, 'refresh-updates');
@@ -233,7 +233,7 @@ describe('the stand-in host', () => {
     return status.chosen_update;
   }
 
-  it('tells its update programs of settings after it has answered that they are committed', async () => {
+  it('applies settings after its answer that they are committed', async () => {
     const host = await start({ durations: { applyMs: 100 } });
     await lock(host, 'v1.26.0');
     expect(await chosen(host)).toMatchObject({ version: '1.27.0' });
@@ -243,7 +243,7 @@ describe('the stand-in host', () => {
     expect(await chosen(host)).toBeNull();
   });
 
-  it('has settings applied by a boot that were committed right before', async () => {
+  it('applies settings at a boot that were committed right before', async () => {
     const host = await start({ durations: { applyMs: 60_000 } });
     await lock(host, '1.26.0');
     await host.powerCut();
@@ -270,7 +270,7 @@ describe('the stand-in host', () => {
     ]);
   });
 
-  it('runs many at once and leaves no files', async () => {
+  it('runs in many instances at once and leaves no files', async () => {
     await Promise.all(
       Array.from({ length: 30 }, (_, index) => start({ socketPath: join(folder, `n${index}`, 'api.sock') })),
     );
@@ -281,7 +281,7 @@ describe('the stand-in host', () => {
     for (const name of await readdir(folder)) expect(await readdir(join(folder, name))).toEqual([]);
   });
 
-  it('reports at the end what the listener of its reboots threw', async () => {
+  it('reports at the end the error that its reboot listener threw', async () => {
     const host = await start({ onReboot: () => Promise.reject(new Error('the kubelet is broken')) });
     await host.powerCut();
     hosts = [];

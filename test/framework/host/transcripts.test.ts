@@ -94,7 +94,7 @@ async function replayAll(host: BottlerocketHost, exchanges: readonly Exchange[])
   return compared;
 }
 
-describe('the stand-in host answers as the recorded real one', () => {
+describe('the stand-in host gives the recorded answers of a real one', () => {
   afterAll(async () => rm(folder, { recursive: true }));
 
   it.concurrent.each([...scenarios.keys()])(
@@ -118,7 +118,7 @@ describe('the stand-in host answers as the recorded real one', () => {
     60_000,
   );
 
-  it('has every exchange of the recording', () => {
+  it('replays every recorded exchange', () => {
     expect([...scenarios.values()].flat()).toHaveLength(323);
   });
 });

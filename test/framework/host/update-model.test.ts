@@ -31,7 +31,7 @@ function statusOf(model: UpdateModel): UpdateStatus {
 }
 
 describe('a boot of the host', () => {
-  it('brings the version that was activated, and keeps the old one on the other set', () => {
+  it('starts the activated version, and keeps the old one on the other set', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh', 'prepare', 'activate');
     expect(model.boot()).toBe(1);
@@ -39,7 +39,7 @@ describe('a boot of the host', () => {
     expect(model.partitions.inactive).toEqual({ version: '1.26.0', priority: 1, triesLeft: 0, successful: true });
   });
 
-  it('brings the running version when the update is only staged, and the status is gone', () => {
+  it('starts the running version when the update is only staged, and the status is gone', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh', 'prepare');
     model.boot();
@@ -47,7 +47,7 @@ describe('a boot of the host', () => {
     expect(model.readStatus()).toMatchObject({ status: 404 });
   });
 
-  it('brings the running version when the activation was undone', () => {
+  it('starts the running version when the activation was undone', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh', 'prepare', 'activate', 'deactivate');
     model.boot();
@@ -113,7 +113,7 @@ describe('a boot of the host', () => {
 });
 
 describe('a prepare', () => {
-  it('says "No update required" and Staged when the version was withdrawn, and leaves an older image to be activated', () => {
+  it('reports "No update required" and Staged when the version was withdrawn, and leaves an older image to be activated', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh', 'prepare');
     model.repository = [{ version: '1.27.0' }, { version: '1.28.0' }];
@@ -130,7 +130,7 @@ describe('a prepare', () => {
     expect(model.partitions.running).toBe('1.27.0');
   });
 
-  it('goes on writing after its dispatcher was killed, while the lock is free', () => {
+  it('continues to write after its dispatcher was killed, while the lock is free', () => {
     const model = modelWith('1.27.0');
     run(model, 'refresh');
     const job = model.dispatch('prepare');
@@ -147,9 +147,9 @@ describe('waves', () => {
 
   it.each([
     ['a host in a wave that ends later waits', 1000, false, null],
-    ['a host early in its wave takes it', 10, false, '1.27.0'],
-    ['a host in a wave that has not begun waits', 2000, false, null],
-    ['a host that ignores waves takes it', 2000, true, '1.27.0'],
+    ['a host early in its wave chooses it', 10, false, '1.27.0'],
+    ['a host in a wave that has not started waits', 2000, false, null],
+    ['a host that ignores waves chooses it', 2000, true, '1.27.0'],
     ['seed 0 is always ready', 0, false, '1.27.0'],
   ])('%s', (_, seed, ignoreWaves, chosen) => {
     const model = modelWith();
@@ -159,7 +159,7 @@ describe('waves', () => {
     expect(statusOf(model).chosen_update?.version ?? null).toBe(chosen);
   });
 
-  it('hold back a locked version too', () => {
+  it('delay a locked version, too', () => {
     const model = modelWith();
     model.repository = [{ version: '1.27.0', waves }];
     model.settings = { versionLock: '1.27.0', ignoreWaves: false, seed: 2000 };

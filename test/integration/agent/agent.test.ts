@@ -117,7 +117,7 @@ describe('an agent', () => {
   const node = async (): Promise<{ spec: { unschedulable?: boolean }; metadata: { annotations?: object } }> =>
     cluster.api.get(`/api/v1/nodes/${pod.node}`);
 
-  it('takes its node through an update', async () => {
+  it('updates its node', async () => {
     await reached({ current_state: 'Idle', current_version: OLD, target_version: NEW, crash_count: 0 });
     await setSpec('StagedAndPerformedUpdate');
     await reached({
@@ -135,7 +135,7 @@ describe('an agent', () => {
     await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
   });
 
-  it('reports a boot that fell back to the old version, and gives the node back', async () => {
+  it('reports a rollback and restores the Node', async () => {
     await host.faults.set({ boot: { rollsBack: true } });
     await reached({ current_state: 'Idle', target_version: NEW });
     await setSpec('StagedAndPerformedUpdate');
@@ -164,7 +164,7 @@ describe('an agent', () => {
     await setSpec('Idle', null);
   };
 
-  it('is pinned to a version above its own that is not the newest, and takes it', async () => {
+  it('updates to a pinned version that is newer than its own but not the newest', async () => {
     host.setRepository([OLD, NEW, '1.28.0']);
     await reached({ current_state: 'Idle', target_version: '1.28.0' });
     await pin({ versionLock: NEW });
@@ -175,7 +175,7 @@ describe('an agent', () => {
     expect(lock()).toBe(NEW);
   });
 
-  it('is pinned to a release that the repository lists with build metadata, and takes it', async () => {
+  it('updates to a pinned release that the repository lists with build metadata', async () => {
     const built = `${NEW}+build.7`;
     host.setRepository([OLD, built, '1.28.0']);
     await reached({ current_state: 'Idle', target_version: '1.28.0' });
@@ -186,7 +186,7 @@ describe('an agent', () => {
     expect(host.bootedVersions).toEqual([OLD, built]);
   });
 
-  it('goes back to the version that it is pinned to, and without the pin is offered the newest again', async () => {
+  it('downgrades to the pinned version, and reports the newest again without the pin', async () => {
     host.setRepository([{ version: '1.25.0', waves: { 0: '2999-01-01T00:00:00Z' } }, OLD, NEW]);
     await reached({ target_version: NEW });
     await pin({ versionLock: '1.25.0' });
@@ -202,7 +202,7 @@ describe('an agent', () => {
     expect(host.settings.updates()).toMatchObject({ versionLock: 'latest', ignoreWaves: false });
   });
 
-  it('gets the lock back that its people have set before the pin, or during it', async () => {
+  it('restores the version lock that a user has set before the pin or during it', async () => {
     host.setVersionLock('v1.26.0');
     await reached({ target_version: OLD });
     await pin({ versionLock: NEW });
@@ -221,7 +221,7 @@ describe('an agent', () => {
     expect(lock()).toBe(NEW);
   });
 
-  it('is pinned all the same when it is killed after the record and before the change, and again after the change', async () => {
+  it('is pinned although it is killed between record and change, and again after the change', async () => {
     await reached({ target_version: NEW });
     const killedAt = async (path: string, moment: 'sent' | 'answered'): Promise<void> => {
       const killed = Promise.withResolvers<void>();
@@ -255,7 +255,7 @@ describe('an agent', () => {
     expect(lock()).toBe('latest');
   });
 
-  it('says why a host that has no settings is not pinned, and when it booted', async () => {
+  it('reports why a host without settings is not pinned, and when it booted', async () => {
     await host.faults.set({ noSettings: true });
     await reached({ target_version: NEW });
     await pin({ versionLock: OLD });
@@ -267,7 +267,7 @@ describe('an agent', () => {
     expect(await reached({ target_version: NEW, bootTime })).not.toHaveProperty('hostSettings');
   });
 
-  it('goes on where it was when it is killed again and again', async () => {
+  it('continues where it was when it is killed repeatedly', async () => {
     host.durations.prepareMs = 300;
     await reached({ current_state: 'Idle', target_version: NEW });
     await setSpec('StagedAndPerformedUpdate');

@@ -91,7 +91,7 @@ async function firstOf(messages: AsyncIterable<StreamMessage>): Promise<StreamMe
   return undefined;
 }
 
-it('shows the current token with each call and names its node', async () => {
+it('sends the current token and the node name with each call', async () => {
   answer = inTurn(json(shadow), json({ uncordoned: false, included: false }));
   const api = client();
   expect(await api.ensure(signal)).toEqual(shadow);
@@ -109,7 +109,7 @@ it('reads the answers of drain and exclusion', async () => {
 });
 
 it.each<readonly [string, unknown]>([
-  ['nothing that says done', {}],
+  ['no field done', {}],
   ['done as a text', { done: 'true', evicted: 0, remaining: 0, blockedBy: [] }],
   ['a negative number of pods', { done: true, evicted: 0, remaining: -1, blockedBy: [] }],
   ['no object', [true]],
@@ -130,7 +130,7 @@ it.each([
   expect(await codeOf(client().restore(signal))).toBe(code);
 });
 
-it('goes to another replica, on a new connection, when this one is on its own node', async () => {
+it('opens a new connection to another replica when this one runs on the same node', async () => {
   answer = inTurn(
     json({ remainingMs: 0 }),
     json({ error: { code: 'ReplicaOnSameNode', message: 'x' } }, 421),
@@ -144,7 +144,7 @@ it('goes to another replica, on a new connection, when this one is on its own no
   expect(connections).toBe(2);
 });
 
-it('repeats a call whose kept connection was closed by the other side', async () => {
+it('repeats a call whose kept connection was closed by the server', async () => {
   const cut: RequestListener = (request) => request.socket.destroy();
   answer = inTurn(json(shadow), cut, json(shadow));
   const api = client();
@@ -154,7 +154,7 @@ it('repeats a call whose kept connection was closed by the other side', async ()
 });
 
 it.each<readonly [string, RequestListener]>([
-  ['never comes', () => undefined],
+  ['never arrives', () => undefined],
   [
     'breaks off',
     (request: IncomingMessage, response: ServerResponse) => {
@@ -168,12 +168,12 @@ it.each<readonly [string, RequestListener]>([
   expect(await codeOf(client({ clock: hasty }).ensure(signal))).toBe('Unreachable');
 });
 
-it('does not swallow an answer without end', async () => {
+it('limits the length of a response', async () => {
   answer = (_request, response) => void response.end('x'.repeat(300 * 1024));
   expect(await codeOf(client().ensure(signal))).toBe('Unreachable');
 });
 
-it('does not talk to a server with another name or from another authority', async () => {
+it('rejects a server with another name or from another CA', async () => {
   answer = json(shadow);
   expect(await codeOf(client({ serverName: 'other.test.svc' }).ensure(signal))).toBe('Unreachable');
   writeFileSync(join(folder, 'ca.crt'), makeServingCertificate({ commonName: NAME }).caCert);
@@ -181,7 +181,7 @@ it('does not talk to a server with another name or from another authority', asyn
   expect(requests).toEqual([]);
 });
 
-it('reads a stream whatever its pieces are', async () => {
+it('reads a stream in chunks of any size', async () => {
   const lines = `${JSON.stringify({ type: 'shadow', shadow })}\n\n{"type":"heartbeat"}\n{"type":"deleted"}\n`;
   answer = (_request, response) => {
     const half = Math.floor(lines.length / 3);
@@ -210,19 +210,19 @@ it('reads the status of an older operator', async () => {
   expect(known.status).toEqual({ ...status, observedGeneration: 0, bootID: '' });
 });
 
-it('gives up a stream on which nothing comes any more', async () => {
+it('ends a stream without messages', async () => {
   answer = (_request, response) => void response.write('{"type":"heartbeat"}\n');
   const messages = client({ clock: hasty }).stream(signal)[Symbol.asyncIterator]();
   await messages.next();
   expect(await codeOf(messages.next())).toBe('Unreachable');
 });
 
-it('refuses a stream that is answered with an error, and says which', async () => {
+it('reports the error with which a stream is rejected', async () => {
   answer = json({ error: { code: 'NotFound', message: 'no shadow' } }, 404);
   expect(await codeOf(firstOf(client().stream(signal)))).toBe('NotFound');
 });
 
-it('closes a stream that nobody reads any more', async () => {
+it('closes a stream that is no longer read', async () => {
   let open = 0;
   answer = (_request, response) => {
     open += 1;
@@ -233,7 +233,7 @@ it('closes a stream that nobody reads any more', async () => {
   await eventually(async () => expect(open).toBe(0));
 });
 
-it('lets go of calls and streams at once when it is told to stop', async () => {
+it('aborts calls and streams at once when it stops', async () => {
   answer = () => undefined;
   const stop = new AbortController();
   const api = client();
@@ -243,7 +243,7 @@ it('lets go of calls and streams at once when it is told to stop', async () => {
   expect(await Promise.all(calls)).toEqual(['Unreachable', 'Unreachable']);
 });
 
-it('knows for how long it has been without an answer; a refused token is none', async () => {
+it('measures how long the apiserver has been unreachable; a rejected token is no response', async () => {
   const api = client();
   answer = json({}, 401);
   await systemClock.sleep(30);

@@ -143,14 +143,14 @@ async function endOf(call: () => Promise<unknown>): Promise<unknown> {
 }
 
 describe.each(Object.entries(calls))('%s', (name, call) => {
-  it.each(Object.entries(scripts))('is not hurt by %s', async (_what, played) => {
+  it.each(Object.entries(scripts))('survives %s', async (_what, played) => {
     script = played;
     const quiet = name === 'GET shadow/stream' ? ['refused', 'nothing'] : ['refused'];
     expect(quiet).toContain(await endOf(call));
   });
 });
 
-it('takes no more of an endless body than it must, and closes the connection', async () => {
+it('reads an endless body only up to the limit, and closes the connection', async () => {
   const endless = createServer((socket) => {
     socket.on('error', () => undefined);
     sockets.add(socket);
@@ -172,14 +172,14 @@ it('takes no more of an endless body than it must, and closes the connection', a
   await close(endless);
 });
 
-it('gives up a stream that drips without ever ending a line, and a refusal that never ends', async () => {
+it('ends a stream whose line never ends, and an error response whose body never ends', async () => {
   script = { parts: [head(200), '{"type":"heart'], end: 'keep open' };
   expect(await endOf(drainStream)).toBe('refused');
   script = { parts: [head(503), 'no'], end: 'keep open' };
   expect(await endOf(drainStream)).toBe('refused');
 });
 
-it('takes an answer that comes after the limit for none, as after a process was stopped for a while', async () => {
+it('discards a response that arrives after the limit, as after SIGSTOP and SIGCONT', async () => {
   let now = 0;
   const stopped: Clock = { ...systemClock, monotonic: () => (now += 60_000), after: () => () => undefined };
   script = { parts: [head(200, `content-length: ${os.length}`), os], end: 'close' };
@@ -192,7 +192,7 @@ it('takes an answer that comes after the limit for none, as after a process was 
   expect(await endOf(() => host().version(signal))).toBe('1.26.0');
 });
 
-it.each(Object.entries(calls))(`%s outlives any bytes (seed ${seed})`, async (_name, call) => {
+it.each(Object.entries(calls))(`%s survives any bytes (seed ${seed})`, async (_name, call) => {
   const part = fc.oneof(
     fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
     fc.constantFrom(head(200), head(404), head(500), '\r\n', '\n', '{', '}', '{"type":"shadow","shadow":', os),

@@ -132,7 +132,7 @@ function reached(expected: Partial<ShadowStatus>): Promise<void> {
   );
 }
 
-it('takes its node through a whole update when its log cannot be written because the disk is full', async () => {
+it('updates its node when its log cannot be written because the disk is full', async () => {
   startAgent();
   const first = child;
   await reached({ current_state: 'Idle', current_version: OLD, target_version: NEW });

@@ -65,7 +65,7 @@ it('reads the version, the boot ID and the status of each state of an update', a
   expect(isStaged(deactivated, NEW)).toBe(false);
 });
 
-it('sends nothing once what it was decided on is too old, and goes on after that', async () => {
+it('sends nothing when the observation behind it is stale, and continues after that', async () => {
   await run('refresh');
   const before = host.history.length;
   const late = (): never => {
@@ -79,7 +79,7 @@ it('sends nothing once what it was decided on is too old, and goes on after that
   expect(isStaged(await client.updateStatus(signal), NEW)).toBe(true);
 });
 
-it('reads a failed command with its exit status and words', async () => {
+it('reads a failed command with its exit status and stderr', async () => {
   await host.faults.set({ refresh: { exit: 1, stderr: 'Metadata error\n' } });
   const { latestCommand } = await run('refresh');
   expect(latestCommand).toMatchObject({ type: 'refresh', succeeded: false, exitStatus: 1, stderr: 'Metadata error\n' });
@@ -90,14 +90,14 @@ it('reads the status of a host whose first command was refused', async () => {
   expect(await client.updateStatus(signal)).toMatchObject({ state: 'Idle', latestCommand: undefined });
 });
 
-it('tells a held lock from other errors, for looks and for commands', async () => {
+it('distinguishes a held lock from other errors, for status reads and for commands', async () => {
   await run('refresh');
   host.holdUpdateLock(60);
   expect(await kindOf(client.updateStatus(signal))).toBe('locked');
   expect(await kindOf(client.start('refresh', signal))).toBe('locked');
 });
 
-it('sees which version a prepare wrote when a newer one was published after the refresh', async () => {
+it('reads which version a prepare wrote when a newer one was published after the refresh', async () => {
   await run('refresh');
   host.setRepository([OLD, NEW, '1.28.0']);
   const status = await run('prepare');
@@ -105,12 +105,12 @@ it('sees which version a prepare wrote when a newer one was published after the 
   expect(isStaged(status, NEW)).toBe(false);
 });
 
-it('names a variant without in-place updates', async () => {
+it('reports a variant without in-place updates', async () => {
   await host.faults.set({ noInPlaceUpdates: true });
   expect(await kindOf(client.start('refresh', signal))).toBe('unsupported');
 });
 
-it('names a partition table and a lock folder that cannot be read', async () => {
+it('reports a partition table and a lock folder that cannot be read', async () => {
   await host.faults.set({ unreadablePartitionTable: true });
   expect(await kindOf(client.start('refresh', signal))).toBe('unreadable');
   await host.faults.clear();
@@ -118,7 +118,7 @@ it('names a partition table and a lock folder that cannot be read', async () => 
   expect(await kindOf(client.updateStatus(signal))).toBe('unreadable');
 });
 
-it('tells a socket that is gone and one that nobody listens on, and finds the new one', async () => {
+it('reports a missing socket and one without a listener, and finds the new one', async () => {
   await host.faults.set({ socketGone: true });
   expect(await kindOf(client.version(signal))).toBe('refused');
   await host.faults.clear();
@@ -129,7 +129,7 @@ it('tells a socket that is gone and one that nobody listens on, and finds the ne
   expect(await client.version(signal)).toBe(OLD);
 });
 
-it.each(['hang', 'truncated', 'empty'] as const)('gives up an answer that is %s', async (answer) => {
+it.each(['hang', 'truncated', 'empty'] as const)('ends a call whose response is %s', async (answer) => {
   await host.faults.set({ api: { answer } });
   const hurried = clientOn(hasty);
   expect(await kindOf(hurried.version(signal))).toBe('unanswered');
@@ -141,13 +141,13 @@ it('waits for a slow answer', async () => {
   expect(await client.version(signal)).toBe(OLD);
 });
 
-it('does not take garbage for a status', async () => {
+it('rejects a malformed status', async () => {
   await host.faults.set({ api: { answer: 'garbage' } });
   expect(await kindOf(client.version(signal))).toBe('answer');
   expect(await kindOf(client.updateStatus(signal))).toBe('unreadable');
 });
 
-it('lets go of a call at once when it is told to stop', async () => {
+it('aborts a call at once when it stops', async () => {
   await host.faults.set({ api: { answer: 'hang' } });
   const stop = new AbortController();
   const call = kindOf(client.version(stop.signal));
@@ -155,7 +155,7 @@ it('lets go of a call at once when it is told to stop', async () => {
   expect(await call).toBe('unanswered');
 });
 
-it('leaves no connection open that would hold up the shutdown of the host', async () => {
+it("leaves no connection open that would delay the host's shutdown", async () => {
   await client.version(signal);
   const before = performance.now();
   await client.reboot(signal);
@@ -165,7 +165,7 @@ it('leaves no connection open that would hold up the shutdown of the host', asyn
   expect(await client.bootID()).toBe(host.bootID);
 });
 
-it('takes a refused reboot for refused, and every other error for a reboot that may come', async () => {
+it('reports a refused reboot, and treats every other error as a reboot that may come', async () => {
   await host.faults.set({ reboot: { exit: 1, stderr: 'Operation inhibited by "x"\n' } });
   expect(await kindOf(client.reboot(signal))).toBe('answer');
   await host.faults.set({ reboot: undefined, systemctlMissing: true });
@@ -184,7 +184,7 @@ it('takes a refused reboot for refused, and every other error for a reboot that 
 });
 
 describe('the settings of the host', () => {
-  it('are read, and changed a part at a time, in a transaction of their own', async () => {
+  it('are read, and changed separately, in a transaction of their own', async () => {
     expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
     host.settings.patch('default', '{"motd":"somebody else is not done yet"}');
     await client.changeSettings({ versionLock: 'v1.27.0' }, signal);
@@ -204,7 +204,7 @@ describe('the settings of the host', () => {
     expect(await run('refresh')).toMatchObject({ chosenVersion: undefined });
   });
 
-  it('are changed although the host says that it could not apply them', async () => {
+  it('are changed although the host reports that it could not apply them', async () => {
     await host.faults.set({ settings: { exit: 1 } });
     const change = client.changeSettings({ versionLock: OLD }, signal);
     await expect(change).rejects.toThrow('POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
@@ -212,7 +212,7 @@ describe('the settings of the host', () => {
     expect(await run('refresh')).toMatchObject({ chosenVersion: NEW });
   });
 
-  it('leave nothing behind when the host refuses them or does not commit them', async () => {
+  it('leave no transaction behind when the host rejects them or does not commit them', async () => {
     await expect(client.changeSettings({ versionLock: '1.0' }, signal)).rejects.toThrow(
       /PATCH \/settings: 400 .*'1.0'/,
     );
@@ -222,7 +222,7 @@ describe('the settings of the host', () => {
     expect(await client.settings(signal)).toMatchObject({ versionLock: 'latest' });
   });
 
-  it('are not touched once what they were decided on is too old', async () => {
+  it('are not changed when the observation behind the change is stale', async () => {
     const late = (): never => {
       throw new StaleDecisionError('seen 3 s ago');
     };
@@ -230,7 +230,7 @@ describe('the settings of the host', () => {
     expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
   });
 
-  it('are those of a new host when none is stored, and missing on an old one', async () => {
+  it('are the defaults when none is stored, and missing on an old host', async () => {
     host.settings.live.clear();
     expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
     await host.faults.set({ noSettings: true });
@@ -238,7 +238,7 @@ describe('the settings of the host', () => {
     expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('unsupported');
   });
 
-  it('are not taken from garbage, nor from an answer that never comes', async () => {
+  it('are not read from a malformed response, nor from one that never arrives', async () => {
     await host.faults.set({ api: { answer: 'garbage', path: '/settings' } });
     expect(await kindOf(client.settings(signal))).toBe('answer');
     await host.faults.set({ api: { answer: 'hang', path: '/settings' } });

@@ -18,7 +18,7 @@ it('reads a status that only the controller has written as absent', () => {
   expect(readShadow({ ...SHADOW, status: { conditions: [] } }).status).toBeUndefined();
 });
 
-it('reduces a count that a user wrote to what the apiserver takes in a report', () => {
+it('limits a count that a user wrote to what the apiserver accepts in a report', () => {
   expect(readShadow(withStatus({ crash_count: 10 ** 12 })).status?.crash_count).toBe(2_147_483_647);
 });
 
@@ -55,7 +55,7 @@ it.each<readonly [string, object, RegExp]>([
 const asking = (more: object): unknown => ({ ...SHADOW, spec: { ...SHADOW.spec, ...more } });
 const lock = { value: '1.27.0', before: 'v1.26.0' };
 
-it('reads what a spec asks of the host and how long its steps may take', () => {
+it('reads the host settings and the step limits of a spec', () => {
   const more = { timeoutSeconds: 900, hostSettings: { versionLock: '1.27.0', ignoreWaves: true } };
   expect(readShadow(asking(more)).spec).toEqual({ ...SHADOW.spec, ...more });
 });
@@ -78,7 +78,7 @@ it('reads the record of replaced host settings, and when the host booted', () =>
   expect(readShadow(withStatus({ hostSettings, bootTime })).status).toEqual({ ...status, hostSettings, bootTime });
 });
 
-it('leaves out what the apiserver would refuse in a report: an invalid time, an incomplete record, a message that is too long', () => {
+it('leaves out what the apiserver would reject in a report: an invalid time, an incomplete record, a message that is too long', () => {
   const hostSettings = {
     versionLock: { value: '1.27.0' },
     ignoreWaves: { value: 1, before: 2 },

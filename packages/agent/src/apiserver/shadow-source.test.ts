@@ -39,14 +39,14 @@ async function follow(first?: AgentShadow, lines: string[] = []) {
   };
 }
 
-it('makes the shadow before it follows it', async () => {
+it('creates the shadow before it watches it', async () => {
   const { api, seen, end } = await follow();
   expect(api.calls).toEqual(['ensure', 'stream']);
   expect(seen()).toMatchObject({ generation: 1 });
   await end();
 });
 
-it('ignores an older spec than the one it knows: another replica may be behind', async () => {
+it('ignores a spec older than the known one: another replica may lag behind', async () => {
   const { api, clock, seen, end } = await follow(shadow);
   api.tell({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
   await clock.advance(0);
@@ -57,7 +57,7 @@ it('ignores an older spec than the one it knows: another replica may be behind',
   await end();
 });
 
-it('never takes a status that it knows from the stream, whose watch may be hours behind', async () => {
+it('never replaces the known status by one of the stream, whose watch may lag by hours', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   source.acknowledged(shadow, { ...status, target_version: '1.27.0' });
   api.shadow = { ...shadow, status: { ...status, target_version: '1.27.0' } };
@@ -95,7 +95,7 @@ it.each([
   await end();
 });
 
-it('does not doubt a report whose echo came before its acknowledgement', async () => {
+it('keeps a report that the stream delivered before its acknowledgement', async () => {
   const { api, clock, source, end } = await follow(shadow);
   const reported = { ...status, crash_count: 1 };
   api.tell({ type: 'shadow', shadow: { ...shadow, status: reported } });
@@ -110,7 +110,7 @@ it('does not doubt a report whose echo came before its acknowledgement', async (
   await end();
 });
 
-it('keeps a report that was acknowledged while it read live', async () => {
+it('keeps a report that was acknowledged during a live read', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   const { status: _, ...bare } = shadow;
   api.tell({ type: 'shadow', shadow: bare });
@@ -126,7 +126,7 @@ it('keeps a report that was acknowledged while it read live', async () => {
   await end();
 });
 
-it('goes by the status that was read live at its start, not by an older one of the stream', async () => {
+it('uses the status that was read live at its start, not an older one of the stream', async () => {
   const { api, clock, seen, end } = await follow(shadow);
   api.tell({ type: 'shadow', shadow: { ...shadow, status: { ...status, crash_count: 7 } } });
   await clock.advance(0);
@@ -134,7 +134,7 @@ it('goes by the status that was read live at its start, not by an older one of t
   await end();
 });
 
-it('keeps what it has reported when the stream tells of the next spec before the answer comes', async () => {
+it('keeps its reported status when the stream delivers the next spec before the response', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   source.acknowledged(shadow, status);
   const failed: ShadowStatus = { ...status, current_state: 'ErrorReset', crash_count: 1, observedGeneration: 2 };
@@ -145,7 +145,7 @@ it('keeps what it has reported when the stream tells of the next spec before the
   await end();
 });
 
-it('counts silence from the last message, and without end while no stream is connected', async () => {
+it('counts staleness from the last message, and as infinite while no stream is connected', async () => {
   const { api, clock, source, end } = await follow(shadow);
   await clock.advance(5000);
   expect(source.view().specAgeMs).toBe(5000);
@@ -171,7 +171,7 @@ it('counts an acknowledged report as a confirmation of the spec', async () => {
   await end();
 });
 
-it('opens the stream of a node under way again at once when the server ends it, that of an idle one after a while', async () => {
+it('reconnects at once on an updating node when the server ends the stream, on an idle one after a random pause', async () => {
   const pauses: number[] = [];
   for (const state of ['RebootedIntoUpdate', 'Idle'] as const) {
     const { api, clock, end } = await follow({ ...shadow, spec: { state, version: '1.27.0' } });
@@ -186,7 +186,7 @@ it('opens the stream of a node under way again at once when the server ends it, 
   expect(pauses[1]).toBeGreaterThan(1000);
 });
 
-it('opens a stream again with pauses that grow to half a minute, and not all agents at once', async () => {
+it('reconnects with jittered pauses that grow to 30 s', async () => {
   const { api, clock, end } = await follow(shadow);
   api.unreachable = true;
   api.tell(new Error('reset'));
@@ -199,7 +199,7 @@ it('opens a stream again with pauses that grow to half a minute, and not all age
   await end();
 });
 
-it('waits with a shadow that it is refused', async () => {
+it('retries when the shadow cannot be created', async () => {
   const { api, clock, seen, end } = await follow(shadow);
   api.shadow = undefined;
   api.fail('ensure', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
@@ -211,7 +211,7 @@ it('waits with a shadow that it is refused', async () => {
   await end();
 });
 
-it('opens another stream when told that this one is behind', async () => {
+it('opens another stream when the current one is reported to lag', async () => {
   const { api, clock, source, end } = await follow(shadow);
   source.reconnect();
   await clock.advance(5000);
@@ -220,7 +220,7 @@ it('opens another stream when told that this one is behind', async () => {
   await end();
 });
 
-it('tells of each change', async () => {
+it('announces each change', async () => {
   const { api, clock, changes, end } = await follow(shadow);
   const before = changes();
   api.setSpec({ state: 'StagedAndPerformedUpdate', version: '1.27.0' });
@@ -229,7 +229,7 @@ it('tells of each change', async () => {
   await end();
 });
 
-it('does not open a stream again at once for ever that is cut as soon as it has told the shadow, and says so once', async () => {
+it('backs off from a stream that breaks right after each shadow, and logs that once', async () => {
   const lines: string[] = [];
   const { api, clock, end } = await follow(shadow, lines);
   for (let second = 0; second < 300; second += 1) {

@@ -6,16 +6,16 @@ const WALL = Date.parse('2026-11-21T12:00:00Z');
 const HOUR = 3_600_000;
 const at = (bootID: string, uptimeMs: number, wallMs = WALL) => ({ bootID, uptimeMs, wallMs });
 
-it('says that a host booted as long ago as it is up', () => {
+it('derives the boot time from the uptime', () => {
   expect(bootTime(at('b', HOUR), undefined)).toBe('2026-11-21T11:00:00Z');
   expect(bootTime(at('b', HOUR), { bootID: 'a', bootTime: '2026-11-20T00:00:00Z' })).toBe('2026-11-21T11:00:00Z');
 });
 
-it('keeps what was reported for this boot, whatever the clock says now', () => {
+it('keeps the reported time of this boot when the clock changes', () => {
   expect(bootTime(at('b', HOUR), { bootID: 'b', bootTime: '2026-11-21T10:59:58Z' })).toBe('2026-11-21T10:59:58Z');
 });
 
-it('says when it first saw a new boot ID on a machine that has not rebooted', () => {
+it('uses the time of the first observation for a new boot ID on a machine that has not rebooted', () => {
   const machineUp = rfc3339(WALL - HOUR);
   expect(bootTime(at('b', HOUR), { bootID: 'a', bootTime: machineUp })).toBe('2026-11-21T12:00:00Z');
   expect(bootTime(at('c', 2 * HOUR, WALL + HOUR), { bootID: 'b', bootTime: '2026-11-21T12:00:00Z' })).toBe(
@@ -23,7 +23,7 @@ it('says when it first saw a new boot ID on a machine that has not rebooted', ()
   );
 });
 
-it('tells statuses apart by every field that an agent reports', () => {
+it('compares every field that an agent reports', () => {
   const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'b' };
   const status = { current_state: 'Idle', ...facts } as const;
   const hostSettings = { versionLock: { value: NEW, before: OLD } };

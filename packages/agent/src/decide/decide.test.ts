@@ -26,7 +26,7 @@ const cases: Cases = {
     { spec: 'MonitoringUpdate', running: NEW, update: UNINITIALIZED },
     'report MonitoringUpdate',
   ],
-  'monitoring: is said once': [
+  'monitoring: is reported once': [
     {
       spec: 'MonitoringUpdate',
       running: NEW,
@@ -37,7 +37,7 @@ const cases: Cases = {
   ],
 
   'without a shadow it waits': [{ noShadow: true }, 'wait'],
-  'a socket that nobody listens on for long is a stale mount': [
+  'a socket that refuses connections for long is a stale mount': [
     {
       host: refused,
       tracker: { hostUnreachableSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE },
@@ -49,7 +49,7 @@ const cases: Cases = {
     { host: refused, tracker: { hostUnreachableSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
     'restore',
   ],
-  'a socket on which this process has met nobody is as new as the process: the step fails first': [
+  'a socket that never answered this process is not stale: the step fails first': [
     {
       ...rebootSpec,
       host: refused,
@@ -74,12 +74,12 @@ const cases: Cases = {
     { host: silent, tracker: { hostUnreachableSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
   ],
-  'the Node is given back although the host does not answer': [{ host: refused }, 'restore'],
+  'the Node is restored although the host does not answer': [{ host: refused }, 'restore'],
   'also after a failure': [
     { ...rebootSpec, host: silent, last: failed('HostUnreachable'), status: { current_state: 'ErrorReset' } },
     'restore',
   ],
-  'time limits hold although the host does not answer': [
+  'time limits apply although the host does not answer': [
     { ...rebootSpec, host: refused, last: step('Drain', { agoMs: 29 * 60 * MINUTE }) },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
@@ -87,7 +87,7 @@ const cases: Cases = {
     { ...rebootSpec, host: refused, last: step('Drain', { agoMs: -31 * MINUTE }) },
     'report Idle, Drain Processing',
   ],
-  'a host that is away after its reboot fails the attempt; how the step ended is still to be seen': [
+  'a host that is unreachable after its reboot fails the attempt; the step remains in progress': [
     { ...rebootSpec, host: refused, last: rebooted(16 * MINUTE) },
     'report ErrorReset, Reboot Processing HostUnreachable',
   ],
@@ -96,20 +96,20 @@ const cases: Cases = {
     'report ErrorReset, Reboot Failed RolledBack',
   ],
 
-  'nothing is taken back while a reboot may come that an earlier process asked for': [
+  'nothing is restored while a reboot may come that an earlier process requested': [
     { update: READY, last: step('Reboot'), tracker: pendingFor(6.9 * MINUTE) },
     'wait',
   ],
-  'whatever the wall clock says of when that was': [
+  'the wall clock does not change that': [
     { update: READY, last: step('Reboot', { agoMs: 600 * MINUTE }), tracker: pendingFor(MINUTE) },
     'wait',
   ],
   'whether the host answers or not': [{ host: refused, last: step('Reboot'), tracker: pendingFor(MINUTE) }, 'wait'],
-  'when it cannot come any more, that is written down without the host, so that no other process waits again': [
+  'when it cannot come any more, that is recorded without the host, so that no other process waits again': [
     { host: refused, last: step('Reboot'), tracker: pendingFor(7 * MINUTE) },
     'report Idle, Activate Processing',
   ],
-  'a step that makes nobody wait stays open for what the host says': [
+  'a step that delays nothing remains in progress until the host answers': [
     { host: refused, last: step('Activate'), attempt: { restored: true } },
     'wait',
   ],
@@ -121,7 +121,7 @@ const cases: Cases = {
     { host: refused, last: rebooted(16 * MINUTE) },
     'restore',
   ],
-  'nobody leaves for a socket on which a host that goes down does not listen': [
+  'the agent does not exit for the refusing socket of a host that goes down': [
     {
       host: refused,
       last: step('Reboot'),
@@ -129,11 +129,11 @@ const cases: Cases = {
     },
     'wait',
   ],
-  'nothing else is begun then': [
+  'nothing else is started then': [
     { spec: 'StagedAndPerformedUpdate', version: '1.28.0', last: step('Reboot'), tracker: pendingFor(MINUTE) },
     'wait',
   ],
-  'it is when the reboot can no longer come': [
+  'it is started when the reboot can no longer come': [
     { update: READY, last: step('Reboot'), tracker: pendingFor(7 * MINUTE) },
     'report Idle, Restore Processing',
   ],
@@ -141,25 +141,25 @@ const cases: Cases = {
     { running: NEW, update: UNINITIALIZED, last: step('Reboot', { boot: 'boot-1' }) },
     'report Idle, Restore Processing',
   ],
-  'an activated host of which nothing is on record is put on record': [
+  'an activated host without a record is recorded': [
     { bare: true, update: READY, tracker: pendingFor(MINUTE) },
     'report Idle, Reboot Processing',
   ],
-  'an update that is asked for meanwhile waits': [
+  'an update that is requested meanwhile waits': [
     { bare: true, spec: 'RebootedIntoUpdate', update: READY, tracker: pendingFor(MINUTE) },
     'wait',
   ],
   'after which it is undone': [{ bare: true, update: READY, tracker: pendingFor(7 * MINUTE) }, 'deactivate'],
-  'a host that does not say whether it is activated is waited for': [
+  'a host whose activation is unknown is waited for': [
     { bare: true, host: refused, tracker: pendingFor(MINUTE) },
     'wait',
   ],
-  'it is when this process began the step and has not asked': [
+  'it is started when this process started the step and has not requested the reboot': [
     { update: READY, last: step('Reboot') },
     'report Idle, Restore Processing',
   ],
-  'an apiserver out of reach for long means new credentials': [{ apiUnreachableMs: 11 * MINUTE }, 'exit'],
-  'nobody leaves while the host is about to reboot': [
+  'an apiserver that is unreachable for long makes the agent exit': [{ apiUnreachableMs: 11 * MINUTE }, 'exit'],
+  'the agent does not exit while the host is about to reboot': [
     {
       apiUnreachableMs: 11 * MINUTE,
       tracker: { reboots: { asked: { atMs: NOW - MINUTE, bootID: BOOT }, pending: undefined } },
@@ -175,11 +175,11 @@ const cases: Cases = {
     { ...staging, tracker: { host: { notBefore: NOW + 1 } } },
     'wait',
   ],
-  'trouble with the apiserver does not hold up commands': [
+  'errors of the apiserver do not delay host commands': [
     { ...staging, tracker: { api: { notBefore: NOW + 1 } } },
     'refresh',
   ],
-  'a spec that the apiserver no longer goes by is not repeated at once': [
+  'a spec that the apiserver rejects as outdated is not used again at once': [
     { tracker: { rejected: { key: KEY, notBefore: NOW + 1, times: 1 } } },
     'wait',
   ],

@@ -51,11 +51,11 @@ const cases: Cases = {
     { ...onRecord, tracker: { host: { notBefore: NOW + 1 } } },
     'wait',
   ],
-  'idle: the host is not asked what it offers before it can know': [
+  'idle: no refresh starts before the settings are in effect': [
     { ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW + 1 } },
     'wait',
   ],
-  'idle: then it is asked': [{ ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW } }, 'refresh'],
+  'idle: then the host refreshes': [{ ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW } }, 'refresh'],
   'idle: a busy host is waited for': [{ ...set, update: LOCKED, settingsMemory: { refreshed: false } }, 'wait'],
   'idle: a failed try is followed by a pause': [{ ...onRecord, settingsMemory: { notBefore: NOW + 1 } }, 'wait'],
   'idle: settings that could not be read are waited for': [
@@ -66,12 +66,12 @@ const cases: Cases = {
     { ...set, settingsMemory: { applied: false } },
     `configure ${A}`,
   ],
-  'idle: an offer that is not of the lock is looked at again': [{ ...set, update: AVAILABLE }, 'refresh'],
+  'idle: an offer that does not match the lock needs another refresh': [{ ...set, update: AVAILABLE }, 'refresh'],
   'idle: the spec is confirmed when the offer is known': [set, 'report Idle'],
-  'idle: an offer that cannot be told is asked for': [{ ...set, update: UNINITIALIZED }, 'refresh'],
-  'idle: a pin that is gone is taken back': [{ ...gone, settings: host(A) }, 'configure latest'],
-  'idle: after that the host is asked what it offers': [{ ...gone, settingsMemory: { refreshed: false } }, 'refresh'],
-  'idle: a pin in force is looked at when it is time': [
+  'idle: an unknown offer needs a refresh': [{ ...set, update: UNINITIALIZED }, 'refresh'],
+  'idle: a pin that is removed is undone': [{ ...gone, settings: host(A) }, 'configure latest'],
+  'idle: after that the host refreshes': [{ ...gone, settingsMemory: { refreshed: false } }, 'refresh'],
+  'idle: a pin in force is checked at the usual interval': [
     { ...set, status: { hostSettings: recorded, target_version: A }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
@@ -83,11 +83,11 @@ const cases: Cases = {
     { ...set, settings: host('1.24.0'), status: { hostSettings: recorded } },
     'report Idle',
   ],
-  'stage: what a person has changed is recorded': [
+  'stage: what a user has changed is recorded': [
     { ...staging, wanted: { versionLock: NEW }, settings: host('latest') },
     'report Idle, Stage Processing',
   ],
-  'stage: and set before the host is asked': [
+  'stage: and set before the refresh': [
     { ...staging, wanted: { versionLock: A }, settings: host('latest'), status: { hostSettings: recorded } },
     `configure ${A}`,
   ],
@@ -101,11 +101,11 @@ const cases: Cases = {
     },
     `configure ${A}`,
   ],
-  'stage: the host is asked when it can know': [
+  'stage: the host refreshes when the settings are in effect': [
     { ...staging, wanted: { versionLock: NEW }, settings: host(NEW), settingsMemory: { effectiveFrom: NOW + 1 } },
     'wait',
   ],
-  'stage: settings that cannot be set do not hold it up': [
+  'stage: settings that cannot be set do not delay it': [
     {
       ...staging,
       wanted: { versionLock: A },
@@ -119,7 +119,7 @@ const cases: Cases = {
     { ...staging, wanted: { versionLock: A }, settings: 'failed' },
     'refresh',
   ],
-  'stage: its limit holds all the same': [
+  'stage: its limit applies nevertheless': [
     { ...staging, wanted: { versionLock: A }, settings: host('latest'), last: step('Stage', { agoMs: 46 * MINUTE }) },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
@@ -131,7 +131,7 @@ const cases: Cases = {
     { spec: 'RebootedIntoUpdate', last: step('Drain'), update: STAGED, wanted: { versionLock: A } },
     'exclude',
   ],
-  'a silent host is waited for': [{ ...onRecord, host: refused }, 'wait'],
+  'an unreachable host is waited for': [{ ...onRecord, host: refused }, 'wait'],
 };
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
@@ -143,15 +143,15 @@ function reported(given: Case): unknown {
   return action.do === 'report' ? action.status : action;
 }
 
-it('records a pin without answering the spec, and leaves what is on offer as it was', () => {
+it('records a pin without confirming the spec, and leaves the reported target version as it was', () => {
   expect(reported(asked)).toMatchObject({ observedGeneration: 6, target_version: NEW, hostSettings: recorded });
 });
 
-it('answers the spec with what is on offer because of the pin', () => {
+it('confirms the spec with the version that the host offers because of the pin', () => {
   expect(reported(set)).toMatchObject({ observedGeneration: 7, target_version: A, hostSettings: recorded });
 });
 
-it('answers a spec without a pin only when the offer is not that of the pin any more, and takes the record off with that', () => {
+it('confirms a spec without a pin only when the offer no longer belongs to the pin, and removes the record with that', () => {
   const stale = { ...gone, settingsMemory: { refreshed: false }, attempt: { restored: false } };
   expect(words(decided(stale))).toBe('restore');
   const status = reported({ ...gone, update: AVAILABLE });
@@ -159,7 +159,7 @@ it('answers a spec without a pin only when the offer is not that of the pin any 
   expect(status).not.toHaveProperty('hostSettings');
 });
 
-it('answers that there is nothing on offer when the host is locked to a version that it does not have', () => {
+it('reports no available update when the host is locked to a version that it does not have', () => {
   const nothing = update('Idle', record('refresh'), { chosenVersion: undefined });
   expect(reported({ ...set, update: nothing })).toMatchObject({ observedGeneration: 7, target_version: OLD });
 });
@@ -177,7 +177,7 @@ it.each<readonly [string, Case]>([
   });
 });
 
-it('says so once, tries again, and says so no longer when it has worked', () => {
+it('is reported once, retried, and cleared when it succeeds', () => {
   const hostSettings = { ...recorded, message: `version-lock ${A}: not in force: why` };
   const told: Case = { ...set, status: { target_version: OLD, hostSettings } };
   const failing = { tries: 6, error: 'why', refreshed: false };
@@ -189,27 +189,27 @@ it('says so once, tries again, and says so no longer when it has worked', () => 
   expect(reported(told)).toMatchObject({ target_version: A, hostSettings: recorded });
 });
 
-it('takes words off the record when nothing is asked for any more', () => {
+it('removes the message from the record when nothing is requested any more', () => {
   const status = reported({ ...restored, wanted: {}, status: { hostSettings: { message: 'why' } } });
   expect(status).toMatchObject({ observedGeneration: 7 });
   expect(status).not.toHaveProperty('hostSettings');
 });
 
-it('does not take a generation that a person has written for an answer', () => {
+it('does not take a generation that a user has written as confirmed', () => {
   const { status, ...given } = asked;
   expect(reported({ ...given, status: { ...status, observedGeneration: 99 } })).toMatchObject({
     observedGeneration: 6,
   });
 });
 
-it('keeps what is on offer while the host that is pinned may have been told something else', () => {
+it('keeps the reported target version while the settings of a pinned host may have changed', () => {
   const status = { hostSettings: recorded, target_version: A, bootID: 'boot-1' };
   const pausing = { settingsMemory: { notBefore: NOW + 1 } };
   const drifted: Case = { ...set, settings: host('latest'), update: AVAILABLE, status, ...pausing };
   expect(reported(drifted)).toMatchObject({ target_version: A, observedGeneration: 7 });
 });
 
-it('asks a host that is locked to offer nothing else', () => {
+it('requires a locked host to offer nothing else', () => {
   expect(decided({ ...set, settingsMemory: { refreshed: false } })).toMatchObject({ command: 'refresh', lock: A });
   expect(decided({ ...gone, settingsMemory: { refreshed: false } })).not.toHaveProperty('lock');
 });

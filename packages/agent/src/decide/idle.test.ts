@@ -20,27 +20,27 @@ import {
 } from '../testing/objects.ts';
 
 const cases: Cases = {
-  'idle: the Node is given back once in the life of a process': [{}, 'restore'],
+  'idle: each process restores the Node once': [{}, 'restore'],
   'idle: a new shadow gets its first status': [{ bare: true, attempt: { restored: true } }, 'report Idle'],
   'idle: nothing is written when nothing changed': [{ attempt: { restored: true } }, 'wait'],
-  'idle: the host is asked for updates when it is time': [
+  'idle: the host checks for updates when the interval is over': [
     { attempt: { restored: true }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
-  'idle: nobody is asked while another command runs': [
+  'idle: no command starts while another one runs': [
     { attempt: { restored: true }, tracker: { checkDueMs: NOW }, update: LOCKED },
     'wait',
   ],
   'idle: an activation is undone': [{ update: READY }, 'deactivate'],
-  'idle: an activation that cannot be undone yet does not hold up the rest': [
+  'idle: an activation that cannot be undone yet does not delay the rest': [
     { update: READY, attempt: { notBefore: NOW + 1 } },
     'restore',
   ],
-  'idle: an unfinished update is first said to be given up': [
+  'idle: an unfinished update is first reported as being undone': [
     { last: step('Activate'), update: READY },
     'report Idle, Restore Processing',
   ],
-  'idle: giving up stays open while the host holds its lock': [
+  "idle: undoing remains in progress while the host's lock is held": [
     { last: step('Restore'), attempt: { restored: true }, update: LOCKED },
     'wait',
   ],
@@ -57,7 +57,7 @@ const cases: Cases = {
     { spec: 'ErrorReset', attempt: { restored: true } },
     'wait',
   ],
-  'idle: a host without in-place updates is named': [
+  'idle: a host without in-place updates is reported': [
     { update: UNINITIALIZED, attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') } },
     'report Idle, Stage Failed HostUnsupported',
   ],
@@ -90,7 +90,7 @@ const cases: Cases = {
     { last: step('Reboot', { boot: 'boot-1' }), update: UNINITIALIZED },
     'report ErrorReset, Reboot Failed RolledBack',
   ],
-  'idle: an activation given up before a reboot is no rollback': [
+  'idle: an activation that was undone before a reboot is no rollback': [
     { last: step('Restore', { boot: 'boot-1' }), update: UNINITIALIZED },
     'restore',
   ],
@@ -106,16 +106,16 @@ const targets: Cases = {
     { update: update('Idle', record('refresh'), { chosenVersion: undefined }) },
     OLD,
   ],
-  'what was known when a refresh failed': [
+  'the known version when a refresh failed': [
     { update: update('Idle', record('refresh', 'x', false)), status: { target_version: '1.26.9' } },
     '1.26.9',
   ],
-  'what was known before the first refresh since the boot': [
+  'the known version before the first refresh since the boot': [
     { update: UNINITIALIZED, status: { target_version: '1.26.9' } },
     '1.26.9',
   ],
-  'what was known while a command runs': [{ update: LOCKED, status: { target_version: '1.26.9' } }, '1.26.9'],
-  'the running version when another one ran when it was known': [
+  'the known version while a command runs': [{ update: LOCKED, status: { target_version: '1.26.9' } }, '1.26.9'],
+  'the running version when another one ran before': [
     { update: UNINITIALIZED, running: '1.29.0', status: { target_version: NEW } },
     '1.29.0',
   ],
@@ -128,7 +128,7 @@ it.each(Object.entries(targets))('the target is %s', (_name, [given, expected]) 
   expect(action).toMatchObject({ do: 'report', status: { target_version: expected } });
 });
 
-it('names the offered version, not the running one, with a problem of the host', () => {
+it('reports the offered version, not the running one, with a problem of the host', () => {
   const given: Case = { attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') } };
   expect(decided(given)).toMatchObject({ status: { lastOperation: { version: NEW } } });
 });
@@ -141,23 +141,23 @@ describe('an activation that cannot be undone', () => {
     return action.do === 'report' ? action.status.lastOperation : action.do;
   };
 
-  it('keeps the undoing open and is named in it', () => {
+  it('keeps the Restore step in progress and is reported in it', () => {
     expect(said(step('Restore'))).toEqual({ ...step('Restore'), message: observe });
   });
 
-  it('is named also when nothing was open', () => {
+  it('is reported also when no step was in progress', () => {
     expect(said(undefined)).toEqual({ ...step('Restore'), message: observe });
     expect(said(step('Stage', { state: 'Succeeded' }))).toEqual({ ...step('Restore'), message: observe });
   });
 
-  it('is named beside a failure on record, and no longer when it is undone', () => {
+  it('is reported beside a recorded failure, until it is undone', () => {
     const record = failed('RebootTimedOut');
     const named = { ...record, message: `x; ${observe}` };
     expect(said(record)).toEqual(named);
     expect(said(named, STAGED)).toEqual(record);
   });
 
-  it('is named once, and stays named while the host cannot say', () => {
+  it("is reported once, and remains reported while the host's state is unknown", () => {
     const named = { ...step('Restore'), message: observe };
     expect(said(named)).toBe('wait');
     expect(said(named, LOCKED)).toBe('wait');

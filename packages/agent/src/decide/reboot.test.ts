@@ -58,11 +58,11 @@ const cases: Cases = {
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + 1 } },
     'wait',
   ],
-  'reboot: a long wait for them is said': [
+  'reboot: a long wait for them is reported': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + MINUTE } },
     'report StagedAndPerformedUpdate, Drain Processing',
   ],
-  'reboot: and said once': [
+  'reboot: and reported once': [
     { ...reboot, last: { ...step('Drain'), message: 'said' }, attempt: { excludedUntil: NOW + MINUTE } },
     'wait',
   ],
@@ -75,7 +75,7 @@ const cases: Cases = {
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
     'wait',
   ],
-  'reboot: a drain that the apiserver has given up has failed': [
+  'reboot: a drain that the apiserver has ended has failed': [
     {
       ...reboot,
       last: step('Drain'),
@@ -83,11 +83,11 @@ const cases: Cases = {
     },
     'report ErrorReset, Drain Failed CordonRemoved',
   ],
-  'reboot: a drain may take as long as the apiserver says': [
+  'reboot: a drain may take as long as the apiserver reports': [
     { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drainEndsAt: NOW + 1 } },
     'drain',
   ],
-  'reboot: passes of an apiserver that tells no limit go on for half an hour': [
+  'reboot: passes of an apiserver that reports no limit continue for half an hour': [
     { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drain: held } },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
@@ -120,7 +120,7 @@ const cases: Cases = {
     { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
     'drain',
   ],
-  'reboot: the reboot is written down before it is asked for': [
+  'reboot: the reboot is recorded before it is requested': [
     { ...reboot, update: READY, last: step('Activate'), attempt: empty },
     'report StagedAndPerformedUpdate, Reboot Processing',
   ],
@@ -137,7 +137,7 @@ const cases: Cases = {
     'wait',
   ],
   'reboot: never while a command runs': [{ ...reboot, update: LOCKED, last: step('Reboot'), attempt: empty }, 'wait'],
-  'reboot: a host that was asked is given time': [
+  'reboot: a requested reboot is waited for': [
     {
       ...reboot,
       update: READY,
@@ -147,7 +147,7 @@ const cases: Cases = {
     },
     'wait',
   ],
-  'reboot: a host that stays up is asked again': [
+  'reboot: a reboot that does not come is requested again': [
     {
       ...reboot,
       update: READY,
@@ -161,11 +161,11 @@ const cases: Cases = {
     { ...reboot, update: READY, last: asked(6 * MINUTE, MINUTE), attempt: empty },
     'reboot',
   ],
-  'reboot: none is asked for that could come after the step is given up': [
+  'reboot: none is requested that could come after the step has failed': [
     { ...reboot, update: READY, last: asked(8.5 * MINUTE, 0), attempt: empty },
     'wait',
   ],
-  'reboot: by a clock that was set back since it began its limit counts from now': [
+  'reboot: when the clock was set back since it started, its limit counts from now': [
     { ...reboot, last: step('Drain', { agoMs: -6 * MINUTE }), attempt: empty },
     'report StagedAndPerformedUpdate, Drain Processing',
   ],
@@ -181,7 +181,7 @@ const cases: Cases = {
     { ...reboot, timeoutSeconds: 3600, update: READY, last: asked(16 * MINUTE, 0), attempt: empty },
     'reboot',
   ],
-  'reboot: within a short limit it is asked for all the same': [
+  'reboot: it is requested also within a short limit': [
     { ...reboot, timeoutSeconds: 60, update: READY, last: REBOOTING, attempt: empty },
     'reboot',
   ],
@@ -223,7 +223,7 @@ const cases: Cases = {
     { ...reboot, update: update('Staged', record('refresh')), last: step('Drain'), attempt: empty },
     'report ErrorReset, Drain Failed StagedImageLost',
   ],
-  'reboot: an activation that is not ours is not trusted': [
+  'reboot: an activation by another actor is not trusted': [
     { ...reboot, update: READY, last: step('Drain'), attempt: empty },
     'report ErrorReset, Drain Failed StagedImageLost',
   ],
@@ -248,11 +248,11 @@ const cases: Cases = {
     { ...reboot, update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
     'report ErrorReset, Activate Failed RolledBack',
   ],
-  'reboot: any third version after the reboot needs a person': [
+  'reboot: any third version after the reboot needs a user': [
     { ...reboot, update: UNINITIALIZED, running: '1.28.0', last: step('Reboot', { boot: 'boot-1' }) },
     'report ErrorReset, Reboot Failed WrongVersionBooted',
   ],
-  'reboot: the new version gives the Node back first': [
+  'reboot: the new version restores the Node first': [
     { ...reboot, update: UNINITIALIZED, running: NEW, last: step('Reboot', { boot: 'boot-1' }) },
     'restore',
   ],
@@ -266,7 +266,7 @@ const cases: Cases = {
     },
     'report RebootedIntoUpdate, Restore Succeeded',
   ],
-  'reboot: reached is said once': [
+  'reboot: success is reported once': [
     {
       ...reboot,
       update: UNINITIALIZED,
@@ -276,7 +276,7 @@ const cases: Cases = {
     },
     'wait',
   ],
-  'reboot: a failed attempt does not begin again': [
+  'reboot: a failed attempt does not start again': [
     { ...reboot, last: failed('DrainTimedOut'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
     'wait',
   ],
@@ -286,7 +286,7 @@ it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
   expect(words(decided(given))).toBe(expected);
 });
 
-it('resets the count of failures only when the new version runs', () => {
+it('resets the failure count only when the new version runs', () => {
   const given: Case = {
     ...reboot,
     running: NEW,
@@ -303,7 +303,7 @@ it('resets the count of failures only when the new version runs', () => {
   expect(decided(given)).toMatchObject({ status: expected });
 });
 
-it('counts the limit of a step from now when the clock was set back, and keeps the boot in which it began', () => {
+it('counts the limit of a step from now when the clock was set back, and keeps the boot in which it started', () => {
   const given: Case = { ...reboot, last: step('Drain', { agoMs: -60 * MINUTE }), attempt: empty };
   const time = rfc3339(WALL);
   expect(decided(given)).toMatchObject({
@@ -311,7 +311,7 @@ it('counts the limit of a step from now when the clock was set back, and keeps t
   });
 });
 
-it('says that a drain is not run only when that lasts, and once', () => {
+it('reports that no drain runs only when that lasts, and once', () => {
   const given = (agoMs: number, message?: string): Case => ({
     ...reboot,
     last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },

@@ -28,7 +28,7 @@ const locks: Record<string, Row> = {
   'a leading v makes no difference': [{ versionLock: A }, {}, `v${A}`, {}, undefined, false],
   'a pin that is recorded is set': [{ versionLock: A }, lock(A, 'latest'), 'latest', lock(A, 'latest'), A, true],
   'a pin in force stays': [{ versionLock: A }, lock(A, 'latest'), A, lock(A, 'latest'), undefined, true],
-  'a person is overruled, and what they set is put back later': [
+  'a user is overruled, and their value is restored later': [
     { versionLock: A },
     lock(A, 'latest'),
     'v1.24.0',
@@ -36,7 +36,7 @@ const locks: Record<string, Row> = {
     A,
     true,
   ],
-  'another pin first gives the host its own value back': [
+  "another pin first restores the host's own value": [
     { versionLock: B },
     lock(A, 'latest'),
     A,
@@ -45,7 +45,7 @@ const locks: Record<string, Row> = {
     false,
   ],
   'and is then recorded with that': [{ versionLock: B }, lock(A, 'latest'), 'latest', lock(B, 'latest'), B, true],
-  'another pin that a person has set meanwhile is theirs': [
+  "another pin that a user has set meanwhile is the user's value": [
     { versionLock: B },
     lock(A, 'latest'),
     B,
@@ -53,8 +53,8 @@ const locks: Record<string, Row> = {
     undefined,
     false,
   ],
-  'a pin that is gone is taken back': [null, lock(A, 'latest'), A, lock(A, 'latest'), 'latest', false],
-  'what is taken back is off the record in the end': [
+  'a pin that is removed is undone': [null, lock(A, 'latest'), A, lock(A, 'latest'), 'latest', false],
+  'an undone pin is removed from the record in the end': [
     null,
     lock(A, 'latest'),
     'latest',
@@ -62,9 +62,9 @@ const locks: Record<string, Row> = {
     undefined,
     false,
   ],
-  'what a person has set meanwhile stays': [null, lock(A, 'latest'), '1.24.0', lock(A, 'latest'), undefined, false],
-  'a record of no change does not set anything for ever': [null, lock(A, A), A, lock(A, A), undefined, false],
-  'latest may be asked for, too': [{ versionLock: 'latest' }, {}, A, lock('latest', A), 'latest', true],
+  'what a user has set meanwhile remains': [null, lock(A, 'latest'), '1.24.0', lock(A, 'latest'), undefined, false],
+  'a record without a change sets nothing': [null, lock(A, A), A, lock(A, A), undefined, false],
+  'latest may be requested, too': [{ versionLock: 'latest' }, {}, A, lock('latest', A), 'latest', true],
 };
 
 it.each(Object.entries(locks))('%s', (_name, [wanted, recorded, live, records, set, stays]) => {
@@ -84,19 +84,19 @@ it('plans both settings at once', () => {
   expect(back.kept).toEqual({});
 });
 
-it('names what is on record with the value that it must have, also when the host has it', () => {
+it('lists the recorded settings with the value that each must have, also when the host has it', () => {
   expect(plan({ versionLock: A }, lock(A, 'latest'), { versionLock: A }).recorded).toEqual({ versionLock: A });
   expect(plan(null, lock(A, 'latest'), { versionLock: 'latest' }).recorded).toEqual({ versionLock: 'latest' });
 });
 
 it.each<readonly [string, AgentShadow, boolean]>([
-  ['nothing is asked for', shadow(null), false],
-  ['nothing is given', shadow({ versionLock: null, ignoreWaves: null }), false],
-  ['something is asked for', shadow({ ignoreWaves: false }), true],
+  ['nothing is requested', shadow(null), false],
+  ['all fields are null', shadow({ versionLock: null, ignoreWaves: null }), false],
+  ['a setting is requested', shadow({ ignoreWaves: false }), true],
   ['something is on record', shadow(null, lock(A, B)), true],
-  ['only words are on record', shadow(null, { message: 'why' }), false],
+  ['only a message is recorded', shadow(null, { message: 'why' }), false],
   ['a version is staged', shadow({ versionLock: A }, undefined, 'StagedAndPerformedUpdate'), true],
-  ['a reboot is asked for', shadow({ versionLock: A }, lock(A, B), 'RebootedIntoUpdate'), false],
+  ['a reboot is requested', shadow({ versionLock: A }, lock(A, B), 'RebootedIntoUpdate'), false],
   ['the node is watched after its reboot', shadow({ versionLock: A }, lock(A, B), 'MonitoringUpdate'), false],
 ])('says whether the settings are any business of ours when %s', (_name, one, expected) => {
   expect(concernsSettings(one)).toBe(expected);

@@ -31,10 +31,10 @@ const cases: Cases = {
     { ...staging, status: { observedGeneration: 6 } },
     'report Idle, Stage Processing',
   ],
-  'stage: the host is asked first what it offers': [staging, 'refresh'],
-  'stage: a host that was not asked since its boot is asked': [{ ...staging, update: UNINITIALIZED }, 'refresh'],
+  'stage: a refresh comes first': [staging, 'refresh'],
+  'stage: a host without a refresh since its boot refreshes': [{ ...staging, update: UNINITIALIZED }, 'refresh'],
   'stage: what is offered is prepared': [{ ...staging, attempt: { refreshed: true } }, 'prepare'],
-  'stage: another version than the offered one is asked for again': [
+  'stage: a version that is not offered needs another refresh': [
     { ...staging, version: '1.28.0', last: step('Stage', { version: '1.28.0' }), attempt: { refreshed: true } },
     'refresh',
   ],
@@ -71,7 +71,7 @@ const cases: Cases = {
     { ...staging, running: NEW },
     'report StagedAndPerformedUpdate, Stage Succeeded',
   ],
-  'stage: done is said once': [
+  'stage: success is reported once': [
     {
       ...stage,
       update: STAGED,
@@ -101,7 +101,7 @@ const cases: Cases = {
     { ...staging, update: update('Staged', record('prepare', 'Starting update to 1.28.0\n')) },
     'refresh',
   ],
-  'stage: a version that only begins like the wanted one is another': [
+  'stage: a version that only starts like the requested one is another': [
     { ...staging, update: update('Staged', record('prepare', `Starting update to ${NEW}1\n`)) },
     'refresh',
   ],
@@ -115,7 +115,7 @@ const cases: Cases = {
   ],
   'stage: an activation left by an earlier attempt is undone first': [{ ...staging, update: READY }, 'deactivate'],
   'stage: a running command is waited for': [{ ...staging, update: LOCKED }, 'wait'],
-  'stage: a lock that is never given back fails it': [
+  'stage: a lock that is never released fails it': [
     { ...staging, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'report ErrorReset, Stage Failed HostBusy',
   ],
@@ -150,19 +150,19 @@ const cases: Cases = {
     { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }) },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
-  'stage: its time limit holds while the host is away, too': [
+  'stage: its time limit also applies while the host is unreachable': [
     { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }), host: silent },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
-  'stage: a prepare that may take long may hold the lock for long': [
+  'stage: a prepare with a long limit may hold the lock for long': [
     { ...staging, timeoutSeconds: 7200, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'wait',
   ],
-  'stage: a host that is away is waited for': [
+  'stage: an unreachable host is waited for': [
     { ...staging, host: refused, tracker: { hostUnreachableSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',
   ],
-  'stage: a host that is away for too long fails it': [
+  'stage: a host that is unreachable for too long fails it': [
     { ...staging, host: silent, tracker: { hostUnreachableSince: NOW - 6 * MINUTE } },
     'report ErrorReset, Stage Failed HostUnreachable',
   ],
@@ -170,7 +170,7 @@ const cases: Cases = {
     { ...stage, update: READY, last: failed('ActivateFailed'), status: { current_state: 'ErrorReset' } },
     'deactivate',
   ],
-  'stage: a failed attempt gives the Node back': [
+  'stage: a failed attempt restores the Node': [
     { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' } },
     'restore',
   ],
@@ -189,7 +189,7 @@ it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
   expect(words(decided(given))).toBe(expected);
 });
 
-it('counts a failure once and says when it was', () => {
+it('counts a failure once and reports its time', () => {
   const given: Case = {
     ...staging,
     status: { crash_count: 2 },

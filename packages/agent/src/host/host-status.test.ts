@@ -74,7 +74,7 @@ it.each(['', '{}', '{"version_id":7}', 'garbage'])('refuses %j instead of an OS 
   expect(kindThrown(() => parseVersion(text))).toBe('answer');
 });
 
-it('ignores a leading v when it compares versions, and an unknown version equals nothing', () => {
+it('ignores a leading v when it compares versions, and an unknown version equals no version', () => {
   expect(sameVersion('v1.27.0', '1.27.0')).toBe(true);
   expect(sameVersion('1.27.0', '1.27.1')).toBe(false);
   expect(sameVersion(undefined, undefined)).toBe(false);
@@ -87,7 +87,7 @@ it('takes next_to_boot for an activation only in Ready: after a boot that was no
   expect(isActivated(parse({ update_state: 'Ready', staging_partition: next }), '1.28.0')).toBe(false);
 });
 
-it('does not trust a staging partition whose prepare it cannot see', () => {
+it('does not trust a staging partition without the record of its prepare', () => {
   const command = STATUS.most_recent_command;
   expect(isStaged(parse({}), '1.27.0')).toBe(true);
   expect(isStaged(parse({ most_recent_command: { ...command, cmd_type: 'refresh', stderr: '' } }), '1.27.0')).toBe(
@@ -148,7 +148,7 @@ it('judges a refresh of a locked host that offers another version', () => {
   expect(judgeCommand({ ...refreshed, status: nothing, lock: '1.28.0' })).toBeUndefined();
 });
 
-it('shortens megabytes of blanks at once', () => {
+it('shortens megabytes of blanks quickly', () => {
   expect(shorten(`a${' '.repeat(4_000_000)}b`, 100)).toHaveLength(103);
 });
 
@@ -164,7 +164,7 @@ it.each([
     100,
     'Starting update to 1.27.0; no space left',
   ],
-  ['a long text is cut in the middle, since its end tells the cause', '0123456789\nabc', 6, '01 …  abc'],
+  ['a long text is cut in the middle, since its end has the cause', '0123456789\nabc', 6, '01 …  abc'],
 ])('%s', (_, text, length, expected) => {
   expect(shorten(text, length)).toBe(expected);
 });

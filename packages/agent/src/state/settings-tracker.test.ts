@@ -47,7 +47,7 @@ it.each<readonly [string, Seen, boolean]>([
   expect(made.applied).toBe(expected);
 });
 
-it('judges what an earlier process has left only once', () => {
+it('judges the settings of an earlier process only once', () => {
   const made = tracker();
   made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
   made.changed(NOW);
@@ -55,7 +55,7 @@ it('judges what an earlier process has left only once', () => {
   expect(made.applied).toBe(true);
 });
 
-it('believes only a refresh that began 1.5 s after the change', () => {
+it('counts only a refresh that started 1.5 s after the change', () => {
   const made = tracker();
   made.changed(NOW);
   made.refreshSucceeded(NOW + 1499);
@@ -64,7 +64,7 @@ it('believes only a refresh that began 1.5 s after the change', () => {
   expect(made.refreshed).toBe(true);
 });
 
-it('believes no refresh of before another spec, a change, or a change of which nobody knows whether it was made', () => {
+it('discards a refresh from before another spec, a change, or a change with an unknown result', () => {
   for (const since of ['begin', 'changed', 'failed'] as const) {
     const made = tracker();
     made.refreshSucceeded(NOW);
@@ -75,7 +75,7 @@ it('believes no refresh of before another spec, a change, or a change of which n
   }
 });
 
-it('stores again what failed, and what a refresh contradicts, but not for any refresh that fails', () => {
+it('stores again what failed and what a refresh contradicts, but not after every failed refresh', () => {
   const made = tracker();
   made.refreshFailed(NOW, 'no network', false);
   expect(made.applied).toBe(true);
@@ -87,7 +87,7 @@ it('stores again what failed, and what a refresh contradicts, but not for any re
   expect(made.applied).toBe(false);
 });
 
-it('counts failures and pauses longer after each, up to 5 min, until a refresh works', () => {
+it('counts failures with pauses that grow to 5 min, until a refresh succeeds', () => {
   const made = tracker();
   const pauses = Array.from({ length: 12 }, () => {
     made.changeFailed(NOW, 'refused');
@@ -101,7 +101,7 @@ it('counts failures and pauses longer after each, up to 5 min, until a refresh w
   expect(made).toMatchObject({ tries: 0, error: undefined, notBefore: 0 });
 });
 
-it('counts settings that cannot be read once a pause, however often they are looked at', () => {
+it('counts unreadable settings once per pause, however often they are observed', () => {
   const made = tracker();
   const failed = { kind: 'failed', message: 'GET /settings: 500' } as const;
   for (let look = 0; look < 10; look += 1) made.observe(seen({ settings: failed }));

@@ -28,31 +28,31 @@ function reported(
   return { tracker, seen };
 }
 
-it('knows that in a Reboot step of its own nobody was asked yet, also when its limit counts anew', () => {
+it("treats its own new Reboot step as not requested yet, also when the step's limit restarts", () => {
   const { tracker } = reported(step('Reboot'), step('Activate'));
   expect(tracker.reboots.unasked).toBe(step('Reboot').startTime);
   reported(later, step('Reboot'), tracker);
   expect(tracker.reboots.unasked).toBe(later.startTime);
 });
 
-it('knows no such thing of a Reboot step that an earlier process began', () => {
+it('treats a Reboot step that an earlier process started as possibly requested', () => {
   expect(reported(later, step('Reboot')).tracker.reboots.unasked).toBeUndefined();
 });
 
-it('knows no such thing once the host has taken the call', () => {
+it('treats the Reboot step as requested once the host has accepted the call', () => {
   const { tracker, seen } = reported(step('Reboot'), step('Activate'));
   tracker.succeeded({ do: 'reboot', reason: '' }, undefined, seen);
   expect(tracker.reboots.unasked).toBeUndefined();
   expect(tracker.reboots.asked).toEqual({ atMs: NOW, bootID: 'boot-2' });
 });
 
-it('knows no such thing after a call of which nobody knows how it ended', () => {
+it('treats the Reboot step as requested after a call with an unknown result', () => {
   const { tracker, seen } = reported(step('Reboot'), step('Activate'));
   tracker.failed({ do: 'reboot', reason: '' }, new Error('lost'), seen);
   expect(tracker.reboots.unasked).toBeUndefined();
 });
 
-it('knows of a reboot that others may have asked for from when it first sees it, and of another one anew', () => {
+it('counts a possible reboot of an earlier process from its first observation, and another one again', () => {
   const { tracker, seen } = reported(later, step('Reboot'));
   tracker.observe(seen);
   tracker.observe({ ...seen, nowMs: NOW + 5 });
@@ -70,13 +70,13 @@ function activatedOffRecord(seen: Observation): Observation {
   return { ...seen, shadow: bare, host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } } };
 }
 
-it('takes a host that is activated while nothing is on record for one that was asked to reboot', () => {
+it('treats an activated host without a record as one that may reboot', () => {
   const { tracker, seen } = reported(later, step('Reboot'));
   tracker.observe(activatedOffRecord(seen));
   expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });
 
-it('knows better of a host that this process has activated, until it asks for the reboot', () => {
+it('treats a host that this process has activated as not rebooting until it requests the reboot', () => {
   const { tracker, seen } = reported(step('Activate'), step('Drain'));
   tracker.succeeded(
     { do: 'command', command: 'activate', before: undefined, version: NEW, reason: '' },
@@ -99,7 +99,7 @@ const locked: HostView = { kind: 'answered', version: OLD, update: LOCKED };
 const available: HostView = { kind: 'answered', version: OLD, update: { kind: 'status', status: AVAILABLE } };
 
 it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
-  'takes a host that is %s while nothing is on record for one that may have been asked, until it says otherwise',
+  'treats a host that is %s without a record as one that may reboot, until its status rules that out',
   (_name, host) => {
     const { tracker, seen } = reported(later, step('Reboot'));
     tracker.observe(offRecord(seen, host));
@@ -111,7 +111,7 @@ it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, updat
   },
 );
 
-it('keeps that in mind when the shadow has a status again, and not in the next boot', () => {
+it('keeps that when the shadow has a status again, until the next boot', () => {
   const { tracker, seen } = reported(step('Restore'), step('Restore'));
   tracker.observe(offRecord(seen, refused));
   const { shadow } = reported(step('Restore'), step('Restore')).seen;

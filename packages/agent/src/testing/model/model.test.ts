@@ -35,7 +35,7 @@ function atEachCall(fault: Fault): Happening[] {
   );
 }
 
-it('updates the node with nothing but the calls that it takes when nothing goes wrong', async () => {
+it('updates the node with no unnecessary calls when nothing fails', async () => {
   const { invariants, host } = await live([], false);
   expect(invariants.violations).toEqual([]);
   expect(host.active).toBe(NEW);
@@ -44,16 +44,19 @@ it('updates the node with nothing but the calls that it takes when nothing goes 
 
 const matrix: Record<string, readonly Fault[]> = {
   'the agent is killed': [{ kind: 'kill' }],
-  'the call or its answer is lost': [{ kind: 'lose' }],
-  'its answer takes long': [{ kind: 'delay' }],
-  'the host has another socket': [{ kind: 'mount stale' }],
+  'the request or its response is lost': [{ kind: 'lose' }],
+  'the response is delayed': [{ kind: 'delay' }],
+  "the socket's mount is stale": [{ kind: 'mount stale' }],
   'the host reboots for another reason': [{ kind: 'reboot' }],
-  'all replicas of the apiserver are away for 20 s, 60 s or 12 min': [20, 60, 720].map((seconds) => ({
+  'all replicas of the apiserver are unavailable for 20 s, 60 s or 12 min': [20, 60, 720].map((seconds) => ({
     kind: 'apiserver away',
     ms: seconds * SECOND,
   })),
-  'the host API is away for 60 s or 12 min': [60, 720].map((seconds) => ({ kind: 'host away', ms: seconds * SECOND })),
-  'somebody holds the update lock for 5 min or 40 min': [5, 40].map((minutes) => ({
+  'the host API is unreachable for 60 s or 12 min': [60, 720].map((seconds) => ({
+    kind: 'host away',
+    ms: seconds * SECOND,
+  })),
+  'another process holds the update lock for 5 min or 40 min': [5, 40].map((minutes) => ({
     kind: 'lock held',
     ms: minutes * MINUTE,
   })),
@@ -69,7 +72,7 @@ const matrix: Record<string, readonly Fault[]> = {
   })),
   'the label is removed for 5 min': [{ kind: 'label off', ms: 5 * MINUTE }],
   'the wall clock jumps by 2 h': [-120, 120].map((minutes) => ({ kind: 'clock jumps', ms: minutes * MINUTE })),
-  'the next command fails, dies or writes something else': (
+  'the next command fails, dies or writes another version': (
     ['fails', 'dies', 'writes nothing', 'writes another'] as const
   ).map((end) => ({ kind: 'command ends', end })),
   'the new version does not boot': [{ kind: 'rolls back' }],
@@ -78,7 +81,7 @@ const matrix: Record<string, readonly Fault[]> = {
 };
 
 it.each(Object.entries(matrix))(
-  'hurts no node at any call when %s',
+  'keeps every invariant at any call when %s',
   async (_name, faults) => {
     const stories = faults.flatMap((fault) => atEachCall(fault)).map((one) => [one]);
     const found: string[] = [];
@@ -100,15 +103,15 @@ const nothingOnRecord: Record<string, readonly Happening[]> = {
     { at: 0, fault: { kind: 'shutdown takes', ms: MINUTE } },
     ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: 10 * MINUTE }),
   ],
-  'its shadow is deleted, its agent killed, and its host API is away for a minute': [
+  'its shadow is deleted, its agent killed, and its host API is unreachable for a minute': [
     slowly,
     ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
   ],
-  'its shadow is deleted, its agent killed, and somebody holds the update lock for a minute': [
+  'its shadow is deleted, its agent killed, and another process holds the update lock for a minute': [
     slowly,
     ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'lock held', ms: MINUTE }),
   ],
-  'its status is wiped, its agent killed, and its host API is away': [
+  'its status is wiped, its agent killed, and its host API is unreachable': [
     slowly,
     ...afterAsking({ kind: 'status wiped' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
   ],
@@ -121,14 +124,14 @@ const nothingOnRecord: Record<string, readonly Happening[]> = {
 };
 
 it.each(Object.entries(nothingOnRecord))(
-  'gives no node back that was asked to reboot when %s',
+  'restores no Node whose reboot was requested when %s',
   async (_name, story) => {
     expect(await wrong(story, false)).toBe('');
   },
   60_000,
 );
 
-it('goes on at once with a new shadow when the host answers that nothing is activated', async () => {
+it('continues at once with a new shadow when the host answers that nothing is activated', async () => {
   const world = new SimWorld([{ at: 0, fault: { kind: 'host away', ms: 2 * MINUTE } }]);
   await world.run(2 * MINUTE + 15 * SECOND);
   const { status } = world.cluster.shadow ?? {};
@@ -136,7 +139,7 @@ it('goes on at once with a new shadow when the host answers that nothing is acti
   expect(status?.current_state).toBe('StagedAndPerformedUpdate');
 });
 
-it('waits once for a reboot that may have been asked for, although its process must end because the host has another socket', async () => {
+it('waits once for a possibly requested reboot, although its process must exit because of a stale mount', async () => {
   const atReboot = { on: 'reboot', nth: 0, after: false } as const;
   const world = new SimWorld([
     { ...atReboot, later: 0, fault: { kind: 'shadow deleted' } },
@@ -151,7 +154,7 @@ it('waits once for a reboot that may have been asked for, although its process m
   expect(world.host.active).toBe(NEW);
 });
 
-it('tries a version that rolled back once more when its shadow is deleted, and then names the failure', async () => {
+it('retries a version that rolled back once when its shadow is deleted, then reports the failure', async () => {
   const world = new SimWorld([
     { on: 'reboot', nth: 0, after: false, later: 0, fault: { kind: 'rolls back' } },
     { on: 'reboot', nth: 1, after: false, later: 0, fault: { kind: 'rolls back' } },
@@ -165,7 +168,7 @@ it('tries a version that rolled back once more when its shadow is deleted, and t
   expect(world.invariants.violations).toEqual([]);
 });
 
-it('sees that a version rolled back although its host was silent for longer than a reboot may take, and was then rebooted by others', async () => {
+it('detects a rollback although the host was unreachable for longer than a reboot may take and was then rebooted again', async () => {
   const atReboot = { on: 'reboot', nth: 0, after: false } as const;
   const world = new SimWorld([
     { ...atReboot, later: 0, fault: { kind: 'lose' } },
@@ -182,14 +185,14 @@ it('sees that a version rolled back although its host was silent for longer than
   expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
 });
 
-it(`hurts no node, whatever goes wrong and when (seed ${seed})`, async () => {
+it(`keeps every invariant under any faults at any time (seed ${seed})`, async () => {
   const property = fc.asyncProperty(happenings, fc.boolean(), async (story, paused) =>
     expect(await wrong(story, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });
 }, 300_000);
 
-it(`hurts no node, whatever goes wrong around its reboot (seed ${seed})`, async () => {
+it(`keeps every invariant under any faults around a reboot (seed ${seed})`, async () => {
   const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (story, paused) =>
     expect(await wrong(story, paused)).toBe(''),
   );
@@ -209,18 +212,18 @@ function pinned(fault: Fault): Happening[][] {
 
 const pinMatrix: Record<string, readonly Fault[]> = {
   'the agent is killed': [{ kind: 'kill' }],
-  'the call or its answer is lost': [{ kind: 'lose' }],
-  'its answer takes long': [{ kind: 'delay' }],
+  'the request or its response is lost': [{ kind: 'lose' }],
+  'the response is delayed': [{ kind: 'delay' }],
   'the host reboots for another reason': [{ kind: 'reboot' }],
   'settings are stored but not applied': [{ kind: 'apply fails' }],
   'settings can be neither read nor changed for 5 min': [{ kind: 'settings broken', ms: 5 * MINUTE }],
-  'somebody changes them by hand': [{ kind: 'settings by hand', settings: { versionLock: '1.26.5' } }],
+  'a user changes them': [{ kind: 'settings by hand', settings: { versionLock: '1.26.5' } }],
   'the agent is stopped for 20 s': [{ kind: 'freeze', ms: 20 * SECOND }],
-  'the apiserver is away for 60 s': [{ kind: 'apiserver away', ms: MINUTE }],
+  'the apiserver is unavailable for 60 s': [{ kind: 'apiserver away', ms: MINUTE }],
 };
 
 it.each(Object.entries(pinMatrix))(
-  'keeps to a pin, and puts the settings of people back after it, when at any call %s',
+  "follows a pin, and restores the user's settings after it, when at any call %s",
   async (_name, faults) => {
     const found: string[] = [];
     for (const story of faults.flatMap((fault) => pinned(fault))) found.push(await wrong(story, false));
@@ -229,7 +232,7 @@ it.each(Object.entries(pinMatrix))(
   120_000,
 );
 
-it('goes back to an older version that it is pinned to, and to the newest when the pin is gone', async () => {
+it('downgrades to an older version that it is pinned to, and updates to the newest when the pin is removed', async () => {
   const world = new SimWorld([{ at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0' } } }]);
   await world.run(10 * MINUTE);
   expect(world.host.active).toBe('1.25.0');
@@ -243,7 +246,7 @@ it('goes back to an older version that it is pinned to, and to the newest when t
   expect(world.invariants.violations).toEqual([]);
 });
 
-it(`keeps to pins, and puts the settings of people back after them, whatever goes wrong (seed ${seed})`, async () => {
+it(`follows pins, and restores the user's settings after them, under any faults (seed ${seed})`, async () => {
   const property = fc.asyncProperty(aroundSettings, fc.boolean(), async (story, paused) =>
     expect(await wrong(story, paused)).toBe(''),
   );
