@@ -5,9 +5,8 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { eventSource } from './apply/events.ts';
-import { conditionOf } from './apply/shadow-condition.ts';
-import { patchOf } from './apply/spec.ts';
+import { conditionOf, patchOf } from './apply/shadows.ts';
+import { eventSource } from './apply/writer.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { isReadable, readShadow } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';

@@ -5,16 +5,13 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigStatus } from './apply/config-status.ts';
-import { Restorer } from './apply/node-restore.ts';
-import { TaintWriter } from './apply/node-taint.ts';
-import { Publisher } from './apply/shadow-condition.ts';
-import { specKey, SpecWriter } from './apply/spec.ts';
-import { Writer } from './apply/writer.ts';
+import { cleanUp, writeTaints } from './apply/nodes.ts';
+import { specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
+import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { type Metrics, showFleet, showLeader } from './metrics.ts';
 import { type Plan, plan } from './plan/plan.ts';
-import type { SpecChange } from './plan/spec-change.ts';
 
 export interface ControllerOptions {
   readonly client: KubeClient;
@@ -28,98 +25,75 @@ export interface ControllerOptions {
   readonly isLeading: () => boolean;
 }
 
-/** Changes come in bursts: one turn answers all of a burst. */
+/** Changes come in bursts: one reconcile answers all changes of a burst. */
 const MIN_GAP_MS = 50;
+/** Longer than any single request may take. */
+const HANG_LIMIT_MS = 120_000;
 
-/** The loop of the leader: snapshot, plan, write, publish. */
+/** The loop of the leader: snapshot, plan, apply. */
 export class Controller {
   readonly #options: ControllerOptions;
-  readonly #writes: Writer;
-  readonly #specs: SpecWriter;
-  readonly #restorer: Restorer;
-  readonly #publisher: Publisher;
-  readonly #configStatus: ConfigStatus;
-  readonly #taints: TaintWriter;
-  #loop: Loop | undefined;
+  readonly #events: Events;
+  #running: { readonly loop: Loop; readonly writer: Writer } | undefined;
   #stale = '';
-  /** Some node waits for a disruption budget, or something like it. */
+  /** A node waits for a disruption budget. */
   #drainBlocked = false;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
-    const { cluster, podName } = options;
-    const writes = new Writer(options);
-    const count = (result: string): void => options.metrics.writes.inc({ kind: 'event', result });
-    const events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
-    const common = { ...options, writes, events, assumeCache: cluster.assumeCache };
-    this.#writes = writes;
-    this.#specs = new SpecWriter(common);
-    this.#restorer = new Restorer(common);
-    this.#publisher = new Publisher(common);
-    this.#configStatus = new ConfigStatus(common);
-    this.#taints = new TaintWriter(common);
+    const { podName, metrics } = options;
+    const count = (result: string): void => metrics.writes.inc({ kind: 'event', result });
+    this.#events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
   }
 
-  /** Why this process is to be started anew, or undefined. */
+  /** Why this process must be restarted, or undefined. */
   stalled(): string | undefined {
-    return stalled(this.#loop?.runningForMs ?? 0, this.#writes.sinceWriteMs());
+    return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
   }
 
-  /** Leads until `signal` aborts. Throws KubeError when the shadows cannot be read at the beginning. */
-  async lead(signal: AbortSignal): Promise<void> {
+  /** Reconciles until `signal` aborts, while this process leads. Throws KubeError when the first list of the shadows fails. */
+  async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
-    this.#writes.clear();
-    this.#configStatus.clear();
     await cluster.catchUp(signal);
-    const reconcile = (stop: AbortSignal): Promise<number | undefined> => this.#step(stop);
-    const loop = new Loop({
-      clock,
-      log,
-      reconcile,
-      minGapMs: MIN_GAP_MS,
-      onError: () => metrics.reconcileErrors.inc(),
-    });
-    this.#loop = loop;
-    const unsubscribe = cluster.onChange(
-      () => loop.wake(),
-      () => this.#drainBlocked,
-    );
+    const { assumeCache } = cluster;
+    const writer = new Writer({ ...this.#options, signal });
+    const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
+    const status = new ConfigStatus(context);
+    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, status);
+    const onError = (): void => metrics.reconcileErrors.inc();
+    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
+    const budgetsMatter = (): boolean => this.#drainBlocked;
+    const unsubscribe = cluster.onChange(() => loop.wake(), budgetsMatter);
+    this.#running = { loop, writer };
     showLeader(metrics, true);
     try {
       await loop.run(signal);
     } finally {
-      this.#loop = undefined;
+      this.#running = undefined;
       showLeader(metrics, false);
       unsubscribe();
     }
   }
 
-  /** One turn. Answers the milliseconds until the next one is due. */
-  async #step(signal: AbortSignal): Promise<number | undefined> {
-    const snapshot = this.#options.cluster.snapshot((uid) => this.#writes.writeRejection(specKey(uid)));
+  /** Returns after how many milliseconds the next reconcile is due, or undefined. Specs are written first. */
+  async #reconcile(context: ApplyContext, configStatus: ConfigStatus): Promise<number | undefined> {
+    const { cluster, clock } = this.#options;
+    const { writer, signal } = context;
+    const snapshot = cluster.snapshot((uid) => writer.writeRejection(specKey(uid)));
     const next = this.#plan(snapshot);
-    const unwritten = await this.#specs.write(next.specs, signal);
-    await this.#restorer.run(next.cleanups, signal);
-    await this.#options.cluster.lookups.look(next.lookUps, signal);
-    const moreTaints = await this.#taints.write(next.taints, signal);
-    const holding = next.conditions.filter(
+    const unwritten = await writeSpecs(context, next.specs);
+    await cleanUp(context, next.cleanups);
+    await cluster.lookups.list(next.lookUps, signal);
+    const moreTaints = await writeTaints(context, next.taints);
+    const conditions = next.conditions.filter(
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
-    const more = await this.#publisher.publish(holding, signal);
-    const isInEffect =
-      next.isInEffect &&
-      !next.moreSpecs &&
-      !moreTaints &&
-      !next.specs.some((write) => isOfConfig(write) && unwritten.has(write.shadow.metadata.uid));
-    const configIn = await this.#configStatus.publish(snapshot.config, next, isInEffect, signal);
-    const planIn = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - this.#options.clock.now());
-    const lookedUp = next.lookUps.length > 0;
-    return soonest([
-      more || moreTaints || lookedUp || next.moreSpecs ? 0 : undefined,
-      configIn,
-      planIn,
-      this.#writes.nextTryMs(),
-    ]);
+    const moreConditions = await writeConditions(context, conditions);
+    const inEffect = isInEffect(next, unwritten) && !moreTaints;
+    const statusInMs = snapshot.config && (await configStatus.write(snapshot.config, next, inEffect));
+    const again = moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
+    const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
+    return soonest([again ? 0 : undefined, statusInMs, planInMs, writer.nextTryMs()]);
   }
 
   #plan(snapshot: Snapshot): Plan {
@@ -129,22 +103,23 @@ export class Controller {
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
     showFleet(metrics, snapshot, next);
     this.#drainBlocked = next.conditions.some(({ progressing }) => progressing.reason === 'DrainBlocked');
-    this.#noteStale(next.stale.join(', '));
+    this.#logStale(next.stale.join(', '));
     return next;
   }
 
-  #noteStale(stale: string): void {
+  #logStale(stale: string): void {
     if (stale === this.#stale) return;
     const { log } = this.#options;
-    if (stale === '') log.info('all watches are heard again: nodes may begin updates');
-    else log.error('nothing was heard on a watch for too long: no node begins an update', { resources: stale });
+    if (stale === '') log.info('watches are current again: nodes may start updates');
+    else log.error('watch stale: no node starts an update', { resources: stale });
     this.#stale = stale;
   }
 }
 
-/** True for what follows from the configuration alone. */
-function isOfConfig({ outcome }: SpecChange): boolean {
-  return outcome === 'Configured' || outcome === 'Interrupted' || outcome === 'Superseded';
+/** True when all that follows from the configuration alone is written. */
+function isInEffect({ isInEffect: isPlanned, moreSpecs, specs }: Plan, unwritten: ReadonlySet<string>): boolean {
+  const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
+  return isPlanned && !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
 function soonest(delays: readonly (number | undefined)[]): number | undefined {
@@ -152,14 +127,11 @@ function soonest(delays: readonly (number | undefined)[]): number | undefined {
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-/** Longer than any single request or write may take. */
-const LIMIT_MS = 120_000;
-
 /**
- * Why the leader's loop hangs, or undefined: a turn has been under way for too long and no write of it has ended meanwhile. A large fleet makes
- * long turns, and a loop that waits for changes makes none.
+ * Why the loop hangs, or undefined: one reconcile has run for too long, and none of its writes has ended meanwhile. A large fleet
+ * makes long reconciles, and a loop that waits for changes runs none.
  */
 export function stalled(runningForMs: number, sinceWriteMs: number): string | undefined {
   const ms = Math.min(runningForMs, sinceWriteMs);
-  return ms <= LIMIT_MS ? undefined : `a turn of the loop hangs: nothing has come of it for ${Math.round(ms / 1000)} s`;
+  return ms <= HANG_LIMIT_MS ? undefined : `reconcile hangs: no progress for ${Math.round(ms / 1000)} s`;
 }

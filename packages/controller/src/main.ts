@@ -42,7 +42,7 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   try {
     const stand = async (): Promise<void> => {
       await cluster.waitSynced(signal);
-      await election.run(signal, (leading) => controller.lead(leading));
+      await election.run(signal, (leading) => controller.run(leading));
     };
     await Promise.all([cluster.run(signal), stand()]);
   } finally {

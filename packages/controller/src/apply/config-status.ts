@@ -1,78 +1,59 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
-import type { KubeClient } from '@brupop/shared/kube/client';
 import { crPath } from '@brupop/shared/kube/paths';
-import type { Clock } from '@brupop/shared/runtime/clock';
 import { statusOf } from '../plan/config-conditions.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Writer } from './writer.ts';
+import type { ApplyContext } from './writer.ts';
 
-export interface ConfigStatusOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly writes: Writer;
-}
-
-/** Writes are at least so far apart; the last state is always written. */
+/** Pause between two writes; the latest status is always written. */
 const MIN_GAP_MS = 1_000;
 /** The watch has shown a write by then. */
 const WATCH_LIMIT_MS = 30_000;
 const KEY = 'config_status';
+const PATH = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
 
-/** Keeps the status of the BrupopConfig, if there is one. */
+/** Keeps the status of the BrupopConfig while this process leads. */
 export class ConfigStatus {
-  readonly #options: ConfigStatusOptions;
+  readonly #context: ApplyContext;
   #written: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
   #writtenAt = -Infinity;
 
-  constructor(options: ConfigStatusOptions) {
-    this.#options = options;
-  }
-
-  /** Forgets what was written: called when the lead is taken. */
-  clear(): void {
-    this.#written = undefined;
+  constructor(context: ApplyContext) {
+    this.#context = context;
   }
 
   /**
-   * Writes what has changed. Answers the milliseconds after which it has more to write, or undefined.
+   * Writes the status if it has changed. Returns after how many milliseconds there is more to write, or undefined.
    * @param isInEffect - all that the configuration asks for is written
    */
-  async publish(
-    config: BrupopConfig | undefined,
-    plan: Plan,
-    isInEffect: boolean,
-    signal: AbortSignal,
-  ): Promise<number | undefined> {
-    if (config === undefined) return undefined;
-    const { clock, writes } = this.#options;
+  async write(config: BrupopConfig, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
+    const { clock, writer } = this.#context;
     const { uid } = config.metadata;
     const before = this.#isFresh(uid) ? this.#written?.status : config.status;
     const status = statusOf({ config, plan, before, isInEffect, now: clock.now() });
-    if (isDeepStrictEqual(status, before) || !writes.canWrite(KEY)) return undefined;
-    const blocked = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
-    if (blocked > 0) return blocked;
+    if (isDeepStrictEqual(status, before) || !writer.canWrite(KEY)) return undefined;
+    const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
+    if (waitMs > 0) return waitMs;
     this.#writtenAt = clock.monotonic();
-    await writes.attempt('config_status', KEY, signal, () => this.#apply(uid, status, signal));
+    await writer.attempt('config_status', KEY, () => this.#apply(uid, status));
     return undefined;
   }
 
-  /** Until the watch has shown what was written; after that what it shows counts, since somebody may have edited it. */
+  /** True until the watch has shown what was written. After that the cache counts, since another actor may have edited it. */
   #isFresh(uid: string): boolean {
-    return this.#written?.uid === uid && this.#options.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
+    return this.#written?.uid === uid && this.#context.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
   }
 
-  async #apply(uid: string, status: BrupopConfigStatus, signal: AbortSignal): Promise<void> {
-    const place = { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' };
+  async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
+    const { client, signal } = this.#context;
     const body = {
       apiVersion: `${GROUP}/${CONFIG_VERSION}`,
       kind: CONFIG_KIND,
       metadata: { name: CONFIG_NAME, uid },
       status,
     };
-    const options = { fieldManager: CONTROLLER, force: true, signal };
-    await this.#options.client.apply(crPath(CONFIG_PLURAL, place), body, options);
+    await client.apply(PATH, body, { fieldManager: CONTROLLER, force: true, signal });
     this.#written = { uid, status };
   }
 }

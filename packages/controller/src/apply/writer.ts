@@ -1,11 +1,21 @@
-import { messageOf } from '@brupop/shared/runtime/errors';
+/**
+ * The way of every write of the leader: fenced by the Lease, counted, and retried with a backoff of its own object, so
+ * that an object that cannot be written does not block the others. A key names what is written of which object:
+ *
+ *     ready -- the write failed -------------------> backing off, longer each time --> ready
+ *           -- conflict, or settle ----------------> waiting for the watch ----------> ready
+ *           -- the API server pruned the field ----> waiting for a user -------------> ready
+ */
+import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, KubeError } from '@brupop/shared/kube/error';
+import { type EventSource, type Events, shadowReference } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
+import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-
-export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
+import type { EventReason, NodeEvent } from '../plan/spec-change.ts';
 
 export interface WriterOptions {
   readonly clock: Clock;
@@ -13,98 +23,101 @@ export interface WriterOptions {
   readonly metrics: Metrics;
   /** Asked right before each write. */
   readonly isLeading: () => boolean;
+  /** Aborts when this process loses leadership or shuts down. */
+  readonly signal: AbortSignal;
 }
 
-interface Hold {
+/** What the functions of this folder share, from becoming the leader until leadership is lost. */
+export interface ApplyContext extends WriterOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly writer: Writer;
+  readonly events: Events;
+  readonly assumeCache: AssumeCache;
+}
+
+export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
+
+interface Retry {
   readonly delays: Backoff;
   /** On the monotonic clock, milliseconds. */
-  readonly until: number;
-  /** What the API server said when it refused the write for what it is. */
+  readonly at: number;
   readonly writeRejection: string | undefined;
 }
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
-/** The watch brings what has changed, usually sooner. */
-const WATCH_PAUSE_MS = 250;
-/** Holds of objects that nobody writes any more are forgotten. */
+/** The watch shows a change, usually sooner. */
+const WATCH_DELAY_MS = 250;
+/** Retries are forgotten when the plan has not asked for the write for this long. */
 const FORGET_MS = 600_000;
-/** Somebody must see to it first, and each try changes the object. */
-const NOT_KEPT_MS = 600_000;
-const PARALLEL = 10;
+/** A user must install another CustomResourceDefinition first, and each attempt changes the object. */
+const PRUNED_RETRY_MS = 600_000;
+const PARALLEL_WRITES = 10;
 
-/** The API server has taken a write, but not all of it: to repeat it is of no use. */
+/** The API server accepted a write and dropped a field of it, so repeating it soon is useless. */
 export class FieldPrunedError extends Error {
   override readonly name = 'FieldPrunedError';
 }
 
-/** Why nothing is written any more. */
+/** This process lost leadership, so it writes nothing. */
 export class NotLeading extends Error {
   override readonly name = 'NotLeading';
 }
 
-/**
- * The way of every write of the leader: fenced by the Lease, counted, and, when it fails, not repeated for a while for that object alone,
- * so that one object that cannot be written does not hold up the others.
- */
 export class Writer {
   readonly #options: WriterOptions;
-  readonly #holds = new Map<string, Hold>();
+  readonly #retries = new Map<string, Retry>();
   #endedAt = -Infinity;
 
   constructor(options: WriterOptions) {
     this.#options = options;
   }
 
-  /** True when no failure of `key` is so recent that it must wait. */
+  /** False while `key` backs off or waits for the watch. */
   canWrite(key: string): boolean {
-    const blockedBy = this.#holds.get(key);
-    return blockedBy === undefined || blockedBy.until <= this.#options.clock.monotonic();
+    return (this.#retries.get(key)?.at ?? -Infinity) <= this.#options.clock.monotonic();
   }
 
-  /** Why the API server refuses to take `key` as it was written, while it waits for that. */
+  /** Why the API server rejected the latest write of `key`, while that backs off. */
   writeRejection(key: string): string | undefined {
-    return this.canWrite(key) ? undefined : this.#holds.get(key)?.writeRejection;
+    return this.canWrite(key) ? undefined : this.#retries.get(key)?.writeRejection;
   }
 
-  /** Makes `key` wait, longer each time until it succeeds. */
+  /** Delays `key`, longer each time until a write succeeds. */
   backOff(key: string, writeRejection?: string): void {
-    const { delays } = this.#holds.get(key) ?? { delays: backoff(RETRY) };
-    this.#blockedBy(key, delays, delays.next(), writeRejection);
+    const delays = this.#retries.get(key)?.delays ?? backoff(RETRY);
+    this.#delay(key, delays, delays.next(), writeRejection);
   }
 
-  /** Leaves `key` alone for a moment, until the watch has shown what has become of it. */
+  /** Delays `key` until the watch has shown what became of it. */
   settle(key: string): void {
-    const { delays } = this.#holds.get(key) ?? { delays: backoff(RETRY) };
-    this.#blockedBy(key, delays, WATCH_PAUSE_MS);
+    this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
   }
 
-  /** Milliseconds until the next that waits may be tried, or undefined. */
+  /** Milliseconds until the next delayed key is ready, or undefined. */
   nextTryMs(): number | undefined {
     const now = this.#options.clock.monotonic();
     let next: number | undefined;
-    for (const [key, { until }] of this.#holds) {
-      if (until > now) next = Math.min(next ?? Infinity, until - now);
-      else if (until + FORGET_MS < now) this.#holds.delete(key);
+    for (const [key, { at }] of this.#retries) {
+      if (at > now) next = Math.min(next ?? Infinity, at - now);
+      else if (at + FORGET_MS < now) this.#retries.delete(key);
     }
     return next;
   }
 
-  /** Milliseconds since a write last ended, well or not: each has a time limit, so a turn that writes lets one end now and then. */
+  /** Milliseconds since a write last ended, successful or not. Each write has a time limit. */
   sinceWriteMs(): number {
     return this.#options.clock.monotonic() - this.#endedAt;
   }
 
-  /** Forgets what others have failed at: called when the lead is taken. */
-  clear(): void {
-    this.#holds.clear();
-  }
-
   /**
-   * One write. True when it was done; false when it was not: the object is gone or has changed since it was read (the watch brings the
-   * change, and a new plan), or the write failed and `key` is held back. Throws NotLeading, or the reason of `signal` when that aborts.
+   * Sends one write and returns whether it succeeded. When the object is gone or has changed since it was read, the watch brings
+   * the change and a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send` throws once the
+   * signal has aborted.
    */
-  async attempt(kind: WriteKind, key: string, signal: AbortSignal, send: () => Promise<void>): Promise<boolean> {
-    if (!this.#options.isLeading()) throw new NotLeading('the lead is lost: nothing is written');
+  async attempt(kind: WriteKind, key: string, send: () => Promise<void>): Promise<boolean> {
+    const { clock, metrics, isLeading, signal } = this.#options;
+    if (!isLeading()) throw new NotLeading('lost leadership: nothing is written');
     try {
       await send();
     } catch (error) {
@@ -112,59 +125,61 @@ export class Writer {
       this.#failed(kind, key, error);
       return false;
     } finally {
-      this.#endedAt = this.#options.clock.monotonic();
+      this.#endedAt = clock.monotonic();
     }
-    this.#options.metrics.writes.inc({ kind, result: 'ok' });
-    this.#holds.delete(key);
+    metrics.writes.inc({ kind, result: 'ok' });
+    this.#retries.delete(key);
     return true;
   }
 
   #failed(kind: WriteKind, key: string, error: unknown): void {
     const { log, metrics } = this.#options;
-    if (error instanceof FieldPrunedError) {
-      metrics.writes.inc({ kind, result: 'error' });
-      log.error('a write is not kept', { kind, key, error: messageOf(error) });
-      this.#blockedBy(key, backoff(RETRY), NOT_KEPT_MS, messageOf(error));
-      return;
-    }
-    if (hasStatus(error, 409) || hasStatus(error, 404)) {
-      metrics.writes.inc({ kind, result: 'conflict' });
-      log.debug('an object has changed since it was read', { kind, key });
+    const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
+    metrics.writes.inc({ kind, result: isConflict ? 'conflict' : 'error' });
+    if (isConflict) {
+      log.debug('object changed since it was read', { kind, key });
       this.settle(key);
-      return;
+    } else if (error instanceof FieldPrunedError) {
+      log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
+      this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, messageOf(error));
+    } else {
+      log.warn('write failed, retrying', { kind, key, error: messageOf(error) });
+      this.backOff(key, isRejection(error) ? messageOf(error) : undefined);
     }
-    metrics.writes.inc({ kind, result: 'error' });
-    log.warn('a write failed', { kind, key, error: messageOf(error) });
-    this.backOff(key, isRefusal(error) ? messageOf(error) : undefined);
   }
 
-  #blockedBy(key: string, delays: Backoff, ms: number, writeRejection?: string): void {
-    this.#holds.set(key, { delays, until: this.#options.clock.monotonic() + ms, writeRejection });
+  #delay(key: string, delays: Backoff, ms: number, writeRejection?: string): void {
+    this.#retries.set(key, { delays, at: this.#options.clock.monotonic() + ms, writeRejection });
   }
 }
 
-/** True for an answer that says no to this very object: invalid or forbidden, by the schema, RBAC or a webhook. */
-function isRefusal(error: unknown): boolean {
+/** True when the API server rejected this very object as invalid or forbidden: by its schema, RBAC or a webhook. */
+function isRejection(error: unknown): boolean {
   return error instanceof KubeError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 
-/** Does `work` for each item, some at a time; rejects with the first error after those under way have ended. */
+/** Calls `work` for each item, ten at a time. Rejects with the first error, once all work under way has ended. */
 export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values();
   const worker = async (): Promise<void> => {
     for (const item of queue) await work(item);
   };
-  const results = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));
+  const results = await Promise.allSettled(Array.from({ length: PARALLEL_WRITES }, worker));
   const failed = results.find((result) => result.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
 }
 
-/** As `forEachOf`, for the first `most` of them. Answers whether there are more. */
-export async function forFirstOf<T>(
-  items: readonly T[],
-  most: number,
-  work: (item: T) => Promise<void>,
-): Promise<boolean> {
-  await forEachOf(items.slice(0, most), work);
-  return items.length > most;
+const WARNINGS: ReadonlySet<EventReason> = new Set(['UpdateFailed', 'DeadlineExceeded']);
+
+/** The Event as it is recorded. */
+export function eventSource({ reason, node, shadow, message, key }: NodeEvent): EventSource {
+  const { name, uid } = node.metadata;
+  return {
+    reason,
+    warning: WARNINGS.has(reason),
+    about: { apiVersion: 'v1', kind: 'Node', name, uid },
+    related: shadow && shadowReference(shadow),
+    message,
+    key,
+  };
 }

@@ -32,8 +32,8 @@ export class PodLookups {
   }
 
   /** Lists the pods of these nodes. What fails is said in `known`. Rejects with the reason of `signal`. */
-  async look(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
-    await Promise.all(nodes.map((node) => this.#look(node, signal)));
+  async list(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
+    await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
   /** Forgets the pods of a node: it is gone, or being drained. */
@@ -42,7 +42,7 @@ export class PodLookups {
     this.#retries.delete(name);
   }
 
-  async #look({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
+  async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#options;
     const query = { fieldSelector: `spec.nodeName=${name}` };
     try {

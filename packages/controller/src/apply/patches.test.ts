@@ -22,10 +22,9 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { eventSource } from './events.ts';
-import { dropPatch, restorePatch } from './node-restore.ts';
-import { conditionOf } from './shadow-condition.ts';
-import { patchOf } from './spec.ts';
+import { prunePatch, restorePatch } from './nodes.ts';
+import { conditionOf, patchOf } from './shadows.ts';
+import { eventSource } from './writer.ts';
 
 const write = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, aShadow(parts), aNode());
@@ -144,7 +143,7 @@ test('a Node is restored only as it was seen', () => {
 test('a signature of what somebody has taken back goes alone, and with it nothing that is theirs', () => {
   const annotations = { [CORDONED_ANNOTATION]: ago(0), [EXCLUDED_ANNOTATION]: ago(0) };
   const labels = { [EXCLUSION_LABEL]: 'true' };
-  expect(dropPatch(aNode({ annotations, labels }))).toEqual({
+  expect(prunePatch(aNode({ annotations, labels }))).toEqual({
     metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
   });
 });

@@ -1,0 +1,153 @@
+/**
+ * Clean-ups and taints of Nodes. The caches of Nodes and shadows are not of the same instant, and another actor may be
+ * faster, so each write is based on a live read or carries the resourceVersion of the Node that it was planned from.
+ */
+import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { corePath } from '@brupop/shared/kube/paths';
+import { ownedByUs, releasePatch } from '@brupop/shared/node/ownership';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { type NodeView, readNode } from '../cluster/node.ts';
+import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { Cleanup } from '../plan/cleanup.ts';
+import { orphanedAnnotations } from '../plan/deadlines.ts';
+import type { TaintChange } from '../plan/plan.ts';
+import { deleteShadow } from './shadows.ts';
+import { type ApplyContext, eventSource, forEachOf } from './writer.ts';
+
+/** Taints per reconcile, so that specs never wait long for the taints of a large fleet. */
+const MAX_TAINTS = 50;
+
+export async function cleanUp(context: ApplyContext, cleanups: readonly Cleanup[]): Promise<void> {
+  const { writer } = context;
+  await forEachOf(cleanups, async (cleanup) => {
+    const key = `clean-up/${cleanup.managedNode.name}`;
+    if (!writer.canWrite(key)) return;
+    await cleanUpNode(context, cleanup, key);
+    // Until the watch shows the result, the plan asks for the same again.
+    if (writer.canWrite(key)) writer.settle(key);
+  });
+}
+
+async function cleanUpNode(context: ApplyContext, { kind, managedNode }: Cleanup, key: string): Promise<void> {
+  const { name, node, shadow } = managedNode;
+  if (kind === 'DeleteShadow') {
+    if (shadow !== undefined) await deleteOrphan(context, name, shadow, key);
+  } else if (kind === 'PruneAnnotations') {
+    if (node !== undefined) await pruneAnnotations(context, node, key);
+  } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
+    const restored = await restore(context, managedNode, key);
+    if (kind === 'Unmanage' && restored && shadow !== undefined)
+      await context.writer.attempt('shadow_delete', key, () => deleteShadow(context, shadow));
+  }
+}
+
+/** Deletes the shadow if a live read confirms that its Node is gone. */
+async function deleteOrphan(context: ApplyContext, name: string, shadow: ShadowView, key: string): Promise<void> {
+  await context.writer.attempt('shadow_delete', key, async () => {
+    const node = await getNode(context, name);
+    if (node === undefined || !isOwnedBy(shadow, node)) await deleteShadow(context, shadow);
+  });
+}
+
+async function getNode({ client, signal }: ApplyContext, name: string): Promise<NodeView | undefined> {
+  try {
+    return readNode(await client.request({ method: 'GET', path: corePath('nodes', { name }), signal }));
+  } catch (error) {
+    if (hasStatus(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** Removes from the Node what the operator owns there, and returns whether nothing of it is left. */
+async function restore(context: ApplyContext, { node, shadow }: ManagedNode, key: string): Promise<boolean> {
+  if (node === undefined || !ownedByUs(node)) return true;
+  const { client, log, events, writer, signal } = context;
+  const { name, resourceVersion } = node.metadata;
+  return writer.attempt('node_restore', key, async () => {
+    await client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
+    log.info('node restored', { node: name });
+    const message = 'Restored the Node: removed the cordon or load balancer exclusion that an update had left';
+    events.record(eventSource({ reason: 'Restored', node, shadow, message, key: resourceVersion }));
+  });
+}
+
+async function pruneAnnotations(context: ApplyContext, node: NodeView, key: string): Promise<void> {
+  const { client, log, writer, signal } = context;
+  const { name } = node.metadata;
+  await writer.attempt('node_restore', key, async () => {
+    await client.mergePatch(corePath('nodes', { name }), prunePatch(node), { signal });
+    log.info('orphaned annotations removed', { node: name });
+  });
+}
+
+/** Whether no agent pod is left on the node: an agent that runs may be about to reboot its host. Backs off `key` otherwise. */
+async function agentHasExited(context: ApplyContext, node: string, key: string): Promise<boolean> {
+  const { client, namespace, log, writer, signal } = context;
+  const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}`, limit: '1' };
+  try {
+    const request = { method: 'GET', path: corePath('pods', { namespace }), query, signal } as const;
+    const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
+    if (items.length === 0) return true;
+    log.info('waiting for the agent to exit before the node is restored', { node });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    log.warn('cannot list the agent pods of a node, retrying', { node, error: messageOf(error) });
+  }
+  writer.backOff(key);
+  return false;
+}
+
+/** Removes what the operator owns, if the Node has not changed since it was read. */
+export function restorePatch(node: NodeView): object {
+  const { uid, resourceVersion } = node.metadata;
+  const { metadata, ...rest } = releasePatch(node) ?? {};
+  return { metadata: { uid, resourceVersion, ...metadata }, ...rest };
+}
+
+/** Removes the annotations whose cordon or label is gone, if the Node has not changed since it was read. */
+export function prunePatch(node: NodeView): object {
+  const { uid, resourceVersion } = node.metadata;
+  const annotations = Object.fromEntries(orphanedAnnotations(node).map((name) => [name, null]));
+  return { metadata: { uid, resourceVersion, annotations } };
+}
+
+/** Sets and removes the taint of waiting nodes. Returns whether there are more to write. */
+export async function writeTaints(context: ApplyContext, changes: readonly TaintChange[]): Promise<boolean> {
+  const { writer } = context;
+  const due = changes.filter(({ node }) => writer.canWrite(taintKey(node)));
+  await forEachOf(due.slice(0, MAX_TAINTS), async (change) => {
+    const key = taintKey(change.node);
+    await writer.attempt('node_taint', key, () => writeTaint(context, change));
+    // Until the watch shows the result, the plan asks for the same again.
+    if (writer.canWrite(key)) writer.settle(key);
+  });
+  return due.length > MAX_TAINTS;
+}
+
+function taintKey({ metadata }: NodeView): string {
+  return `taint/${metadata.uid}`;
+}
+
+interface Taint {
+  readonly key: string;
+  readonly effect: string;
+}
+
+interface TaintedNode extends KubernetesObject {
+  readonly spec?: { readonly taints?: readonly Taint[] };
+}
+
+/** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */
+async function writeTaint({ client, log, signal }: ApplyContext, { node, wanted }: TaintChange): Promise<void> {
+  const { name, uid } = node.metadata;
+  const path = corePath('nodes', { name });
+  const { metadata, spec } = await client.request<TaintedNode>({ method: 'GET', path, signal });
+  const { resourceVersion } = metadata;
+  const others = (spec?.taints ?? []).filter(({ key }) => key !== WAITING_TAINT);
+  const taints = wanted ? [...others, { key: WAITING_TAINT, effect: 'PreferNoSchedule' }] : others;
+  await client.mergePatch(path, { metadata: { uid, resourceVersion }, spec: { taints } }, { signal });
+  log.info(wanted ? 'taint set: the node waits for its update' : 'taint removed', { node: name });
+}

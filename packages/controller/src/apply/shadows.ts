@@ -1,0 +1,133 @@
+import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import type { Condition } from '@brupop/shared/api/meta';
+import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { crPath } from '@brupop/shared/kube/paths';
+import { saysTheSame } from '../cluster/assume-cache.ts';
+import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
+import { transitionTime } from '../plan/condition.ts';
+import type { NodeCondition } from '../plan/plan.ts';
+import type { SpecChange } from '../plan/spec-change.ts';
+import { sameSettings } from '../plan/transition.ts';
+import { type ApplyContext, eventSource, FieldPrunedError, forEachOf } from './writer.ts';
+
+/** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
+const MAX_CONDITIONS = 100;
+/** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
+const SETTINGS_PRUNED = 'spec.hostSettings is not kept; install the CustomResourceDefinition of this release';
+
+/** Key of a shadow's spec in the Writer. */
+export function specKey(uid: string): string {
+  return `spec/${uid}`;
+}
+
+/** Writes specs, each only onto the resourceVersion that it was planned from. Returns the UIDs of the shadows that were not written. */
+export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<ReadonlySet<string>> {
+  const { writer } = context;
+  const unwritten = new Set(changes.map(({ shadow }) => shadow.metadata.uid));
+  await forEachOf(changes, async (change) => {
+    const { uid } = change.shadow.metadata;
+    const key = specKey(uid);
+    if (writer.canWrite(key) && (await writer.attempt('spec', key, () => writeSpec(context, change))))
+      unwritten.delete(uid);
+  });
+  return unwritten;
+}
+
+async function writeSpec(context: ApplyContext, change: SpecChange): Promise<void> {
+  const { client, log, events, assumeCache, metrics, signal } = context;
+  const { outcome, spec, shadow, node, event } = change;
+  const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
+  assumeCache.shadow(answer);
+  if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(SETTINGS_PRUNED);
+  log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
+  if (event !== undefined) events.record(eventSource(event));
+  if (outcome === 'Cancelled') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
+}
+
+/** The merge patch of a change. */
+export function patchOf({ shadow, spec, annotations }: SpecChange): object {
+  const { uid, resourceVersion } = shadow.metadata;
+  return {
+    metadata: { uid, resourceVersion, ...(Object.keys(annotations).length > 0 && { annotations }) },
+    spec: {
+      state: spec.state,
+      version: spec.version ?? null,
+      state_transition_timestamp: spec.state_transition_timestamp ?? null,
+      timeoutSeconds: spec.timeoutSeconds ?? null,
+      hostSettings: settingsPatch(spec.hostSettings),
+    },
+  };
+}
+
+/** Names each setting, since a merge patch leaves alone what it does not name. */
+function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
+  if (settings == null) return null;
+  return { versionLock: settings.versionLock ?? null, ignoreWaves: settings.ignoreWaves ?? null };
+}
+
+/** Writes the Progressing conditions that differ from what the shadow says. Returns whether there are more to write. */
+export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
+  const { writer } = context;
+  const due = conditions.filter(
+    ({ shadow, progressing }) => !saysTheSame(shadow.progressing, progressing) && writer.canWrite(conditionKey(shadow)),
+  );
+  await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
+    await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change));
+  });
+  return due.length > MAX_CONDITIONS;
+}
+
+function conditionKey({ metadata }: ShadowView): string {
+  return `condition/${metadata.uid}`;
+}
+
+async function writeCondition(context: ApplyContext, change: NodeCondition): Promise<void> {
+  const { client, clock, assumeCache, signal } = context;
+  const { shadow, progressing } = change;
+  const { uid, name, namespace = '' } = shadow.metadata;
+  const condition = conditionOf(change, clock.now());
+  // With the UID, so that a shadow that was deleted meanwhile is not created again.
+  const body = {
+    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+    kind: SHADOW_KIND,
+    metadata: { name, namespace, uid },
+    status: { conditions: [condition], waitingFor: progressing.waitingFor },
+  };
+  await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, force: true, signal });
+  assumeCache.condition(uid, condition, clock.now());
+  if (progressing.reason === 'DeadlineExceeded') recordDeadline(context, change);
+}
+
+/** Records a step that continues past its deadline. The write that cancels an update has an Event of its own. */
+function recordDeadline(
+  { events, metrics }: ApplyContext,
+  { shadow, node, progressing, calledOff }: NodeCondition,
+): void {
+  const { reason, message } = progressing;
+  const { state, state_transition_timestamp: since } = shadow.spec;
+  if (shadow.progressing?.reason === reason || calledOff) return;
+  metrics.deadlineExceeded.inc({ state });
+  const key = `${shadow.metadata.uid}/${state}/${since ?? ''}`;
+  events.record(eventSource({ reason: 'DeadlineExceeded', shadow, node, message, key }));
+}
+
+/** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
+export function conditionOf(
+  { shadow, progressing }: Pick<NodeCondition, 'shadow' | 'progressing'>,
+  now: number,
+): Condition {
+  const { status, reason, message } = progressing;
+  const lastTransitionTime = transitionTime(shadow.progressing, status, now);
+  return { type: PROGRESSING, status, reason, message, lastTransitionTime };
+}
+
+/** Deletes this very shadow, not one that was created since under its name. */
+export async function deleteShadow({ client, log, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
+  const { name, uid } = shadow.metadata;
+  await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions: { uid } }, signal });
+  log.info('shadow deleted', { shadow: name });
+}
+
+function shadowPath({ metadata: { name, namespace = '' } }: ShadowView, subresource?: 'status'): string {
+  return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, ...(subresource && { subresource }) });
+}
