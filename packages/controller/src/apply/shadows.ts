@@ -2,7 +2,7 @@ import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
-import { saysTheSame } from '../cluster/assume-cache.ts';
+import { sameCondition } from '../cluster/assume-cache.ts';
 import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
@@ -69,7 +69,8 @@ function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
 export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
   const { writer } = context;
   const due = conditions.filter(
-    ({ shadow, progressing }) => !saysTheSame(shadow.progressing, progressing) && writer.canWrite(conditionKey(shadow)),
+    ({ shadow, progressing }) =>
+      !sameCondition(shadow.progressing, progressing) && writer.canWrite(conditionKey(shadow)),
   );
   await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
     await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change));

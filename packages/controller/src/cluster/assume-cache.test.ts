@@ -12,13 +12,13 @@ const cached = aShadow({ generation: 3 });
 const written = aShadow({ generation: 4, spec: underWay('StagedAndPerformedUpdate') });
 const uid = cached.metadata.uid;
 
-test('a spec that was written counts although the watch still shows the one before', () => {
+test('a written spec counts while the watch still shows the previous one', () => {
   const assumeCache = new AssumeCache();
   assumeCache.shadow(written);
   expect(assumeCache.view(cached, NOW)).toBe(written);
 });
 
-test('once the watch shows that generation or a later one, the watch counts', () => {
+test('the watch counts once it shows that generation or a later one', () => {
   const assumeCache = new AssumeCache();
   assumeCache.shadow(written);
   const shown = aShadow({ generation: 4, spec: underWay('StagedAndPerformedUpdate'), status: { crash_count: 7 } });
@@ -26,7 +26,7 @@ test('once the watch shows that generation or a later one, the watch counts', ()
   expect(assumeCache.view(cached, NOW)).toBe(cached);
 });
 
-test('a condition that was written counts until the watch shows it', () => {
+test('a written condition counts until the watch shows it', () => {
   const assumeCache = new AssumeCache();
   assumeCache.condition(uid, condition, NOW);
   expect(assumeCache.view(cached, NOW).progressing).toBe(condition);
@@ -35,14 +35,14 @@ test('a condition that was written counts until the watch shows it', () => {
   expect(assumeCache.view(cached, NOW).progressing).toBeUndefined();
 });
 
-test('a condition that the watch never shows is given up after 30 seconds', () => {
+test('a condition that the watch never shows is dropped after 30 seconds', () => {
   const assumeCache = new AssumeCache();
   assumeCache.condition(uid, condition, NOW);
   expect(assumeCache.view(cached, NOW + 29_999).progressing).toBe(condition);
   expect(assumeCache.view(cached, NOW + 30_000).progressing).toBeUndefined();
 });
 
-test('nothing is assumed of a shadow that is gone', () => {
+test('nothing is assumed about a deleted shadow', () => {
   const assumeCache = new AssumeCache();
   assumeCache.shadow(written);
   assumeCache.condition(uid, condition, NOW);

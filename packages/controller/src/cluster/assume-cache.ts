@@ -1,7 +1,7 @@
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowView } from './shadow.ts';
 
-/** A condition that the watch has not shown by then has been overwritten: it is written again. */
+/** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
 
 interface AssumedCondition {
@@ -10,31 +10,31 @@ interface AssumedCondition {
 }
 
 /**
- * What has been written but the watch may not have shown yet. Without it a plan made from a cache that is behind would start more nodes
- * than may update at once. Resource versions are not compared: a spec is known to be shown by its generation, a condition by its text.
+ * What was written but the watch may not have shown yet. Without it a plan made from a cache that lags would start more nodes than
+ * may update at once. The watch has shown a spec when it shows its generation or a later one, and a condition when it shows its text.
  */
 export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
   readonly #conditions = new Map<string, AssumedCondition>();
 
-  /** A shadow as the API server has answered it. */
+  /** Assumes a shadow as the API server returned it. */
   shadow(shadow: ShadowView): void {
     this.#shadows.set(shadow.metadata.uid, shadow);
   }
 
-  /** A Progressing condition that was written, at `now` (epoch milliseconds). */
+  /** Assumes a Progressing condition that was written at `now`, epoch milliseconds. */
   condition(uid: string, condition: Condition, now: number): void {
     this.#conditions.set(uid, { condition, until: now + CONDITION_LIMIT_MS });
   }
 
-  /** The cached shadow, or what is known to be newer. */
+  /** The newer of the cached and the assumed shadow. */
   view(cached: ShadowView, now: number): ShadowView {
     const shadow = this.#newest(cached);
     const condition = this.#condition(cached, now);
     return condition === undefined ? shadow : { ...shadow, progressing: condition };
   }
 
-  /** The shadow is gone. */
+  /** Forgets a deleted shadow. */
   drop(uid: string): void {
     this.#shadows.delete(uid);
     this.#conditions.delete(uid);
@@ -58,14 +58,14 @@ export class AssumeCache {
     const { uid } = cached.metadata;
     const assumed = this.#conditions.get(uid);
     if (assumed === undefined) return undefined;
-    if (now < assumed.until && !saysTheSame(cached.progressing, assumed.condition)) return assumed.condition;
+    if (now < assumed.until && !sameCondition(cached.progressing, assumed.condition)) return assumed.condition;
     this.#conditions.delete(uid);
     return undefined;
   }
 }
 
-/** True when both conditions tell people the same. */
-export function saysTheSame(
+/** True when both conditions have the same status, reason and message. */
+export function sameCondition(
   a: Pick<Condition, 'status' | 'reason' | 'message'> | undefined,
   b: Pick<Condition, 'status' | 'reason' | 'message'>,
 ): boolean {

@@ -12,11 +12,11 @@ import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership'
 
 /** A Node cut to what decisions need. */
 export interface NodeView extends KubernetesObject {
-  /** `spec.unschedulable`: cordoned, by us or by somebody else. */
+  /** `spec.unschedulable`: cordoned by the operator or by another actor. */
   readonly unschedulable: boolean;
-  /** It has the taint of nodes that wait for their update. */
+  /** Whether it has the taint of nodes that wait for their update. */
   readonly hasWaitingTaint: boolean;
-  /** The Ready condition is True. */
+  /** Whether the Ready condition is True. */
   readonly ready: boolean;
   /** When Ready last changed (RFC 3339). */
   readonly readySince: string | undefined;
@@ -49,9 +49,9 @@ export function readNode(raw: unknown): NodeView {
   };
 }
 
-function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...settle }: ObjectMeta): ObjectMeta {
-  const { labels = {} } = settle;
-  const annotations = pick(settle.annotations, ANNOTATIONS);
+function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
+  const { labels = {} } = rest;
+  const annotations = pick(rest.annotations, ANNOTATIONS);
   const metadata = { name, uid, resourceVersion, labels, annotations };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
@@ -64,17 +64,17 @@ export function pick(
   return Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => keys.includes(key)));
 }
 
-/** True when something that this operator has put on the node is still there. */
+/** True when the node carries something that the operator owns. */
 export function bearsOwnership(node: NodeView): boolean {
   return ownedByUs(node) || node.hasWaitingTaint;
 }
 
-/** The zone of a node; those that name none are in one of their own. */
+/** The zone of a node. Nodes without a zone share the empty one. */
 export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
   return labels[ZONE_LABEL] ?? '';
 }
 
-/** True when people have put the node under the operator's management. */
+/** True when the node has the label of managed nodes. */
 export function isManaged(node: NodeView): boolean {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
 }

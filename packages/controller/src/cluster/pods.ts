@@ -16,7 +16,7 @@ export interface PodLookupsOptions {
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
-/** The pods on the few nodes whose turn it is, listed when a plan asks for them. */
+/** The pods on the few nodes that update next, listed when a plan asks for them. */
 export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #known = new Map<string, PodsOfNode>();
@@ -31,7 +31,7 @@ export class PodLookups {
     return this.#known;
   }
 
-  /** Lists the pods of these nodes. What fails is said in `known`. Rejects with the reason of `signal`. */
+  /** Lists the pods of these nodes. `known` has the error of a list that failed. Rejects with the reason of `signal`. */
   async list(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
@@ -53,7 +53,7 @@ export class PodLookups {
       this.#known.set(name, { nodeUID: uid, pods, seenAt: clock.now(), problem: undefined, retryAt: 0 });
     } catch (error) {
       if (signal.aborted) throw error;
-      log.warn('the pods on a node cannot be listed', { node: name, error: messageOf(error) });
+      log.warn('cannot list the pods on a node, retrying', { node: name, error: messageOf(error) });
       const retry = this.#retries.get(name) ?? backoff(RETRY);
       this.#retries.set(name, retry);
       const before = this.#known.get(name);

@@ -1,13 +1,15 @@
+import * as v from 'valibot';
 import {
-  FAILED_ATTEMPTS_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
   RETRY_ANNOTATION,
   UNREPORTED_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { type BottlerocketShadow, SHADOW_STATES, type ShadowStatus } from '@brupop/shared/api/shadow';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
+import { ifReadable, type Infer, object, oneOf, parse, unlessNull } from '@brupop/shared/api/schema';
+import { type BottlerocketShadow, SHADOW_STATES, type ShadowStatus } from '@brupop/shared/api/shadow';
 import { type NodeView, pick } from './node.ts';
 
 /** The condition that this controller keeps on each shadow. */
@@ -15,39 +17,8 @@ export const PROGRESSING = 'Progressing';
 
 /** A shadow cut to what decisions need. */
 export interface ShadowView extends BottlerocketShadow {
-  /** The Progressing condition as last seen; also there when no agent has reported yet. */
+  /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
-}
-
-type RawShadow = Omit<BottlerocketShadow, 'status'> & { readonly status?: Partial<ShadowStatus> };
-
-/** True when {@link readShadow} can read it. A CustomResourceDefinition of another release may have let anything in. */
-export function isReadable(raw: unknown): raw is RawShadow {
-  return shadowProblem(raw) === undefined;
-}
-
-/**
- * Cuts a shadow as the API server sends it, and brings the status that the Rust operator's agents wrote to today's form: they report no
- * `observedGeneration`, so their status answers the spec when it names the same state, or a failure.
- * Throws an error that names the field which is not as it must be.
- */
-export function readShadow(raw: unknown): ShadowView {
-  const problem = shadowProblem(raw);
-  if (problem !== undefined) throw new Error(problem);
-  const shadow = raw as RawShadow;
-  const { metadata, spec, status } = shadow;
-  return {
-    metadata: readMetadata(metadata),
-    spec: {
-      state: spec.state,
-      version: spec.version ?? null,
-      state_transition_timestamp: spec.state_transition_timestamp ?? null,
-      timeoutSeconds: spec.timeoutSeconds ?? null,
-      hostSettings: spec.hostSettings ?? null,
-    },
-    ...readStatus(shadow),
-    progressing: status?.conditions?.find(({ type }) => type === PROGRESSING),
-  };
 }
 
 const ANNOTATIONS = [
@@ -59,14 +30,52 @@ const ANNOTATIONS = [
   DEFERRED_AFTER_ANNOTATION,
 ];
 
-function readMetadata(metadata: ObjectMeta): ObjectMeta {
-  const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
-  const annotations = pick(metadata.annotations, ANNOTATIONS);
-  const { creationTimestamp = '' } = metadata;
-  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
-}
+const state = oneOf(SHADOW_STATES);
+const text = v.string('a string');
+const number = v.number('a number');
+const flag = v.boolean('a boolean');
+const lastOperation = object({
+  operation: text,
+  state: text,
+  version: text,
+  bootID: text,
+  startTime: unlessNull(text),
+  lastUpdateTime: unlessNull(text),
+  errorCode: unlessNull(text),
+  message: unlessNull(text),
+});
+/**
+ * The fields that decisions use, by their types only: a node whose shadow cannot be read is not counted as updating, so a value of
+ * another release, or one that the planner repairs, must not make a shadow unreadable. Null counts as absent.
+ */
+const shadow = object({
+  spec: object({
+    state,
+    version: unlessNull(text),
+    state_transition_timestamp: unlessNull(text),
+    timeoutSeconds: unlessNull(number),
+    hostSettings: unlessNull(object({ versionLock: unlessNull(text), ignoreWaves: unlessNull(flag) })),
+  }),
+  status: unlessNull(
+    object({
+      current_state: unlessNull(state),
+      current_version: unlessNull(text),
+      target_version: unlessNull(text),
+      crash_count: unlessNull(number),
+      state_transition_failure_timestamp: unlessNull(text),
+      observedGeneration: unlessNull(number),
+      bootID: unlessNull(text),
+      bootTime: unlessNull(text),
+      hostSettings: ifReadable(object({ message: unlessNull(text) })),
+      lastOperation: unlessNull(lastOperation),
+      drain: ifReadable(object({ observedGeneration: unlessNull(number), startTime: unlessNull(text) })),
+      conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
+    }),
+  ),
+});
 
-const UNREPORTED = {
+const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, hostSettings: null } as const;
+const NO_STATUS = {
   current_version: '',
   target_version: '',
   crash_count: 0,
@@ -74,13 +83,39 @@ const UNREPORTED = {
   bootID: '',
 } as const;
 
-/** A status without `current_state` is none: only this controller has written to it. */
-function readStatus({ metadata, spec, status }: RawShadow): { status?: ShadowStatus } {
-  const { current_state, observedGeneration, conditions: _, waitingFor: _ours, ...reported } = status ?? {};
-  if (current_state == null) return {};
-  const answered = current_state === spec.state || current_state === 'ErrorReset';
-  const generation = observedGeneration ?? (answered ? (metadata.generation ?? 0) : -1);
-  return { status: { ...UNREPORTED, ...reported, current_state, observedGeneration: generation } };
+/** Cuts a shadow as the API server sends it. Throws an error that names the field which is not as expected. */
+export function readShadow(raw: unknown): ShadowView {
+  const { metadata } = raw as BottlerocketShadow;
+  const { spec, status } = parse(shadow, raw, '', (message) => new Error(`${metadata.name}: ${message}`));
+  const conditions = status?.conditions as readonly Condition[] | undefined;
+  return {
+    metadata: readMetadata(metadata),
+    spec: { ...NO_SPEC, ...spec },
+    ...readStatus(metadata, spec.state, status),
+    progressing: conditions?.find(({ type }) => type === PROGRESSING),
+  };
+}
+
+function readMetadata(metadata: ObjectMeta): ObjectMeta {
+  const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
+  const annotations = pick(metadata.annotations, ANNOTATIONS);
+  const { creationTimestamp = '' } = metadata;
+  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
+}
+
+/**
+ * A status without `current_state` is none: only this controller has written to it. Agents of the Rust operator report no
+ * `observedGeneration`: their status answers the spec when it names the same state, or a failure.
+ */
+function readStatus(
+  { generation = 0 }: ObjectMeta,
+  wanted: string,
+  status: Infer<typeof shadow>['status'],
+): { status?: ShadowStatus } {
+  const { current_state, conditions: _, ...reported } = status ?? {};
+  if (current_state === undefined) return {};
+  const observedGeneration = current_state === wanted || current_state === 'ErrorReset' ? generation : -1;
+  return { status: { ...NO_STATUS, observedGeneration, ...reported, current_state } as ShadowStatus };
 }
 
 /** True when the agent's report is about the spec as it is now. */
@@ -88,12 +123,12 @@ export function answers({ metadata, status }: BottlerocketShadow): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation;
 }
 
-/** True when the agent reports that the node has come to where its spec wants it. */
+/** True when the agent reports that the node has reached the state of its spec. */
 export function hasReached(shadow: BottlerocketShadow): boolean {
   return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
 }
 
-/** True when nothing is under way: the spec says Idle and the agent has confirmed it. */
+/** True when the spec is Idle and the agent has confirmed it. */
 export function isSettled(shadow: BottlerocketShadow): boolean {
   return shadow.spec.state === 'Idle' && hasReached(shadow);
 }
@@ -106,90 +141,4 @@ export function isUnderWay({ spec }: BottlerocketShadow): boolean {
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */
 export function isOwnedBy(shadow: BottlerocketShadow, node: NodeView): boolean {
   return (shadow.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === 'Node' && uid === node.metadata.uid);
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** What the fields that decisions use must be where they are given; null counts as not given. */
-const SPEC = { version: 'string', state_transition_timestamp: 'string', timeoutSeconds: 'number' } as const;
-const HOST_SETTINGS = { versionLock: 'string', ignoreWaves: 'boolean' } as const;
-const STATUS = {
-  current_version: 'string',
-  target_version: 'string',
-  bootID: 'string',
-  bootTime: 'string',
-  waitingFor: 'string',
-  crash_count: 'number',
-  observedGeneration: 'number',
-  state_transition_failure_timestamp: 'string',
-} as const;
-/** These must be given. */
-const OPERATION = { operation: 'string', state: 'string', version: 'string', bootID: 'string' } as const;
-const OPERATION_MORE = { errorCode: 'string', message: 'string' } as const;
-
-type Types = Readonly<Record<string, 'string' | 'number' | 'boolean'>>;
-
-/** Why a shadow as the API server sends it cannot be read, with the field, what was expected and what was found; undefined: it can. */
-export function shadowProblem(raw: unknown): string | undefined {
-  const { metadata, spec, status } = raw as { metadata: { name: string }; spec?: unknown; status?: unknown };
-  const problem = specProblem(spec) ?? (status == null ? undefined : statusProblem(status));
-  return problem === undefined ? undefined : `${metadata.name}: ${problem}`;
-}
-
-function specProblem(spec: unknown): string | undefined {
-  const fields: Fields = isObject(spec) ? spec : {};
-  const { hostSettings } = fields;
-  return (
-    unknownState(fields['state'], 'spec.state') ??
-    wrongType(fields, SPEC, 'spec') ??
-    (hostSettings == null ? undefined : settingsProblem(hostSettings))
-  );
-}
-
-function settingsProblem(settings: unknown): string | undefined {
-  if (!isObject(settings)) return unexpected('spec.hostSettings', 'an object', settings);
-  return wrongType(settings, HOST_SETTINGS, 'spec.hostSettings');
-}
-
-function statusProblem(status: unknown): string | undefined {
-  if (!isObject(status)) return unexpected('status', 'an object', status);
-  const { current_state, lastOperation, conditions } = status;
-  return (
-    (current_state == null ? undefined : unknownState(current_state, 'status.current_state')) ??
-    wrongType(status, STATUS, 'status') ??
-    (lastOperation == null ? undefined : operationProblem(lastOperation)) ??
-    conditionsProblem(conditions)
-  );
-}
-
-function operationProblem(operation: unknown): string | undefined {
-  const name = 'status.lastOperation';
-  if (!isObject(operation)) return unexpected(name, 'an object', operation);
-  const missing = Object.keys(OPERATION).find((field) => operation[field] == null);
-  if (missing !== undefined) return unexpected(`${name}.${missing}`, 'a string', undefined);
-  return wrongType(operation, { ...OPERATION, ...OPERATION_MORE }, name);
-}
-
-function conditionsProblem(conditions: unknown): string | undefined {
-  if (conditions == null || (Array.isArray(conditions) && conditions.every(isObject))) return undefined;
-  return unexpected('status.conditions', 'a list of objects', conditions);
-}
-
-function unknownState(state: unknown, field: string): string | undefined {
-  if (SHADOW_STATES.some((one) => one === state)) return undefined;
-  return unexpected(field, `one of ${SHADOW_STATES.join(', ')}`, state);
-}
-
-function wrongType(fields: Fields, types: Types, name: string): string | undefined {
-  const wrong = Object.entries(types).find(([field, type]) => fields[field] != null && typeof fields[field] !== type);
-  return wrong && unexpected(`${name}.${wrong[0]}`, `a ${wrong[1]}`, fields[wrong[0]]);
-}
-
-function unexpected(field: string, expected: string, found: unknown): string {
-  const text = isObject(found) || Array.isArray(found) ? 'something else' : JSON.stringify(found)?.slice(0, 100);
-  return `${field}: expected ${expected}, found ${text}`;
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

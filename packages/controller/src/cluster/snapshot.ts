@@ -12,55 +12,54 @@ export interface ManagedNode {
   readonly name: string;
   readonly node: NodeView | undefined;
   readonly shadow: ShadowView | undefined;
-  /** When the missing one of the two was last there, epoch milliseconds; the start of this process when it has never seen it. */
+  /** When the missing one of the two was deleted, epoch milliseconds; the start of this process when it has never seen it. */
   readonly missingSince: number;
-  /** Why the API server has just refused a spec for the shadow. */
+  /** Why the API server rejected the latest spec of the shadow. */
   readonly writeRejection?: string;
 }
 
-/** How long nothing was heard of a resource on its list or watch. */
 export interface WatchLag {
   readonly resource: string;
+  /** Milliseconds since the latest activity on the list or watch of the resource. */
   readonly ms: number;
 }
 
-/** The pods on a node, as a list of them showed. */
+/** The pods on a node, as of the latest list. */
 export interface PodsOfNode {
   readonly nodeUID: string;
   readonly pods: readonly DrainPod[];
-  /** Epoch milliseconds; undefined: they were never seen. */
+  /** Epoch milliseconds; undefined before the first list. */
   readonly seenAt: number | undefined;
-  /** Why the latest try to see them failed. */
+  /** Why the latest list failed. */
   readonly problem: string | undefined;
-  /** No other try before, epoch milliseconds. */
+  /** When the list may be retried, epoch milliseconds. */
   readonly retryAt: number;
 }
 
-/** All that a plan is made from, as it was at one moment. */
+/** All that a plan is made from, as of one moment. */
 export interface Snapshot {
-  /** Every node that is managed, has a shadow or carries something of ours; by name. */
+  /** Every node that is managed, has a shadow, or carries what the operator owns. */
   readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
   /** What `config` asks for. */
   readonly policy: UpdatePolicy;
-  /** What was looked up of the nodes whose turn it was; by node name. */
+  /** By node name, of the nodes whose pods a plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   readonly budgets: readonly Budget[];
-  /** Of everything else here. */
   readonly watchLags: readonly WatchLag[];
-  /** The node that this controller runs on: updated last, since its drain moves the lead to another replica. */
+  /** The node that this controller runs on. It updates last, since its drain moves leadership to another replica. */
   readonly ownNode: string;
 }
 
-/** What is heard again changes nothing else, so it is looked for. */
-const LOOK_AGAIN_MS = 10_000;
+/** A watch that becomes current causes no change, so a stale one is checked again after this time. */
+const STALE_RECHECK_MS = 10_000;
 
 /** The resources whose watch cache may be far behind the cluster. */
 export function staleResources(watchLags: readonly WatchLag[]): string[] {
   return watchLags.filter(({ ms }) => ms >= WATCH_STALE_MS).map(({ resource }) => resource);
 }
 
-/** When a cache may have become stale, or be fresh again, epoch milliseconds. */
+/** When a cache may have become stale, or current again, epoch milliseconds. */
 export function viewTimes(watchLags: readonly WatchLag[], now: number): number[] {
-  return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? LOOK_AGAIN_MS : WATCH_STALE_MS - ms));
+  return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
 }

@@ -127,19 +127,28 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   async #relist(signal: AbortSignal): Promise<void> {
+    const { items, resourceVersion } = await this.readAll(signal, () => this.#recordActivity());
+    this.#store.replace(items);
+    this.#resourceVersion = resourceVersion;
+    this.#synced = true;
+    this.#firstList.resolve();
+  }
+
+  /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
+  async readAll(
+    signal: AbortSignal,
+    onPage?: () => void,
+  ): Promise<{ readonly items: readonly T[]; readonly resourceVersion: string }> {
     const { client, path, query, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const items: T[] = [];
     let page: ListPage | undefined;
     do {
       const more = { limit: PAGE_SIZE, ...(page?.next !== undefined && { continue: page.next }) };
       page = readPage(await client.request({ method: 'GET', path, query: { ...query, ...more }, timeoutMs, signal }));
-      this.#recordActivity();
+      onPage?.();
       items.push(...page.items.flatMap((raw) => this.#slim(raw) ?? []));
     } while (page.next !== undefined);
-    this.#store.replace(items);
-    this.#resourceVersion = page.resourceVersion;
-    this.#synced = true;
-    this.#firstList.resolve();
+    return { items, resourceVersion: page.resourceVersion };
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
