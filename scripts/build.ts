@@ -42,7 +42,6 @@ async function bundle(program: string): Promise<void> {
     keepNames: true,
     legalComments: 'none',
     // Loaded only to read a kubeconfig file, which no pod does.
-    external: ['@kubernetes/client-node'],
     plugins: [builtins],
     banner: { js: banner },
     logLevel: 'silent',

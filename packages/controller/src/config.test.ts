@@ -5,12 +5,16 @@ const env = {
   POD_UID: 'uid-1',
   POD_NAMESPACE: 'brupop',
   NODE_NAME: 'node-a',
-  KUBECONFIG: 'kubeconfig',
+  KUBERNETES_SERVICE_HOST: '10.96.0.1',
 };
 
 test('the defaults hold where nothing is set', () => {
   expect(readConfig(env)).toEqual({
-    access: { kubeconfig: 'kubeconfig' },
+    access: {
+      host: '10.96.0.1',
+      port: 443,
+      serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
+    },
     namespace: 'brupop',
     nodeName: 'node-a',
     podName: 'brupop-controller-1',

@@ -91,7 +91,7 @@ async function withPair(
   const common = { lease, pauseMs: 100, limits: LIMITS, ...settings };
   const leader = await start({ ...common, identity: 'a', access });
   await eventually(() => expect(leader.leads).toBe(true));
-  const other = await start({ ...common, identity: 'b', access: { kubeconfig: world.cluster.kubeconfigPath } });
+  const other = await start({ ...common, identity: 'b', access: world.cluster.accessAs('admin') });
   await eventually(() => expect(other.election.holder).toBe('a'));
   await eventually(async () => expect(await termsOf(world, lease)).toContain('a-1'));
   await work({ lease, leader, other, api });
@@ -291,7 +291,7 @@ describe('the lead', () => {
 
   it('does not cost the process its life when its client is closed with calls under way', async () => {
     const { log } = recordingLogger();
-    const access = { kubeconfig: world.cluster.kubeconfigPath };
+    const access = world.cluster.accessAs('admin');
     const client = await createKubeClient({ userAgent: 'closed', clock: systemClock, log, access });
     const path = `/api/v1/namespaces/${world.namespace}/configmaps`;
     await client.request({ method: 'GET', path });
@@ -321,7 +321,7 @@ describe('the lead', () => {
 
   it('is asked for in the very instant in which a write goes out, not when it was begun', async () => {
     const { log } = recordingLogger();
-    const access = { kubeconfig: world.cluster.kubeconfigPath };
+    const access = world.cluster.accessAs('admin');
     const client = await createKubeClient({ userAgent: 'fenced', clock: systemClock, log, access });
     let leads = true;
     const fenced = client.fenced(() => leads);

@@ -243,7 +243,7 @@ const servers: Record<string, Scenario> = {
 /** Two who stand for election and write while they lead, straight at the API server. */
 async function startCandidates({ cluster, namespace }: World): Promise<LeaseCandidate[]> {
   const limits = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
-  const common = { access: { kubeconfig: cluster.kubeconfigPath }, namespace, lease: LEASE, limits, pauseMs: 20 };
+  const common = { access: cluster.accessAs('admin'), namespace, lease: LEASE, limits, pauseMs: 20 };
   await createLedger({ cluster, namespace }, LEASE);
   return await Promise.all(
     ['a', 'b'].map((identity) => LeaseCandidate.start({ ...common, identity, conditional: true })),

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { type Api, connectApi } from './api.ts';
-import type { User } from './identities.ts';
+import type { ClusterAccess } from '../../../packages/shared/src/kube/client.ts';
+import { credentialsDir, type User } from './identities.ts';
 import type { Assets } from './versions.ts';
 
 /** What another process needs in order to use a control plane: plain data. */
@@ -29,8 +30,8 @@ export interface Connection extends Coordinates {
   env: NodeJS.ProcessEnv;
   /** Requests as the administrator. */
   api: Api;
-  /** The kubeconfig of a user. */
-  kubeconfigFor(user: User): string;
+  /** How a program of the operator connects as a user. */
+  accessAs(user: User): ClusterAccess;
   /** Closes the connections of `api`. */
   close(): Promise<void>;
 }
@@ -39,16 +40,20 @@ export function connectionTo(coordinates: Coordinates): Connection {
   const { url, dir, caFile, tokens, assets } = coordinates;
   const ca = readFileSync(caFile, 'utf8');
   const api = connectApi(url, ca, tokens.admin);
-  const kubeconfigFor = (user: User): string => join(dir, `${user}.kubeconfig`);
+  const kubeconfigPath = join(dir, 'admin.kubeconfig');
   return {
     ...coordinates,
     ca,
     adminToken: tokens.admin,
-    kubeconfigPath: kubeconfigFor('admin'),
+    kubeconfigPath,
     auditLogPath: join(dir, 'audit.log'),
-    env: environment(dir, kubeconfigFor('admin'), assets),
+    env: environment(dir, kubeconfigPath, assets),
     api,
-    kubeconfigFor,
+    accessAs: (user) => ({
+      host: new URL(url).hostname,
+      port: Number(new URL(url).port),
+      serviceAccountDir: credentialsDir(dir, user),
+    }),
     close: async () => await api.close(),
   };
 }

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { makeServingCertificate } from '../certificates.ts';
 
 /** The users of the control plane, each with a token of its own, so that the audit log tells them apart. */
@@ -32,7 +32,7 @@ export type SigningCurve = 'P-256' | 'P-384' | 'P-521';
 /** Writes the API server's certificate, the token file and the keys that service-account tokens are signed with into `dir`. */
 export function writeIdentities(dir: string, namedCurve: SigningCurve = 'P-256'): Identities {
   const file = (name: string, text: string): string => {
-    const path = join(dir, name);
+    const path = resolve(dir, name);
     writeFileSync(path, text, { mode: 0o600 });
     return path;
   };
@@ -55,6 +55,12 @@ export function writeIdentities(dir: string, namedCurve: SigningCurve = 'P-256')
   const lines = (Object.keys(users) as User[]).map(
     (key) => `${tokens[key]},${users[key].user},${key},"${users[key].groups.join(',')}"`,
   );
+  for (const [user, token] of Object.entries(tokens)) {
+    const credentials = credentialsDir(dir, user);
+    mkdirSync(credentials, { recursive: true });
+    file(join(credentials, 'token'), token);
+    file(join(credentials, 'ca.crt'), serving.caCert);
+  }
   return {
     tokens,
     tokenFile: file('tokens.csv', `${lines.join('\n')}\n`),
@@ -70,6 +76,11 @@ export function writeIdentities(dir: string, namedCurve: SigningCurve = 'P-256')
       signing.publicKey.export({ type: 'spki', format: 'pem' }).toString(),
     ),
   };
+}
+
+/** The folder with `token` and `ca.crt` of a user, as a pod has it of its service account. */
+export function credentialsDir(dir: string, user: string): string {
+  return join(dir, 'credentials', user);
 }
 
 /** Writes a kubeconfig (JSON, which is YAML) for one user and returns its path. */

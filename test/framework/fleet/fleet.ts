@@ -84,7 +84,7 @@ export class Fleet {
     const { cluster } = options;
     for (const program of ['agent', 'apiserver', 'controller']) requireBundle(program);
     const { log } = recordingLogger();
-    const access = { kubeconfig: cluster.kubeconfigFor('stand-in-kubelet') };
+    const access = cluster.accessAs('stand-in-kubelet');
     const common = { clock: systemClock, log };
     const client = await createKubeClient({ userAgent: 'stand-in-fleet', access, ...common });
     const proxy = await ServiceProxy.start({ client, ...common, namespace: NAMESPACE, service: APISERVER });

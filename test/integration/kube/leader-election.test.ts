@@ -48,7 +48,7 @@ describe('leader election', () => {
       userAgent: identity,
       clock: systemClock,
       log,
-      access: { kubeconfig: cluster.kubeconfigPath },
+      access: cluster.accessAs('admin'),
     });
     const limits = { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 400 };
     const election = new LeaderElection({ client, clock: systemClock, log, namespace, name, identity, ...limits });

@@ -22,7 +22,7 @@ describe('a reflector', () => {
 
   beforeAll(async () => {
     namespace = await createNamespace(cluster, 'reflector');
-    const access = { kubeconfig: cluster.kubeconfigPath };
+    const access = cluster.accessAs('admin');
     client = await createKubeClient({
       userAgent: 'reflector-test',
       clock: systemClock,

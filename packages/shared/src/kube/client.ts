@@ -112,13 +112,13 @@ export class KubeClient {
     if (request.method !== 'GET' && this.#mayWrite?.() === false)
       throw new KubeError(0, 'Fenced', `${request.method} ${request.path}: not sent: leadership was lost`);
     return this.#connection.dispatcher.request({
-      origin: new URL(this.#connection.server).origin,
+      origin: this.#connection.origin,
       method: request.method,
-      path: pathAndQuery(this.#connection.server, request),
+      path: pathAndQuery(request),
       headers: {
         accept: 'application/json, */*',
         'user-agent': this.#options.userAgent,
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        authorization: `Bearer ${token}`,
         ...(body !== null && { 'content-type': request.contentType ?? 'application/json' }),
       },
       body,
@@ -140,7 +140,7 @@ export class KubeClient {
   }
 }
 
-/** Reads the credentials and creates a client. Throws ConfigError or a file error when there are none. */
+/** Reads the credentials and creates a client. Throws a file error when there are none. */
 export async function createKubeClient(options: KubeClientOptions): Promise<KubeClient> {
   return new KubeClient(options, await KubeConnection.open(options));
 }
@@ -150,10 +150,9 @@ function bodyOf({ body, contentType }: KubeRequest): string | null {
   return contentType === APPLY ? applyBody(body) : JSON.stringify(body);
 }
 
-function pathAndQuery(server: string, { path, query = {} }: KubeRequest): string {
-  const prefix = new URL(server).pathname.replace(/\/$/u, '');
+function pathAndQuery({ path, query = {} }: KubeRequest): string {
   const search = new URLSearchParams(query).toString();
-  return `${prefix}${path}${search === '' ? '' : `?${search}`}`;
+  return search === '' ? path : `${path}?${search}`;
 }
 
 function parse(request: KubeRequest, body: string): unknown {

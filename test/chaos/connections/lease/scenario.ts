@@ -69,7 +69,7 @@ class Children {
   async start(identity: string): Promise<void> {
     const { cluster, namespace } = this.#world;
     const options: LeaseCandidateOptions = {
-      access: { kubeconfig: cluster.kubeconfigPath },
+      access: cluster.accessAs('admin'),
       namespace,
       lease: this.#lease,
       identity,

@@ -41,7 +41,7 @@ export async function arrange(
   await mkdir(join(hostDir, 'run'));
   await writeFile(join(hostDir, 'boot_id'), 'boot-1\n');
   const { log } = recordingLogger();
-  const access = { kubeconfig: cluster.kubeconfigFor('stand-in-kubelet') };
+  const access = cluster.accessAs('stand-in-kubelet');
   const client = await createKubeClient({ userAgent: 'stand-in-kubelet', clock: systemClock, log, access });
   const proxy = await ServiceProxy.start({ client, clock: systemClock, log, namespace, service: 'brupop-apiserver' });
   const apiserver = { host: '127.0.0.1', port: Number(new URL(cluster.url).port) };
