@@ -96,7 +96,7 @@ export type BrupopConfigStatus = Infer<typeof status>;
 export type InForce = NonNullable<BrupopConfigStatus['inForce']>;
 /** A version that managed nodes run or are offered. */
 export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
-/** A node that waits for its turn. */
+/** A node that waits to be updated. */
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
 /** The resource as the API server stores it. */
@@ -110,7 +110,7 @@ export const configSchema = described(
     status: optional(status, 'What the controller reports.'),
   }),
   'How the Bottlerocket nodes of this cluster are updated. There is one, named cluster. Without it, and for every field left ' +
-    'out, the defaults hold. Users write the spec, the controller writes the status.',
+    'out, the defaults apply. Users write the spec, the controller writes the status.',
 );
 
 export interface BrupopConfig extends KubernetesObject {
@@ -118,7 +118,7 @@ export interface BrupopConfig extends KubernetesObject {
   readonly status?: BrupopConfigStatus;
 }
 
-/** Cuts a BrupopConfig of the API. What is in its spec is judged by those who use it; no spec is an empty one. */
+/** Cuts a BrupopConfig of the API. Its spec is validated later; no spec is an empty one. */
 export function readBrupopConfig(raw: unknown): BrupopConfig {
   const {
     metadata,
@@ -134,9 +134,9 @@ export function readBrupopConfig(raw: unknown): BrupopConfig {
 }
 
 /**
- * The configuration that is in force unless a mistake is found in it. What the spec says counts; for what it leaves out, the record for
- * this generation, else the defaults. So a release with other defaults, or with a default where there was none, changes nothing until the
- * spec is changed.
+ * The configuration that is in force unless it is invalid: the spec, with missing fields taken
+ * from the record for this generation, else from the defaults. So a release with other defaults
+ * changes nothing until the spec changes (ADR 0019).
  */
 export function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported }: BrupopConfig): InForce {
   const known = reported?.inForce;

@@ -136,7 +136,7 @@ const SPEC = {
       ),
     },
   ),
-  concurrency: group('How many nodes may be unavailable at once. The strictest limit holds.', {
+  concurrency: group('How many nodes may be unavailable at once. The strictest limit applies.', {
     maxUpdating: field(
       nodeLimit,
       'Nodes that may be updating at once: a number from 1 (such as 3), or a percentage of the managed nodes from "1%" to ' +
@@ -190,7 +190,7 @@ const SPEC = {
   ),
   ...DRAIN,
   timeouts: group(
-    'How long the steps of an update may take. That of the drain is drain.timeout. A change holds for steps that start ' +
+    'How long the steps of an update may take. That of the drain is drain.timeout. A change applies to steps that start ' +
       'after it.',
     {
       stage: field(duration('1m', '24h'), 'How long downloading and writing the new version may take.', {
@@ -248,7 +248,7 @@ const SPEC = {
     'Which node goes first, among those with the same priority (a whole number in the annotation ' +
       'brupop.bottlerocket.aws/priority, 0 without it) and as many failures. Name: by name. Random: in an order that ' +
       'differs for each version. OldestBoot: the node that has been up longest. The node of the leading controller is ' +
-      'always the last. Nodes with the annotation brupop.bottlerocket.aws/skip are left out, unless it says false.',
+      'always the last. Nodes with the annotation brupop.bottlerocket.aws/skip are left out, unless its value is false.',
     always('Name'),
   ),
 };
@@ -260,7 +260,7 @@ export type SpecValues = Infer<typeof specSchema>;
 /** Which node goes first. */
 export type Order = SpecValues['order'];
 
-/** Reads a spec; with the mistakes it has. The API server refuses most of them. */
+/** Reads a spec, with its mistakes. The API server rejects most of them. */
 export function readConfigSpec(value: unknown): Reading<SpecValues> {
   return readSpec(specSchema, value);
 }
@@ -275,13 +275,13 @@ export function readDrainSettings(value: unknown): Reading<DrainSettings> {
   return { value: { ...read.drain, ...read.loadBalancer }, problems };
 }
 
-/** What holds without a BrupopConfig. */
+/** The settings without a BrupopConfig. */
 export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings({}).value;
 
 /** The default in this release of every field that has one. A change here changes no cluster by itself: see `inForceOf`. */
 export const DEFAULT_SPEC = defaultsOf(SPEC);
 
-/** `value` with every default filled in where it says nothing; null counts as nothing. Lists are taken as they are. */
+/** `value` with every default filled in. Null counts as absent; lists are not merged. */
 export function withDefaults(value: unknown): Readonly<Record<string, unknown>> {
   return merged(DEFAULT_SPEC, value);
 }

@@ -6,9 +6,9 @@
  *
  *     agent's limit  <  apiserver's answer at the latest  <  controller's deadline
  *
- * holds, except that a drain ends by the apiserver's limit first, which the configuration sets.
- * Each limit is computed from the one it has to exceed. `test/framework/deadlines.test.ts` holds
- * what the three programs use against each other.
+ * except that a drain ends by the apiserver's limit first, which the configuration sets.
+ * Each limit is computed from the one it has to exceed; `test/framework/deadlines.test.ts` compares
+ * what the three programs use.
  */
 import type { Operation } from './shadow.ts';
 
@@ -71,7 +71,7 @@ export const REBOOT_TIMEOUT_MIN_MS = REBOOT_PENDING_LIMIT_MS + REBOOT_REQUEST_LI
  */
 export const STEP_LIMITS_MS: Readonly<Record<Operation, number>> = {
   Stage: 45 * MINUTE,
-  /** A backstop: the apiserver ends a drain by the configuration's limit, at most so late. */
+  /** A backstop: the apiserver ends a drain earlier, by the configuration's limit. */
   Drain: EXCLUSION_MAX_MS + DRAIN_TIMEOUT_MAX_MS + FORCE_LIMIT_MS + 110 * MINUTE,
   Activate: 10 * MINUTE,
   Reboot: 15 * MINUTE,

@@ -1,12 +1,12 @@
 /** What the controller does after a failed attempt. */
 export type Recovery =
-  /** Try again after a short backoff: the cause passes by itself. */
+  /** Retry after a short backoff: the cause passes by itself. */
   | 'RetrySoon'
-  /** Try again after a backoff that doubles with each failure in a row. */
+  /** Retry after a backoff that doubles with each failure in a row. */
   | 'RetryAfterBackoff'
-  /** Do not try this version again on this node until a person asks for it; a newer version is tried. */
+  /** Do not retry this version on this node until a user asks for it; try a newer version. */
   | 'NeverThisVersion'
-  /** Nothing the operator can do heals it: a person must act on the host. */
+  /** Wait until a user has fixed the host. */
   | 'Manual';
 
 /**

@@ -61,7 +61,7 @@ export const labelSelector = fields({
       ),
       50,
     ),
-    'Requirements that must all hold.',
+    'Requirements, all of which must be met.',
     { absent: [] },
   ),
 });

@@ -34,7 +34,7 @@ export interface KubernetesObject {
 
 const condition = s.object({
   type: s.described(s.text(316), 'What the condition is about.', { minLength: 1 }),
-  status: s.described(s.oneOf(['True', 'False', 'Unknown']), 'Whether the condition holds.'),
+  status: s.described(s.oneOf(['True', 'False', 'Unknown']), 'Whether the condition is true.'),
   reason: s.described(s.text(1024), 'Why, in one word for programs.', {
     minLength: 1,
     pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
@@ -52,7 +52,7 @@ export function conditions(description: string) {
   return s.optional(v.array(condition, 'a list'), description, keys);
 }
 
-/** The metadata that caches keep: what an object is and whether it is on its way out. */
+/** The metadata that caches keep. */
 export function slimMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, namespace = '', uid, resourceVersion, generation, deletionTimestamp } = metadata;
   return {
@@ -65,7 +65,7 @@ export function slimMetadata(metadata: ObjectMeta): ObjectMeta {
   };
 }
 
-/** metav1.LabelSelector: all of its requirements must hold. */
+/** metav1.LabelSelector: an object must meet all requirements. */
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly Requirement[];
@@ -83,12 +83,12 @@ export function selects(selector: LabelSelector | null | undefined, labels: Read
   const { matchLabels = {}, matchExpressions = [] } = selector;
   return (
     Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
-    matchExpressions.every((requirement) => holds(requirement, labels))
+    matchExpressions.every((requirement) => matches(requirement, labels))
   );
 }
 
-/** The four operators of LabelSelectorRequirement. One of another release is taken to select: what it protects is then left alone. */
-function holds({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
+/** An operator of another release selects, so that the pods of an unknown budget stay protected. */
+function matches({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
   const value = labels[key];
   switch (operator) {
     case 'In':

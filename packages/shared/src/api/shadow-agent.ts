@@ -111,18 +111,18 @@ export type HostSettingsStatus = s.Infer<typeof hostSettingsStatus>;
 export const LAST_OPERATION = {
   operation: s.described(
     s.oneOf(OPERATIONS),
-    'Stage: download and write the version. Drain: take the node out of load balancers, cordon it and evict its pods. Activate: boot ' +
-      'the version from now on. Reboot: restart the node. Restore: uncordon it and put it back into load balancers.',
+    'Stage: download and write the version. Drain: exclude the node from load balancers, cordon it and evict its pods. Activate: boot ' +
+      'the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again.',
   ),
   state: s.described(s.oneOf(OPERATION_STATES), 'Whether the step is in progress, done or failed.'),
   version: s.described(version, 'Version that the update goes to.', VERSION_RULE),
   bootID: s.described(
     bootID,
-    'Boot ID of the node when the step began. Another one in status.bootID means that the node has restarted since.',
+    'Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since.',
   ),
   startTime: s.described(
     s.time(),
-    "When the step began, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain.",
+    "When the step started, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain.",
   ),
   lastUpdateTime: s.described(s.time(), "When the state of the step last changed, by the node's clock."),
   errorCode: s.optional(
@@ -143,7 +143,7 @@ export type LastOperation = s.Infer<typeof lastOperation>;
 export const AGENT_STATUS = {
   current_state: s.described(
     s.oneOf(SHADOW_STATES),
-    'State that the node has reached, with the meaning of spec.state. ErrorReset says that an attempt failed (see lastOperation).',
+    'State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation).',
   ),
   current_version: s.described(version, 'Version of Bottlerocket that the node runs.', VERSION_RULE),
   target_version: s.described(

@@ -67,7 +67,7 @@ const handover = s.object({
     'Evicting: the pod is to leave the node. Detaching: its volumes are. Replacing: the pod that replaces it is to become ready on ' +
       'another node.',
   ),
-  since: s.described(s.time(), 'When the phase began.'),
+  since: s.described(s.time(), 'When the phase started.'),
   volumes: s.optional(names(256), 'The PersistentVolumes of its claims.', ATOMIC),
   replaced: s.optional(s.flag(), 'Whether a pod of the same name replaces it.'),
 });
@@ -76,7 +76,7 @@ export type Handover = s.Infer<typeof handover>;
 
 const drain = s.object({
   observedGeneration: s.described(s.count64(), 'The metadata.generation of the spec that asked for the drain.'),
-  startTime: s.described(s.time(), 'When the first pass began. The time limit counts from this time.'),
+  startTime: s.described(s.time(), 'When the first pass started. The time limit counts from this time.'),
   resumeTime: s.optional(
     s.time(),
     'When the drain resumed after the node had been empty. The time limit then counts from this time.',
@@ -101,7 +101,7 @@ const STATUS = {
   waitingFor: s.optional(
     s.text(256),
     'In a few words, why the node does not update and, if known, until when; the condition Progressing has the sentence. Empty: ' +
-      'nothing holds up the node.',
+      'the node does not wait.',
   ),
   drain: s.optional(drain, 'The drain of the current or the latest update, and what it waits for.'),
   conditions: conditions(
@@ -130,7 +130,7 @@ export const shadowSchema = s.described(
     status: s.nullable(
       s.partial(STATUS),
       "What the node has done, as its agent last reported it, and the controller's view of its progress. An object of an older " +
-        "operator holds only some of these fields, and before the first report it holds none of the agent's.",
+        "operator has only some of these fields, and none of the agent's before its first report.",
     ),
   }),
   'The update of one Bottlerocket node: what the node is to do (spec, written by the controller) and what it has done (status, as its ' +

@@ -127,7 +127,7 @@ export function fields<E extends v.ObjectEntries>(
   return v.pipe<v.GenericSchema<object>, typeof items>(object(entries), ...items) as unknown as Fields<E>;
 }
 
-/** A field that holds fields. Absent it is read as one without any. */
+/** A field with fields of its own. Absent it is read as one without any. */
 /* @__NO_SIDE_EFFECTS__ */
 export function group<E extends v.ObjectEntries>(
   text: string,
@@ -149,11 +149,11 @@ export function listOf<S extends v.GenericSchema>(item: S, maxItems: number, typ
 export function requireThat<T extends object>(
   key: keyof T & string,
   expected: string,
-  holds: (value: T) => boolean,
+  isMet: (value: T) => boolean,
   found: (value: T) => unknown = (value) => value[key],
 ): v.RawCheckAction<never> {
   const check = v.rawCheck<T>(({ dataset, addIssue }) => {
-    if (!dataset.typed || holds(dataset.value)) return;
+    if (!dataset.typed || isMet(dataset.value)) return;
     const { value } = dataset;
     const path = [{ type: 'object', origin: 'value', input: value, key, value: value[key] }] as const;
     addIssue({ message: expected, input: found(value), path: [...path] as unknown as [v.IssuePathItem] });
@@ -202,7 +202,7 @@ function without(value: unknown, [key, ...path]: readonly (string | number)[]): 
   return isNested ? { ...others, [key]: without(inner, path) } : others;
 }
 
-/** Fills in `defaults` where `given` says nothing; null counts as nothing. Lists are taken as they are. */
+/** Fills in `defaults` where `given` has no value. Null counts as none; lists are not merged. */
 export function merged(defaults: Readonly<Record<string, unknown>>, given: unknown): Readonly<Record<string, unknown>> {
   const said = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
   const nested = said.map(([name, value]): [string, unknown] => {

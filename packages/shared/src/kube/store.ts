@@ -9,7 +9,7 @@ export interface ReflectorEvent<T> {
 
 export type Listener<T> = (event: ReflectorEvent<T>) => void;
 
-/** Holds objects by namespace and name, and tells listeners about changes. */
+/** Objects by namespace and name, with listeners for changes. */
 export class Store<T extends KubernetesObject> {
   readonly #objects = new Map<string, T>();
   readonly #listeners = new Set<Listener<T>>();

@@ -9,7 +9,7 @@ import {
 import { ownedByUs, holdAnnotations, type OwnableNode, releasePatch } from './ownership.ts';
 
 const [autoscaler, karpenter] = AUTOSCALER_HOLDS;
-const signatures = {
+const records = {
   [CORDONED_ANNOTATION]: null,
   [RECORDONED_ANNOTATION]: null,
   [EXCLUDED_ANNOTATION]: null,
@@ -23,8 +23,8 @@ const node = (
   unschedulable: more.unschedulable ?? false,
 });
 
-describe('holding autoscalers off', () => {
-  it('sets and signs what nobody has set', () => {
+describe('autoscaler holds', () => {
+  it('are set and recorded where they are not set', () => {
     expect(holdAnnotations(node({}))).toEqual({
       [autoscaler]: 'true',
       [karpenter]: 'true',
@@ -32,7 +32,7 @@ describe('holding autoscalers off', () => {
     });
   });
 
-  it('leaves what somebody else has set, whatever its value', () => {
+  it('of another actor stay, whatever their value', () => {
     expect(holdAnnotations(node({ [autoscaler]: 'false' }))).toEqual({
       [karpenter]: 'true',
       [AUTOSCALER_HOLDS_ANNOTATION]: karpenter,
@@ -40,13 +40,13 @@ describe('holding autoscalers off', () => {
     expect(holdAnnotations(node({ [autoscaler]: 'true', [karpenter]: 'true' }))).toEqual({});
   });
 
-  it('changes nothing the second time', () => {
+  it('do not change the second time', () => {
     expect(holdAnnotations(node(holdAnnotations(node({}))))).toEqual({});
   });
 });
 
-describe('a release', () => {
-  it('takes back cordon, label and holds that are ours', () => {
+describe('a release patch', () => {
+  it('removes cordon, label and holds that the operator owns', () => {
     const held = holdAnnotations(node({}));
     const found = node(
       { ...held, [CORDONED_ANNOTATION]: 't', [EXCLUDED_ANNOTATION]: 't', other: 'x' },
@@ -54,7 +54,7 @@ describe('a release', () => {
     );
     expect(releasePatch(found)).toEqual({
       metadata: {
-        annotations: { ...signatures, [autoscaler]: null, [karpenter]: null },
+        annotations: { ...records, [autoscaler]: null, [karpenter]: null },
         labels: { [EXCLUSION_LABEL]: null },
       },
       spec: { unschedulable: null },
@@ -64,30 +64,30 @@ describe('a release', () => {
   it.each<[string, OwnableNode]>([
     ['a cordon and a label', node({}, { unschedulable: true, labelled: true })],
     ['holds', node({ [autoscaler]: 'true', [karpenter]: 'true' })],
-  ])('leaves %s of somebody else', (_what, found) => {
+  ])('leaves %s of another actor', (_what, found) => {
     expect(ownedByUs(found)).toBe(false);
     expect(releasePatch(found)).toBeUndefined();
   });
 
-  it('leaves a hold whose value somebody has changed', () => {
+  it('leaves a hold whose value another actor changed', () => {
     const patch = releasePatch(node({ ...holdAnnotations(node({})), [autoscaler]: 'false' }));
-    expect(patch?.metadata?.annotations).toEqual({ ...signatures, [karpenter]: null });
+    expect(patch?.metadata?.annotations).toEqual({ ...records, [karpenter]: null });
   });
 
-  it('removes nothing but holds, whatever the signature says', () => {
+  it('removes nothing but holds, whatever the record names', () => {
     expect(
       releasePatch(node({ [AUTOSCALER_HOLDS_ANNOTATION]: 'important,other', important: 'true' }))?.metadata
         ?.annotations,
-    ).toEqual(signatures);
+    ).toEqual(records);
   });
 
-  it('takes only the signatures away when what they signed is gone', () => {
+  it('removes only the records when what they recorded is gone', () => {
     expect(releasePatch(node({ [CORDONED_ANNOTATION]: 't', [EXCLUDED_ANNOTATION]: 't' }))).toEqual({
-      metadata: { annotations: signatures },
+      metadata: { annotations: records },
     });
   });
 
-  it('of our label does not uncordon for somebody else', () => {
+  it('for the label does not uncordon what another actor cordoned', () => {
     expect(
       releasePatch(node({ [EXCLUDED_ANNOTATION]: 't' }, { unschedulable: true, labelled: true })),
     ).not.toHaveProperty('spec');

@@ -7,7 +7,7 @@ import {
   RECORDONED_ANNOTATION,
 } from '../api/names.ts';
 
-/** The part of a Node on which this operator leaves marks. */
+/** The part of a Node that the operator may change. */
 export interface OwnableNode {
   readonly metadata: {
     readonly labels?: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export interface NodePatch {
   readonly spec?: { readonly unschedulable: true | null };
 }
 
-/** Annotations that say what on a Node is ours. Each is written together with what it signs. */
+/** Annotations that record what the operator set on a Node. Each is written together with what it records. */
 export const OWNERSHIP_ANNOTATIONS = [
   CORDONED_ANNOTATION,
   RECORDONED_ANNOTATION,
@@ -33,37 +33,37 @@ export const OWNERSHIP_ANNOTATIONS = [
   AUTOSCALER_HOLDS_ANNOTATION,
 ] as const;
 
-/** True when something on the Node is ours. */
+/** True when the operator set anything on the Node. */
 export function ownedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return OWNERSHIP_ANNOTATIONS.some((name) => annotations[name] !== undefined);
 }
 
-/** True when the cordon on the Node was set by this operator. */
+/** True when the operator set the cordon. */
 export function cordonedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return annotations[CORDONED_ANNOTATION] !== undefined;
 }
 
-/** True when the load balancer exclusion label on the Node was set by this operator. */
+/** True when the operator set the load balancer exclusion label. */
 export function excludedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return annotations[EXCLUDED_ANNOTATION] !== undefined;
 }
 
-/** The annotations that hold autoscalers off and are ours: only ever those that we set, whatever somebody has written. */
+/** The autoscaler holds that the operator set. The record may name only those, whatever a user has written into it. */
 export function ownedHolds({ metadata: { annotations = {} } }: OwnableNode): readonly string[] {
-  const signed = (annotations[AUTOSCALER_HOLDS_ANNOTATION] ?? '').split(',');
-  return AUTOSCALER_HOLDS.filter((name) => signed.includes(name) && annotations[name] === 'true');
+  const recorded = (annotations[AUTOSCALER_HOLDS_ANNOTATION] ?? '').split(',');
+  return AUTOSCALER_HOLDS.filter((name) => recorded.includes(name) && annotations[name] === 'true');
 }
 
-/** Annotations that hold autoscalers off the Node, where nobody has set them otherwise, and their signature. */
+/** The autoscaler holds that are not set yet, and the record of them. */
 export function holdAnnotations(node: OwnableNode): Readonly<Record<string, string>> {
   const { annotations = {} } = node.metadata;
   const free = AUTOSCALER_HOLDS.filter((name) => annotations[name] === undefined);
   if (free.length === 0) return {};
-  const signed = [...ownedHolds(node), ...free].join(',');
-  return { ...Object.fromEntries(free.map((name) => [name, 'true'])), [AUTOSCALER_HOLDS_ANNOTATION]: signed };
+  const recorded = [...ownedHolds(node), ...free].join(',');
+  return { ...Object.fromEntries(free.map((name) => [name, 'true'])), [AUTOSCALER_HOLDS_ANNOTATION]: recorded };
 }
 
-/** Takes back what the annotations say is ours, and the annotations; undefined when there is nothing. */
+/** Removes what the operator set, and the record of it; undefined when there is nothing. */
 export function releasePatch(node: OwnableNode): NodePatch | undefined {
   if (!ownedByUs(node)) return undefined;
   const included = excludedByUs(node) && node.metadata.labels?.[EXCLUSION_LABEL] !== undefined;
