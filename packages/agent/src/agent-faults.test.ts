@@ -77,7 +77,7 @@ it('exits when the apiserver has been unreachable for long', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.api.unreachable = true;
-  w.api.tell(new Error('reset'));
+  w.api.send(new Error('reset'));
   await w.pass(9 * MINUTE);
   expect(w.ended).toBeUndefined();
   await w.pass(6 * MINUTE);
@@ -88,7 +88,7 @@ it('recreates its shadow when it was deleted', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.api.shadow = undefined;
-  w.api.tell({ type: 'deleted' });
+  w.api.send({ type: 'deleted' });
   await w.pass(MINUTE);
   expect(w.api.shadow).toMatchObject({ status: { current_state: 'Idle' } });
 });

@@ -137,12 +137,12 @@ it('repeats drain passes until the node is empty, and activates only then', asyn
 
 it.each([
   [
-    'passes say that it has failed',
+    'passes report that it has failed',
     10,
     { failure: { code: 'DrainTimedOut', message: 'pods were there after 30 min' } },
   ],
   ['passes continue past the limit that they have reported', 5000, { limitRemainingMs: 3 * MINUTE }],
-] as const)('gives a drain up when %s, names what blocks it, and gives the Node back', async (_when, length, more) => {
+] as const)('fails a drain when %s, reports what blocks it, and restores the Node', async (_when, length, more) => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -339,7 +339,7 @@ it('never reboots before the apiserver has acknowledged the step', async () => {
   w.api.exclusion = { remainingMs: 5000 };
   await w.spec(REBOOT, 3000);
   w.api.unreachable = true;
-  w.api.tell(new Error('reset'));
+  w.api.send(new Error('reset'));
   await w.pass(5 * MINUTE);
   expect(w.host.calls).not.toContain('activate');
   w.api.unreachable = false;

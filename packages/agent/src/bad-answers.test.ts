@@ -1,4 +1,7 @@
-/** Whatever the host or the apiserver answers: the agent does not crash, does nothing on what it has not understood, and goes on afterwards. */
+/**
+ * Whatever the host or the apiserver answers, the agent does not crash, does not act on malformed
+ * answers, and continues afterwards.
+ */
 import fc from 'fast-check';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
@@ -7,7 +10,7 @@ import { ApiError } from './apiserver/error.ts';
 import { parseJson, readDrain, readError, readExclusion, readShadow, readStreamMessage } from './apiserver/messages.ts';
 import { takeBody } from './host/host-socket.ts';
 import { HostError, type UpdateStatus, parseUpdateStatus, parseVersion } from './host/host.ts';
-import { babble, BabblingApi, BabblingHost, body, OS, SHADOW, STATUS } from './testing/bad-answers.ts';
+import { malformedAnswers, MalformedApi, MalformedHost, body, OS, SHADOW, STATUS } from './testing/bad-answers.ts';
 import { IDLE, MINUTE, NEW, REBOOT, STAGE, World } from './testing/world.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
@@ -18,18 +21,21 @@ const numRuns = Number(BRUPOP_FUZZ_RUNS);
 const VERSION = /^\d+\.\d+\.\d+[0-9A-Za-z.+-]*$/;
 const isVersion = (value: unknown): boolean => typeof value === 'string' && VERSION.test(value);
 
-/** What `read` makes of a text; undefined when it refuses it in a few words of ours. Any other error is thrown. */
+/**
+ * What `read` returns for a text; undefined when it throws a short error of the agent's own. Throws
+ * any other error.
+ */
 function outcome<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
-    const ours = error instanceof HostError || error instanceof ApiError;
-    if (ours && error.message.length < 2_000) return undefined;
+    const isOwn = error instanceof HostError || error instanceof ApiError;
+    if (isOwn && error.message.length < 2_000) return undefined;
     throw error;
   }
 }
 
-/** Whether all that a decision touches is what its type says. */
+/** Whether every field that a decision reads has its type. */
 function isUsableStatus({ chosenVersion, staged, latestCommand }: UpdateStatus): boolean {
   const versions = [chosenVersion, staged?.version].filter((one) => one !== undefined);
   const booleans = [staged?.nextToBoot, latestCommand?.succeeded].filter((one) => one !== undefined);
@@ -107,30 +113,30 @@ describe(`a malformed answer (seed ${seed})`, () => {
 /** Log lines that are written by default. */
 const loud = (w: World): string[] => w.log.filter((line) => !line.includes('"level":"debug"'));
 
-/** A world whose host and apiserver can be made to babble. */
-class BabblingWorld extends World {
-  declare readonly badHost: BabblingHost;
-  declare readonly badApi: BabblingApi;
+/** A world whose host and apiserver can give malformed answers. */
+class MalformedWorld extends World {
+  declare readonly badHost: MalformedHost;
+  declare readonly badApi: MalformedApi;
 
   override startAgent(): Agent {
-    const badHost = this.badHost ?? new BabblingHost(this.host);
-    const badApi = this.badApi ?? new BabblingApi(this.api);
+    const badHost = this.badHost ?? new MalformedHost(this.host);
+    const badApi = this.badApi ?? new MalformedApi(this.api);
     Object.assign(this, { badHost, badApi });
     return super.startAgent({ host: badHost, api: badApi });
   }
 
-  /** Everything here answers within the turn in which it is asked. */
+  /** Every call here is answered within one turn of the event loop. */
   override async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 30_000) {
       await this.clock.advance(Math.min(left, 30_000));
-      this.api.tell({ type: 'heartbeat' });
+      this.api.send({ type: 'heartbeat' });
     }
     await this.clock.advance(0);
   }
 }
 
 const NOT_ON_NONSENSE = ['prepare', 'activate', 'reboot', 'exclude', 'drain'];
-/** Where an update is when the nonsense begins. */
+/** Where an update is when the malformed answers start. */
 const points = fc.constantFrom('at rest', 'to be staged', 'staged', 'draining');
 
 async function bringTo(w: World, point: string): Promise<void> {
@@ -141,7 +147,7 @@ async function bringTo(w: World, point: string): Promise<void> {
   if (point === 'draining') await w.spec(REBOOT, 3000);
 }
 
-/** Lets the controller begin anew until the node runs the new version. */
+/** Restarts the update as the controller does, until the node runs the new version. */
 async function finish(w: World): Promise<void> {
   w.api.drains = [];
   for (let tries = 0; tries < 3 && !w.host.rebootAsked; tries += 1) {
@@ -155,13 +161,13 @@ async function finish(w: World): Promise<void> {
 }
 
 it(`does nothing on a host whose answers are malformed, logs few lines, and continues when it recovers (seed ${seed})`, async () => {
-  const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
+  const property = fc.asyncProperty(points, malformedAnswers, async (point, malformed) => {
     fc.pre(
-      nonsense.every((one) => one.status !== 404 && outcome(() => parseUpdateStatus(takeBody('', one))) === undefined),
+      malformed.every((one) => one.status !== 404 && outcome(() => parseUpdateStatus(takeBody('', one))) === undefined),
     );
-    const w = new BabblingWorld();
+    const w = new MalformedWorld();
     await bringTo(w, point);
-    w.badHost.nonsense = nonsense;
+    w.badHost.malformed = malformed;
     await w.clock.advance(1000);
     w.api.calls.length = 0;
     w.badHost.asked.length = 0;
@@ -171,9 +177,9 @@ it(`does nothing on a host whose answers are malformed, logs few lines, and cont
     await w.pass(20 * MINUTE);
     const done = [...w.badHost.asked, ...w.api.calls];
     expect(done.filter((call) => NOT_ON_NONSENSE.includes(call))).toEqual([]);
-    expect(w.log.filter((line) => /turn failed/.test(line))).toEqual([]);
+    expect(w.log.filter((line) => /reconcile failed/.test(line))).toEqual([]);
     expect(loud(w).length).toBeLessThan(20);
-    w.badHost.nonsense = [];
+    w.badHost.malformed = [];
     await finish(w);
     await w.killAgent();
   });
@@ -181,20 +187,20 @@ it(`does nothing on a host whose answers are malformed, logs few lines, and cont
 }, 300_000);
 
 it(`never activates or reboots while the apiserver's answers are malformed, and continues when it recovers (seed ${seed})`, async () => {
-  const property = fc.asyncProperty(points, babble, async (point, nonsense) => {
-    const w = new BabblingWorld();
+  const property = fc.asyncProperty(points, malformedAnswers, async (point, malformed) => {
+    const w = new MalformedWorld();
     await bringTo(w, point);
-    w.badApi.nonsense = nonsense;
-    w.api.tell({ type: 'heartbeat' });
+    w.badApi.malformed = malformed;
+    w.api.send({ type: 'heartbeat' });
     await w.clock.advance(0);
     w.host.calls.length = 0;
     w.log.length = 0;
     await w.pass(20 * MINUTE);
     expect(w.host.calls.filter((call) => call !== 'refresh')).toEqual([]);
-    expect(w.log.filter((line) => /turn failed/.test(line))).toEqual([]);
-    // Kinds of trouble that take turns are said in turn, a few times a minute at most.
+    expect(w.log.filter((line) => /reconcile failed/.test(line))).toEqual([]);
+    // Alternating kinds of errors are logged alternately, a few times a minute at most.
     expect(loud(w).length).toBeLessThan(200);
-    w.badApi.nonsense = [];
+    w.badApi.malformed = [];
     await w.pass(2 * MINUTE);
     await finish(w);
     await w.killAgent();

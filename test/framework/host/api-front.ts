@@ -18,12 +18,12 @@ export interface Call extends Pick<RequestHead, 'method' | 'path'> {
   readonly moment: 'sent' | 'answered';
 }
 
-/** Is told of a call, which waits meanwhile; `drop` ends its connection, before it has an effect or before its answer is sent. */
+/** Receives a call, which waits meanwhile; `drop` ends its connection, before its effect or before its answer. */
 export type CallWatcher = (call: Call) => Promise<'drop' | 'pass'>;
 
 const DROPPED: Answer = { status: 500, transport: 'empty' };
 
-/** Answers given instead of the route's; the request has no effect. */
+/** Answers instead of the route's; the request has no effect. */
 const INSTEAD: Partial<Record<ApiFault['answer'], Answer>> = {
   hang: { status: 204, transport: 'hang' },
   garbage: { ...json(null), body: '<html>no JSON' },
@@ -36,7 +36,7 @@ const LOST: Partial<Record<ApiFault['answer'], Pick<Answer, 'transport'>>> = {
   empty: { transport: 'empty' },
 };
 
-/** What stands between the socket and the routes: the API faults, the one worker, the history. */
+/** Connects the socket to the routes: the API faults, the one worker, the history. */
 export class ApiFront implements RequestHandler {
   readonly history: HistoryEntry[] = [];
   watcher: CallWatcher | undefined;

@@ -6,7 +6,7 @@ export interface HostDurations {
   prepareMs: number;
   activateMs: number;
   deactivateMs: number;
-  /** From the answer of a commit with apply until the update programs know the settings. */
+  /** From the answer of a commit with apply until the update programs use the settings. */
   applyMs: number;
   /** The reboot call, during which every other request waits. */
   rebootCallMs: number;
@@ -55,7 +55,7 @@ export const NO_DURATIONS: HostDurations = {
   bootMs: 0,
 };
 
-/** Versions without waves may be given as text. */
+/** Versions without waves may be text. */
 export function published(versions: readonly (string | PublishedVersion)[]): PublishedVersion[] {
   return versions.map((version) => (typeof version === 'string' ? { version } : version));
 }

@@ -210,7 +210,7 @@ describe('the stand-in host', () => {
     ['truncated', 'ECONNRESET'],
     ['empty', 'ECONNRESET'],
     ['hang', 'TIMEOUT'],
-  ] as const)('gives one answer that is wrong: %s', async (answer, outcome) => {
+  ] as const)('sends one malformed answer: %s', async (answer, outcome) => {
     const host = await start();
     await host.faults.set({ api: { answer, path: '/os', times: 1 } });
     const wrong = await call(host, 'GET', '/os').then(

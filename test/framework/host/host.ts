@@ -169,12 +169,12 @@ export class BottlerocketHost {
     });
   }
 
-  /** Kills the dispatcher's process while its command runs; the update program goes on by itself. */
+  /** Kills the dispatcher's process while its command runs; the update program continues by itself. */
   killDispatcher(): void {
     this.model.killDispatcher();
   }
 
-  /** A new socket file: what was bind-mounted or open before leads nowhere. */
+  /** A new socket file: what was bind-mounted or open before is stale. */
   async replaceSocket(): Promise<void> {
     await this.#server.close('unlink');
     await this.#syncSocket();

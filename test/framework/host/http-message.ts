@@ -32,7 +32,7 @@ export function json(value: unknown, status = 200): Answer {
   return { status, contentType: 'application/json', body: JSON.stringify(value) };
 }
 
-/** An error as the host's server gives it: plain text without a content type. */
+/** An error as the host's server sends it: plain text without a content type. */
 export function text(status: number, body = ''): Answer {
   return { status, body };
 }

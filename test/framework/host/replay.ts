@@ -48,7 +48,7 @@ const NOTES: Record<string, FaultValues | { [K in keyof FaultValues]: undefined 
   'os-release: without VERSION_ID': { osReleaseVersion: null },
   'os-release: VERSION_ID=1.2': { osReleaseVersion: '1.2' },
   'status file removed, partition table overwritten with zeros': { unreadablePartitionTable: true },
-  // The linger of the reboot says it already, and the order of two requests is the replay's.
+  // The linger of the reboot covers it already, and the replay orders two requests.
   'the shutdown ends systemctl before it has returned': {},
   'two requests at once': {},
 };
@@ -65,7 +65,7 @@ export function replacesStatusFile({ setup }: Exchange): boolean {
   return setup.some(({ note }) => typeof note === 'string' && note.startsWith(STATUS_FILE_NOTE));
 }
 
-/** Does to the host what was done before the recorded request. Throws on a setup it does not know. */
+/** Applies the setup of the recorded request to the host. Throws on an unknown setup. */
 export async function applySetup(host: BottlerocketHost, setup: Record<string, unknown>): Promise<void> {
   if (typeof setup['note'] === 'string') return applyNote(host, setup['note']);
   if (Array.isArray(setup['repository'])) {
@@ -88,7 +88,7 @@ async function applyNote(host: BottlerocketHost, note: string): Promise<void> {
     host.settings.live.clear();
   } else {
     const faults = NOTES[note];
-    if (faults === undefined) throw new Error(`the replay does not know the note "${note}"`);
+    if (faults === undefined) throw new Error(`unknown note "${note}"`);
     if ('unreadablePartitionTable' in faults) host.model.statusFile = undefined;
     await host.faults.set(faults);
   }
@@ -106,7 +106,7 @@ async function applyKey(host: BottlerocketHost, key: string, value: unknown): Pr
 async function applyProgram(host: BottlerocketHost, key: string, value: unknown, ms: number): Promise<void> {
   const [program = '', time] = key.split('.');
   const fault = PROGRAMS[program];
-  if (fault === undefined) throw new Error(`the replay does not know the setup "${key}"`);
+  if (fault === undefined) throw new Error(`unknown setup "${key}"`);
   if (time !== undefined) {
     const field = time === 'linger_s' ? 'lingerMs' : 'delayMs';
     const before = host.faults.values[fault];

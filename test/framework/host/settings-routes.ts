@@ -110,7 +110,7 @@ export function readsBody({ method, path }: RequestHead): boolean {
   return method === 'PATCH' && (path === '/settings' || path === '/settings/keypair');
 }
 
-/** The refusal of a body that announces to be too large, given before it is read. */
+/** The refusal of a body whose length is too large, before it is read. */
 export function refuseLargeBody(head: RequestHead): Answer | undefined {
   const length = Number(head.headers.get('content-length') ?? 0);
   if (!readsBody(head) || length <= BODY_LIMIT) return undefined;

@@ -1,4 +1,4 @@
-/** The host's update status, as its file holds it and `GET /updates/status` gives it; field order matters. */
+/** The host's update status, as in its file and in `GET /updates/status`; field order matters. */
 export interface UpdateStatus {
   update_state: UpdateState;
   available_updates: string[];

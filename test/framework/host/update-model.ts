@@ -3,7 +3,7 @@ import { PartitionTable } from './partitions.ts';
 import { type CommandType, formatTimestamp, type Image, parseStatus, type UpdateStatus } from './status-file.ts';
 import { chooseVersion, offeredVersions, type PublishedVersion, type UpdateSettings } from './versions.ts';
 
-/** An HTTP answer given at once instead of running the command. */
+/** An HTTP answer sent at once instead of running the command. */
 export interface Refusal {
   status: number;
   text: string;
@@ -17,7 +17,7 @@ export interface Job {
   readonly writes: string | undefined;
 }
 
-/** What the model is told about the world. */
+/** What the model depends on. */
 export interface ModelOptions {
   version: string;
   variant: string;
@@ -117,7 +117,7 @@ export class UpdateModel {
     this.statusFile = JSON.stringify(status);
   }
 
-  /** The dispatcher's process dies: the lock is free, nothing is recorded, the update program goes on writing. */
+  /** The dispatcher's process dies: the lock is free, nothing is recorded, the update program continues to write. */
   killDispatcher(): void {
     if (this.#running !== undefined) this.#orphans.add(this.#running);
     this.#running = undefined;
@@ -246,7 +246,7 @@ export class UpdateModel {
     return { arch: this.arch, version, variant: this.variant };
   }
 
-  /** Never the same twice, as agents tell a new record from an old one by it. */
+  /** Unique, since agents distinguish records by it. */
   #timestamp(): string {
     const now = BigInt(Math.floor(this.#options.now())) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
     this.#lastTimestamp = now > this.#lastTimestamp ? now : this.#lastTimestamp + 1n;

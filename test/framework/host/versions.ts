@@ -8,11 +8,11 @@ export interface PublishedVersion {
   waves?: Record<number, string>;
 }
 
-/** What a host is told about updates by its settings, as its update program last read them. */
+/** The host's settings about updates, as its update program last read them. */
 export interface UpdateSettings {
   versionLock: string;
   ignoreWaves: boolean;
-  /** 0..2047: the host's place in the waves. */
+  /** 0..2047: the host's position in the waves. */
   seed: number;
 }
 

@@ -155,7 +155,7 @@ describe('an agent', () => {
 
   const lock = (): string => host.settings.updates().versionLock;
 
-  /** Takes the node to a version that is on offer, as the controller does, and back to Idle. */
+  /** Updates the node to an available version, as the controller does, and back to Idle. */
   const update = async (version: string): Promise<void> => {
     for (const state of ['StagedAndPerformedUpdate', 'RebootedIntoUpdate'] as const) {
       await setSpec(state, version);

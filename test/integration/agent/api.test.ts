@@ -1,4 +1,4 @@
-/** The agent's client of the apiserver against a TLS server that answers as it is told, well and badly. */
+/** The agent's client of the apiserver against a TLS server with scripted answers. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -68,7 +68,7 @@ function json(value: unknown, status = 200): RequestListener {
   };
 }
 
-/** Answers in turn; the last one again and again. */
+/** Answers one after the other; the last one repeatedly. */
 function inTurn(...answers: readonly RequestListener[]): RequestListener {
   let next = 0;
   return (request, response) => {
@@ -163,7 +163,7 @@ it.each<readonly [string, RequestListener]>([
     },
   ],
   ['never ends', (_request, response) => void response.write('{')],
-])('gives up an answer that %s', async (_name, bad) => {
+])('ends a call whose answer %s', async (_name, bad) => {
   answer = bad;
   expect(await codeOf(client({ clock: hasty }).ensure(signal))).toBe('Unreachable');
 });

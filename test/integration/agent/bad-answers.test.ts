@@ -35,7 +35,7 @@ const head = (status: number | string, ...headers: string[]): string =>
 const os = '{"version_id":"1.26.0"}';
 const scripts: Record<string, Script> = {
   'nothing at all': { parts: [], end: 'close' },
-  silence: { parts: [], end: 'keep open' },
+  'no answer': { parts: [], end: 'keep open' },
   'a cut': { parts: [], end: 'cut' },
   'a head that never ends': { parts: ['HTTP/1.1 200 OK\r\nx: '], end: 'keep open' },
   'a body that never ends': { parts: [head(200, 'content-length: 100'), '{"version_id":'], end: 'keep open' },
@@ -132,7 +132,7 @@ const calls: Record<string, () => Promise<unknown>> = {
   'POST restore': () => api().restore(signal),
 };
 
-/** How a call ends: `refused` with an error of ours, or with what it answers. Within its time limit, whatever comes. */
+/** How a call ends, within its time limit: `refused` with the agent's own error, or with its answer. */
 async function endOf(call: () => Promise<unknown>): Promise<unknown> {
   const late = new Promise((resolve) => void setTimeout(() => resolve('it hangs'), 8_000).unref());
   const ended = call().catch((error: unknown) => {

@@ -110,7 +110,7 @@ async function endAgent(signal: NodeJS.Signals): Promise<unknown> {
 }
 
 /** What it wrote to standard error. */
-const said = (): string => readFileSync(join(folder, 'stderr'), 'utf8');
+const stderr = (): string => readFileSync(join(folder, 'stderr'), 'utf8');
 
 const shadowPath = (): string =>
   `/apis/brupop.bottlerocket.aws/v2/namespaces/${installation.namespace}/bottlerocketshadows/brs-${pod.node}`;
@@ -125,7 +125,7 @@ function reached(expected: Partial<ShadowStatus>): Promise<void> {
   return eventually(
     async () => {
       const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
-      if (status?.observedGeneration !== metadata.generation) throw new Error(`not yet answered; stderr: ${said()}`);
+      if (status?.observedGeneration !== metadata.generation) throw new Error(`not yet answered; stderr: ${stderr()}`);
       expect(status).toMatchObject(expected);
     },
     { limitMs: 30_000 },
@@ -142,5 +142,5 @@ it('updates its node when its log cannot be written because the disk is full', a
   await reach('MonitoringUpdate', NEW, { current_state: 'MonitoringUpdate' });
   await reach('Idle', null, { current_state: 'Idle', current_version: NEW, crash_count: 0 });
   expect(host.bootedVersions).toEqual([OLD, NEW]);
-  expect([await endAgent('SIGTERM'), said()]).toEqual([0, '']);
+  expect([await endAgent('SIGTERM'), stderr()]).toEqual([0, '']);
 });

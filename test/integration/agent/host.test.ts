@@ -186,7 +186,7 @@ it('reports a refused reboot, and treats every other error as a reboot that may 
 describe('the settings of the host', () => {
   it('are read, and changed separately, in a transaction of their own', async () => {
     expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
-    host.settings.patch('default', '{"motd":"somebody else is not done yet"}');
+    host.settings.patch('default', '{"motd":"another client has not committed yet"}');
     await client.changeSettings({ versionLock: 'v1.27.0' }, signal);
     expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: false });
     await client.changeSettings({ ignoreWaves: true }, signal);

@@ -48,10 +48,10 @@ it('creates the shadow before it watches it', async () => {
 
 it('ignores a spec older than the known one: another replica may lag behind', async () => {
   const { api, clock, seen, end } = await follow(shadow);
-  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
+  api.send({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
   await clock.advance(0);
   expect(seen()?.generation).toBe(2);
-  api.tell({ type: 'shadow', shadow: { ...shadow, uid: 'uid-2', generation: 1 } });
+  api.send({ type: 'shadow', shadow: { ...shadow, uid: 'uid-2', generation: 1 } });
   await clock.advance(0);
   expect(seen()).toMatchObject({ uid: 'uid-2', generation: 1 });
   await end();
@@ -61,14 +61,14 @@ it('never replaces the known status by one of the stream, whose watch may lag by
   const { api, clock, source, seen, end } = await follow(shadow);
   source.acknowledged(shadow, { ...status, target_version: '1.27.0' });
   api.shadow = { ...shadow, status: { ...status, target_version: '1.27.0' } };
-  api.tell({ type: 'shadow', shadow });
+  api.send({ type: 'shadow', shadow });
   await clock.advance(0);
   expect(seen()?.status?.target_version).toBe('1.27.0');
   for (let minute = 0; minute < 6; minute += 1) {
     await clock.advance(10_000);
-    api.tell({ type: 'heartbeat' });
+    api.send({ type: 'heartbeat' });
   }
-  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3 } });
+  api.send({ type: 'shadow', shadow: { ...shadow, generation: 3 } });
   await clock.advance(0);
   expect(seen()).toMatchObject({ generation: 3, status: { target_version: '1.27.0' } });
   await end();
@@ -77,18 +77,18 @@ it('never replaces the known status by one of the stream, whose watch may lag by
 it.each([
   ['wiped', undefined],
   ['changed', { ...status, crash_count: 7 }],
-])('reads live what a person has %s, once the stream has shown it for a while', async (_what, written) => {
+])('reads live what a user has %s, once the stream has delivered it for a while', async (_what, written) => {
   const { status: _, ...bare } = shadow;
   const edited: AgentShadow = written === undefined ? bare : { ...bare, status: written };
   const { api, clock, seen, end } = await follow(shadow);
   api.shadow = edited;
-  api.tell({ type: 'shadow', shadow: edited });
+  api.send({ type: 'shadow', shadow: edited });
   await clock.advance(4_000);
-  api.tell({ type: 'heartbeat' });
+  api.send({ type: 'heartbeat' });
   await clock.advance(0);
   expect(seen()?.status).toEqual(status);
   await clock.advance(1_000);
-  api.tell({ type: 'heartbeat' });
+  api.send({ type: 'heartbeat' });
   await clock.advance(1_000);
   expect(seen()).toEqual(edited);
   expect(api.calls.filter((call) => call === 'ensure')).toHaveLength(2);
@@ -98,12 +98,12 @@ it.each([
 it('keeps a report that the stream delivered before its acknowledgement', async () => {
   const { api, clock, source, end } = await follow(shadow);
   const reported = { ...status, crash_count: 1 };
-  api.tell({ type: 'shadow', shadow: { ...shadow, status: reported } });
+  api.send({ type: 'shadow', shadow: { ...shadow, status: reported } });
   await clock.advance(10);
   source.acknowledged(shadow, reported);
   for (let beat = 0; beat < 6; beat += 1) {
     await clock.advance(10_000);
-    api.tell({ type: 'heartbeat' });
+    api.send({ type: 'heartbeat' });
   }
   await clock.advance(1_000);
   expect(api.calls).toEqual(['ensure', 'stream']);
@@ -113,14 +113,14 @@ it('keeps a report that the stream delivered before its acknowledgement', async 
 it('keeps a report that was acknowledged during a live read', async () => {
   const { api, clock, source, seen, end } = await follow(shadow);
   const { status: _, ...bare } = shadow;
-  api.tell({ type: 'shadow', shadow: bare });
+  api.send({ type: 'shadow', shadow: bare });
   await clock.advance(5_000);
   const live = await api.ensure();
   api.ensure = async () => {
     source.acknowledged(shadow, { ...status, crash_count: 1 });
     return live;
   };
-  api.tell({ type: 'heartbeat' });
+  api.send({ type: 'heartbeat' });
   await clock.advance(1_000);
   expect(seen()?.status?.crash_count).toBe(1);
   await end();
@@ -128,7 +128,7 @@ it('keeps a report that was acknowledged during a live read', async () => {
 
 it('uses the status that was read live at its start, not an older one of the stream', async () => {
   const { api, clock, seen, end } = await follow(shadow);
-  api.tell({ type: 'shadow', shadow: { ...shadow, status: { ...status, crash_count: 7 } } });
+  api.send({ type: 'shadow', shadow: { ...shadow, status: { ...status, crash_count: 7 } } });
   await clock.advance(0);
   expect(seen()?.status?.crash_count).toBe(0);
   await end();
@@ -138,7 +138,7 @@ it('keeps its reported status when the stream delivers the next spec before the 
   const { api, clock, source, seen, end } = await follow(shadow);
   source.acknowledged(shadow, status);
   const failed: ShadowStatus = { ...status, current_state: 'ErrorReset', crash_count: 1, observedGeneration: 2 };
-  api.tell({ type: 'shadow', shadow: { ...shadow, generation: 3, status: failed } });
+  api.send({ type: 'shadow', shadow: { ...shadow, generation: 3, status: failed } });
   await clock.advance(0);
   source.acknowledged(shadow, failed);
   expect(seen()).toEqual({ ...shadow, generation: 3, status: failed });
@@ -149,10 +149,10 @@ it('counts staleness from the last message, and as infinite while no stream is c
   const { api, clock, source, end } = await follow(shadow);
   await clock.advance(5000);
   expect(source.view().specAgeMs).toBe(5000);
-  api.tell({ type: 'heartbeat' });
+  api.send({ type: 'heartbeat' });
   await clock.advance(1000);
   expect(source.view().specAgeMs).toBe(1000);
-  api.tell(new Error('reset'));
+  api.send(new Error('reset'));
   await clock.advance(0);
   expect(source.view().specAgeMs).toBe(Infinity);
   await clock.advance(1000);
@@ -163,7 +163,7 @@ it('counts staleness from the last message, and as infinite while no stream is c
 it('counts an acknowledged report as a confirmation of the spec', async () => {
   const { api, clock, source, end } = await follow(shadow);
   api.unreachable = true;
-  api.tell(new Error('reset'));
+  api.send(new Error('reset'));
   await clock.advance(5000);
   source.acknowledged(shadow, status);
   await clock.advance(1000);
@@ -175,7 +175,7 @@ it('reconnects at once on an updating node when the server ends the stream, on a
   const pauses: number[] = [];
   for (const state of ['RebootedIntoUpdate', 'Idle'] as const) {
     const { api, clock, end } = await follow({ ...shadow, spec: { state, version: '1.27.0' } });
-    api.tell({ type: 'end', reason: 'the apiserver is shutting down' });
+    api.send({ type: 'end', reason: 'the apiserver is shutting down' });
     const before = api.calls.length;
     const endedAt = clock.monotonic();
     while (api.calls.length === before) await clock.advance(10);
@@ -189,7 +189,7 @@ it('reconnects at once on an updating node when the server ends the stream, on a
 it('reconnects with jittered pauses that grow to 30 s', async () => {
   const { api, clock, end } = await follow(shadow);
   api.unreachable = true;
-  api.tell(new Error('reset'));
+  api.send(new Error('reset'));
   await clock.advance(10 * 60_000);
   api.unreachable = false;
   const before = api.calls.length;
@@ -203,7 +203,7 @@ it('retries when the shadow cannot be created', async () => {
   const { api, clock, seen, end } = await follow(shadow);
   api.shadow = undefined;
   api.fail('ensure', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
-  api.tell({ type: 'deleted' });
+  api.send({ type: 'deleted' });
   await clock.advance(0);
   expect(seen()).toBeUndefined();
   await clock.advance(30_000);
@@ -233,7 +233,7 @@ it('backs off from a stream that breaks right after each shadow, and logs that o
   const lines: string[] = [];
   const { api, clock, end } = await follow(shadow, lines);
   for (let second = 0; second < 300; second += 1) {
-    api.tell(new ApiError('Unintelligible', `garbage ${second}`));
+    api.send(new ApiError('Unintelligible', `garbage ${second}`));
     await clock.advance(1000);
   }
   expect(api.calls.filter((call) => call === 'stream').length).toBeLessThan(30);

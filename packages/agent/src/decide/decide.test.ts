@@ -11,7 +11,7 @@ import {
   NOW,
   READY,
   refused,
-  silent,
+  unreachable,
   staging,
   step,
   UNINITIALIZED,
@@ -71,12 +71,12 @@ const cases: Cases = {
     'exit',
   ],
   'a host that is slow for long is no stale mount': [
-    { host: silent, tracker: { hostUnreachableSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
+    { host: unreachable, tracker: { hostUnreachableSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
     'wait',
   ],
   'the Node is restored although the host does not answer': [{ host: refused }, 'restore'],
   'also after a failure': [
-    { ...rebootSpec, host: silent, last: failed('HostUnreachable'), status: { current_state: 'ErrorReset' } },
+    { ...rebootSpec, host: unreachable, last: failed('HostUnreachable'), status: { current_state: 'ErrorReset' } },
     'restore',
   ],
   'time limits apply although the host does not answer': [
@@ -189,7 +189,7 @@ const cases: Cases = {
   ],
 };
 
-/** A reboot that may come, of which this process has known for so long. */
+/** A reboot that may come, which this process has known for this time. */
 function pendingFor(ms: number): Partial<TrackerView> {
   return { reboots: { asked: undefined, pending: { name: 'asked', sinceMs: NOW - ms } } };
 }

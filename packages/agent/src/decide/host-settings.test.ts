@@ -167,7 +167,7 @@ it('reports no available update when the host is locked to a version that it doe
 it.each<readonly [string, Case]>([
   ['after a number of failures', { settingsMemory: { tries: 5, error: '400 no such version', notBefore: NOW + 1 } }],
   ['after a time', { settingsMemory: { since: NOW - 11 * MINUTE, error: '400 no such version', notBefore: NOW + 1 } }],
-])('answers the spec with nothing on offer and says why, %s', (_name, more) => {
+])('confirms the spec without an available update and reports why, %s', (_name, more) => {
   const message = `version-lock ${A}: not in force: 400 no such version`;
   const hostSettings = { ...recorded, message };
   expect(reported({ ...onRecord, ...more })).toMatchObject({

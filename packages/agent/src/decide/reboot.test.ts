@@ -32,7 +32,7 @@ const empty = { excludedUntil: 0, drainedAt: NOW - 1000 };
 const REBOOTING = step('Reboot');
 /** No host was asked to reboot in the step yet. */
 
-/** A Reboot step that began so long ago, and in which a reboot was last asked for so long ago. */
+/** A Reboot step by the time since its start and since its latest reboot request. */
 function asked(beganMs: number, askedMs: number): LastOperation {
   return { ...step('Reboot', { agoMs: beganMs }), lastUpdateTime: rfc3339(WALL - askedMs) };
 }

@@ -98,6 +98,6 @@ it.each<readonly [string, AgentShadow, boolean]>([
   ['a version is staged', shadow({ versionLock: A }, undefined, 'StagedAndPerformedUpdate'), true],
   ['a reboot is requested', shadow({ versionLock: A }, lock(A, B), 'RebootedIntoUpdate'), false],
   ['the node is watched after its reboot', shadow({ versionLock: A }, lock(A, B), 'MonitoringUpdate'), false],
-])('says whether the settings are any business of ours when %s', (_name, one, expected) => {
+])('decides whether to read the settings when %s', (_name, one, expected) => {
   expect(concernsSettings(one)).toBe(expected);
 });

@@ -13,7 +13,7 @@ import {
   READY,
   record,
   refused,
-  silent,
+  unreachable,
   stage,
   STAGED,
   staging,
@@ -151,7 +151,7 @@ const cases: Cases = {
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
   'stage: its time limit also applies while the host is unreachable': [
-    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }), host: silent },
+    { ...staging, timeoutSeconds: 60, last: step('Stage', { agoMs: 2 * MINUTE }), host: unreachable },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
   'stage: a prepare with a long limit may hold the lock for long': [
@@ -163,7 +163,7 @@ const cases: Cases = {
     'wait',
   ],
   'stage: a host that is unreachable for too long fails it': [
-    { ...staging, host: silent, tracker: { hostUnreachableSince: NOW - 6 * MINUTE } },
+    { ...staging, host: unreachable, tracker: { hostUnreachableSince: NOW - 6 * MINUTE } },
     'report ErrorReset, Stage Failed HostUnreachable',
   ],
   'stage: a failed attempt undoes its activation': [

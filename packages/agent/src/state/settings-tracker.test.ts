@@ -41,7 +41,7 @@ it.each<readonly [string, Seen, boolean]>([
   ['the spec was not answered', { hostSettings: recorded, observedGeneration: 6 }, false],
   ['the spec was answered without them', { hostSettings: { ...recorded, message: 'why' } }, false],
   ['a version is being staged', { hostSettings: recorded, state: 'StagedAndPerformedUpdate' }, false],
-])('knows at its start whether what is on record was applied: %s', (_name, given, expected) => {
+])('derives at its start whether the recorded settings were applied: %s', (_name, given, expected) => {
   const made = tracker();
   made.observe(seen(given));
   expect(made.applied).toBe(expected);

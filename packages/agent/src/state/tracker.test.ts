@@ -5,7 +5,7 @@ import { Tracker } from './tracker.ts';
 
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 
-/** What a process knows of the reboot call after it has reported `next` over `before`. */
+/** What a process knows about the reboot call after it has reported `next` over `before`. */
 function reported(
   next: LastOperation,
   before: LastOperation,
@@ -64,7 +64,7 @@ it('counts a possible reboot of an earlier process from its first observation, a
   expect(tracker.reboots.pending).toBeUndefined();
 });
 
-/** What is seen of a host that is activated while the shadow says nothing at all. */
+/** The observation of an activated host without a status. */
 function activatedOffRecord(seen: Observation): Observation {
   const { status: _none, ...bare } = seen.shadow ?? { uid: '', generation: 0, spec: { state: 'Idle' } };
   return { ...seen, shadow: bare, host: { kind: 'answered', version: OLD, update: { kind: 'status', status: READY } } };
@@ -90,7 +90,7 @@ it('treats a host that this process has activated as not rebooting until it requ
   expect(tracker.reboots.pending).toEqual({ name: 'not on record', sinceMs: NOW });
 });
 
-/** What is seen while the shadow says nothing at all. */
+/** The observation of a shadow without a status. */
 function offRecord(seen: Observation, host: HostView, nowMs = NOW): Observation {
   return { ...activatedOffRecord(seen), host, nowMs };
 }
@@ -98,7 +98,7 @@ function offRecord(seen: Observation, host: HostView, nowMs = NOW): Observation 
 const locked: HostView = { kind: 'answered', version: OLD, update: LOCKED };
 const available: HostView = { kind: 'answered', version: OLD, update: { kind: 'status', status: AVAILABLE } };
 
-it.each(Object.entries({ silent: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
+it.each(Object.entries({ unreachable: refused, locked, unreadable: { ...locked, update: UNREADABLE } }))(
   'treats a host that is %s without a record as one that may reboot, until its status rules that out',
   (_name, host) => {
     const { tracker, seen } = reported(later, step('Reboot'));

@@ -1,4 +1,4 @@
-/** Answers that are wrong in some way, and a host and an apiserver that give them, for tests. */
+/** Malformed answers, and a host and an apiserver that give them. */
 import fc from 'fast-check';
 import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { ApiserverClient } from '../apiserver/client.ts';
@@ -23,7 +23,7 @@ import {
 import type { Answer } from '../http/exchange.ts';
 import type { FakeHost } from './fake-host.ts';
 
-/** The status of a host that has staged 1.27.0, as a real one says it. */
+/** The status of a real host that has staged 1.27.0. */
 export const STATUS = {
   update_state: 'Staged',
   available_updates: ['1.27.0', '1.26.0'],
@@ -62,7 +62,7 @@ export const SHADOW = {
   },
 };
 
-/** Values that are wrong in some way wherever they stand. */
+/** Values that are invalid in any field. */
 const odd: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(null, undefined, '', 0, -1, 1.5, 1e300, true, false, [], {}, [null], 'v1.27.0', 'latest'),
   fc.constantFrom<unknown>(`1.2.3-${'a'.repeat(200)}`, ' 1.27.0', '1.27.0\n', 'x'.repeat(100_000), ' '.repeat(200_000)),
@@ -100,17 +100,17 @@ const text: fc.Arbitrary<string> = fc.oneof(
   ),
   fc.uint8Array({ maxLength: 2000 }).map((bytes) => Buffer.from(bytes).toString('utf8')),
 );
-/** A body: any text, or what `value` says with some of it wrong, or cut off. */
+/** A body: any text, or `value` as JSON with a mutation, or truncated. */
 export function body(value: unknown): fc.Arbitrary<string> {
   const wrong = mutated(value).map((one) => JSON.stringify(one) ?? '');
   const cut = fc.nat(JSON.stringify(value).length).map((length) => JSON.stringify(value).slice(0, length));
   return fc.oneof({ weight: 4, arbitrary: wrong }, { weight: 1, arbitrary: cut }, { weight: 1, arbitrary: text });
 }
 
-/** Answers that no one can understand, in turn. */
-export type Babble = readonly Answer[];
+/** Malformed answers, given one after the other. */
+export type MalformedAnswers = readonly Answer[];
 const strange = fc.constantFrom(200, 204, 301, 302, 400, 404, 418, 429, 500, 502, 503);
-export const babble: fc.Arbitrary<Babble> = fc.array(
+export const malformedAnswers: fc.Arbitrary<MalformedAnswers> = fc.array(
   fc.oneof(
     fc.record({
       status: fc.constantFrom(200, 204),
@@ -124,10 +124,10 @@ export const babble: fc.Arbitrary<Babble> = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-/** A host that answers nonsense while it is told to. What it is asked for then happens or not. */
-export class BabblingHost implements Host {
-  nonsense: Babble = [];
-  /** What was asked for while it babbled. */
+/** A host whose answers are malformed while there are any; requests then have an effect or not. */
+export class MalformedHost implements Host {
+  malformed: MalformedAnswers = [];
+  /** Requests that got a malformed answer. */
   readonly asked: string[] = [];
   readonly #host: FakeHost;
   #next = 0;
@@ -139,50 +139,50 @@ export class BabblingHost implements Host {
   bootID = async (): Promise<string> => this.#host.bootID();
 
   async version(signal: AbortSignal): Promise<string> {
-    const { nonsense } = this;
-    return nonsense.length === 0 ? this.#host.version(signal) : parseVersion(this.#babble('GET /os'));
+    const { malformed } = this;
+    return malformed.length === 0 ? this.#host.version(signal) : parseVersion(this.#malformedBody('GET /os'));
   }
 
   async updateStatus(): Promise<UpdateStatus> {
-    return this.nonsense.length === 0
+    return this.malformed.length === 0
       ? this.#host.updateStatus()
-      : parseUpdateStatus(this.#babble('GET /updates/status'));
+      : parseUpdateStatus(this.#malformedBody('GET /updates/status'));
   }
 
   async start(command: Parameters<Host['start']>[0]): Promise<void> {
-    if (this.nonsense.length === 0) return this.#host.start(command);
+    if (this.malformed.length === 0) return this.#host.start(command);
     this.asked.push(command);
-    this.#babble(`POST ${command}`);
+    this.#malformedBody(`POST ${command}`);
     return undefined;
   }
 
   uptimeMs = (): number => this.#host.uptimeMs();
 
   async settings(): Promise<UpdaterSettings> {
-    return this.nonsense.length === 0 ? this.#host.settings() : parseSettings(this.#babble('GET /settings'));
+    return this.malformed.length === 0 ? this.#host.settings() : parseSettings(this.#malformedBody('GET /settings'));
   }
 
   async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
-    if (this.nonsense.length === 0) return this.#host.changeSettings(changes);
-    this.#babble('PATCH /settings');
+    if (this.malformed.length === 0) return this.#host.changeSettings(changes);
+    this.#malformedBody('PATCH /settings');
     return undefined;
   }
 
   async reboot(): Promise<void> {
-    if (this.nonsense.length > 0) this.asked.push('reboot');
+    if (this.malformed.length > 0) this.asked.push('reboot');
     await this.#host.reboot();
   }
 
-  #babble(call: string): string {
-    const answer = this.nonsense[this.#next % this.nonsense.length] ?? { status: 500, body: '' };
+  #malformedBody(call: string): string {
+    const answer = this.malformed[this.#next % this.malformed.length] ?? { status: 500, body: '' };
     this.#next += 1;
     return takeBody(call, answer);
   }
 }
 
-/** An apiserver that answers nonsense while it is told to. */
-export class BabblingApi implements ApiserverClient {
-  nonsense: Babble = [];
+/** An apiserver whose answers are malformed while there are any. */
+export class MalformedApi implements ApiserverClient {
+  malformed: MalformedAnswers = [];
   readonly #api: ApiserverClient;
   #next = 0;
 
@@ -200,20 +200,20 @@ export class BabblingApi implements ApiserverClient {
   restore: ApiserverClient['restore'] = async (signal) => this.#or(() => this.#api.restore(signal), readRestore);
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
-    while (this.nonsense.length > 0) {
+    while (this.malformed.length > 0) {
       yield readStreamMessage(this.#answer());
     }
     for await (const message of this.#api.stream(signal)) {
-      yield this.nonsense.length > 0 ? readStreamMessage(this.#answer()) : message;
+      yield this.malformed.length > 0 ? readStreamMessage(this.#answer()) : message;
     }
   }
 
   async #or<T>(well: () => Promise<T>, read: (value: unknown) => T): Promise<T> {
-    return this.nonsense.length === 0 ? well() : read(parseJson(this.#answer()));
+    return this.malformed.length === 0 ? well() : read(parseJson(this.#answer()));
   }
 
   #answer(): string {
-    const answer = this.nonsense[this.#next % this.nonsense.length] ?? { status: 500, body: '' };
+    const answer = this.malformed[this.#next % this.malformed.length] ?? { status: 500, body: '' };
     this.#next += 1;
     if (answer.status >= 200 && answer.status < 300) return answer.body;
     throw readError('call', answer.status, answer.body);

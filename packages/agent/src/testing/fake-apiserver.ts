@@ -21,10 +21,10 @@ export class FakeApiserver implements ApiserverClient {
   /** Answers of the next drain passes; then the node is empty. */
   drains: DrainResult[] = [];
   exclusion: ExclusionResult = { remainingMs: 0 };
-  /** Every call with what it said. */
+  /** Every call; reports with their content. */
   readonly calls: string[] = [];
   readonly reports: AgentStatus[] = [];
-  /** While true nothing answers, and streams break. */
+  /** While true no call is answered, and streams break. */
   unreachable = false;
   readonly #clock: Clock;
   readonly #errors = new Map<ApiCall, ApiError[]>();
@@ -46,11 +46,11 @@ export class FakeApiserver implements ApiserverClient {
   setSpec(spec: ShadowSpec): void {
     if (this.shadow === undefined) throw new Error('there is no shadow');
     this.shadow = { ...this.shadow, generation: this.shadow.generation + 1, spec };
-    this.tell({ type: 'shadow', shadow: this.shadow });
+    this.send({ type: 'shadow', shadow: this.shadow });
   }
 
   /** Sends a message to every open stream, or breaks it. */
-  tell(message: StreamMessage | Error): void {
+  send(message: StreamMessage | Error): void {
     for (const listener of this.#listeners) listener(message);
   }
 
@@ -74,12 +74,12 @@ export class FakeApiserver implements ApiserverClient {
       this.shadow === undefined ? { type: 'deleted' } : { type: 'shadow', shadow: this.shadow },
     ];
     let wake = Promise.withResolvers<void>();
-    const hear = (message: StreamMessage | Error): void => {
+    const receive = (message: StreamMessage | Error): void => {
       queue.push(message);
       wake.resolve();
     };
-    const stop = (): void => hear(signal.reason as Error);
-    this.#listeners.add(hear);
+    const stop = (): void => receive(signal.reason as Error);
+    this.#listeners.add(receive);
     signal.addEventListener('abort', stop);
     try {
       for (;;) {
@@ -88,7 +88,7 @@ export class FakeApiserver implements ApiserverClient {
         wake = Promise.withResolvers<void>();
       }
     } finally {
-      this.#listeners.delete(hear);
+      this.#listeners.delete(receive);
       signal.removeEventListener('abort', stop);
     }
   }
@@ -103,7 +103,7 @@ export class FakeApiserver implements ApiserverClient {
     if (this.shadow?.uid !== shadowUID) throw new ApiError('SpecChanged', 'another shadow');
     this.reports.push(status);
     this.shadow = { ...this.shadow, status };
-    this.tell({ type: 'shadow', shadow: this.shadow });
+    this.send({ type: 'shadow', shadow: this.shadow });
     return this.shadow;
   }
 
@@ -143,6 +143,6 @@ export class FakeApiserver implements ApiserverClient {
     const { shadow } = this;
     if (shadow?.uid !== shadowUID || shadow.generation !== generation)
       throw new ApiError('SpecChanged', 'another spec');
-    if (shadow.spec.state !== 'RebootedIntoUpdate') throw new ApiError('SpecForbids', 'no reboot is called for');
+    if (shadow.spec.state !== 'RebootedIntoUpdate') throw new ApiError('SpecForbids', 'the spec requests no reboot');
   }
 }

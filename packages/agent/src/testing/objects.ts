@@ -192,7 +192,7 @@ export function error(code: ErrorCode): OperationError {
 }
 
 export const refused: HostView = { kind: 'unreachable', refused: true, message: 'connect ECONNREFUSED' };
-export const silent: HostView = { kind: 'unreachable', refused: false, message: 'no answer' };
+export const unreachable: HostView = { kind: 'unreachable', refused: false, message: 'no answer' };
 /** A spec that asks to stage, and the step under way for it. */
 export const stage = { spec: 'StagedAndPerformedUpdate' } as const;
 export const staging = { ...stage, last: step('Stage') } as const;

@@ -17,7 +17,7 @@ export const REBOOT: ShadowSpec = { state: 'RebootedIntoUpdate', version: NEW };
 export const MONITOR: ShadowSpec = { state: 'MonitoringUpdate', version: NEW };
 export const IDLE: ShadowSpec = { state: 'Idle', version: null };
 
-/** An agent's process, its host and the apiserver, on a clock that moves when told to. */
+/** An agent's process, its host and the apiserver, on a fake clock. */
 export class World {
   readonly clock = new FakeClock();
   readonly host: FakeHost;
@@ -62,12 +62,12 @@ export class World {
     await this.pass(1000);
   }
 
-  /** Lets time pass; the apiserver's heartbeats come meanwhile. */
+  /** Advances the clock; the apiserver sends heartbeats meanwhile. */
   async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       for (let turn = 0; turn < 60; turn += 1) await this.clock.advance(0);
       await this.clock.advance(Math.min(left, 10_000));
-      if (!this.api.unreachable) this.api.tell({ type: 'heartbeat' });
+      if (!this.api.unreachable) this.api.send({ type: 'heartbeat' });
     }
     for (let turn = 0; turn < 60; turn += 1) await this.clock.advance(0);
   }
@@ -81,7 +81,7 @@ export class World {
     return this.api.shadow?.status;
   }
 
-  /** Brings the node to where the reboot call was made. */
+  /** Updates the node up to the reboot call. */
   async toReboot(): Promise<void> {
     await this.pass(MINUTE);
     await this.spec(STAGE);

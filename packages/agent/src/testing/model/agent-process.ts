@@ -1,4 +1,4 @@
-/** One life of an agent's process: the real agent on ports that a kill cuts off for ever, at any instant. */
+/** A process of the real agent, which can be killed or stopped at any instant. */
 import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
@@ -35,7 +35,7 @@ export class AgentProcess {
     );
   }
 
-  /** As kill -9: nothing that was under way goes on. */
+  /** As kill -9: nothing under way continues. */
   kill(): void {
     this.alive = false;
     for (const cut of this.#cuts) cut();
@@ -54,7 +54,7 @@ export class AgentProcess {
     };
   }
 
-  /** As SIGSTOP, and SIGCONT after `ms`: what comes meanwhile is found then. */
+  /** As SIGSTOP, and SIGCONT after `ms`: what arrives meanwhile is delivered then. */
   async freeze(ms: number): Promise<void> {
     this.#world.invariants.observe(`agent stopped for ${ms} ms`);
     this.#thaw = this.#world.clock.sleep(ms);
@@ -68,7 +68,7 @@ export class AgentProcess {
     else if (this.#thaw !== undefined) this.#late.push(callback);
   }
 
-  /** Goes on when the process does. */
+  /** Resolves when the process continues; never when it is dead. */
   async #unlessDead(): Promise<void> {
     await this.#thaw;
     if (!this.alive) await new Promise(() => undefined);
@@ -97,7 +97,7 @@ export class AgentProcess {
       report: (body) => this.#answered('report', () => this.#world.report(body)),
       exclude: (reference) => this.#answered('exclude', () => cluster.exclude(reference)),
       drain: (request) => this.#answered('drain', () => cluster.drain(request)),
-      restore: () => this.#answered('restore', () => cluster.takeBack()),
+      restore: () => this.#answered('restore', () => cluster.restore()),
       unreachableMs: () => clock.monotonic() - this.#answeredAt,
     };
   }
@@ -121,18 +121,18 @@ export class AgentProcess {
   async *#stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     const queue: (StreamMessage | Error)[] = [];
     let wake = Promise.withResolvers<void>();
-    const hear = (message: StreamMessage | Error): void => {
+    const receive = (message: StreamMessage | Error): void => {
       queue.push(message);
       wake.resolve();
     };
-    const end = await this.#answered('stream', () => this.#world.cluster.listen(hear));
-    const stop = (): void => hear(new ApiError('Unreachable', 'stopped'));
+    const end = await this.#answered('stream', () => this.#world.cluster.listen(receive));
+    const stop = (): void => receive(new ApiError('Unreachable', 'stopped'));
     this.#cuts.add(end);
     signal.addEventListener('abort', stop);
     if (signal.aborted) stop();
     try {
       for (;;) {
-        for (const next of queue.splice(0)) yield await this.#heard(next);
+        for (const next of queue.splice(0)) yield await this.#received(next);
         await wake.promise;
         wake = Promise.withResolvers<void>();
       }
@@ -143,7 +143,7 @@ export class AgentProcess {
     }
   }
 
-  async #heard(message: StreamMessage | Error): Promise<StreamMessage> {
+  async #received(message: StreamMessage | Error): Promise<StreamMessage> {
     if (message instanceof Error) throw message;
     await this.#unlessDead();
     this.#answeredAt = this.#world.clock.monotonic();

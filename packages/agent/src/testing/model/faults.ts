@@ -1,4 +1,4 @@
-/** What may go wrong, and when, as values. */
+/** Faults and their times, as values. */
 import fc from 'fast-check';
 import type { HostSettings, ShadowState } from '@brupop/shared/api/shadow';
 import type { UpdaterSettings } from '../../host/host.ts';
@@ -12,9 +12,9 @@ export type Fault =
   /** `mount stale`: the host's socket is another one than this process of the agent has. */
   | { readonly kind: 'kill' | 'reboot' | 'lose' | 'delay' | 'mount stale' }
   | { readonly kind: 'spec Idle' | 'shadow deleted' | 'status wiped' | 'newer version' | 'rolls back' }
-  | { readonly kind: 'apiserver away' | 'host away' | 'lock held' | 'label off'; readonly ms: number }
+  | { readonly kind: 'apiserver unavailable' | 'host unreachable' | 'lock held' | 'label off'; readonly ms: number }
   | { readonly kind: 'clock jumps' | 'boot takes' | 'pods stay'; readonly ms: number }
-  /** `reboot takes`: inhibitors delay it; `shutdown takes`: then the host API ends so long before everything else. */
+  /** `reboot takes`: inhibitors delay it; `shutdown takes`: then the host API ends earlier than the rest by this time. */
   | { readonly kind: 'reboot takes' | 'shutdown takes'; readonly ms: number }
   /** The agent's process is stopped between its decision and the call. */
   | { readonly kind: 'freeze'; readonly ms: number }
@@ -23,7 +23,7 @@ export type Fault =
   | { readonly kind: 'command ends'; readonly end: CommandEndName }
   /** Another configuration of the fleet: null asks for nothing. */
   | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
-  /** A person changes the settings on the host. */
+  /** A user changes the settings on the host. */
   | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }
   | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
   | { readonly kind: 'apply fails' };
@@ -33,13 +33,13 @@ export interface AtCall {
   readonly on: CallName;
   readonly nth: number;
   readonly after: boolean;
-  /** Milliseconds; those that strike the call itself have none. */
+  /** Milliseconds; 0 for a fault of the call itself. */
   readonly later: number;
   readonly fault: Fault;
 }
 
 /** A fault at a call, or at a time (milliseconds from the start). */
-export type Happening = AtCall | { readonly at: number; readonly fault: Fault };
+export type TimedFault = AtCall | { readonly at: number; readonly fault: Fault };
 
 export const CALLS: readonly CallName[] = [
   'look',
@@ -57,8 +57,8 @@ export const CALLS: readonly CallName[] = [
 ];
 
 const ms = (...values: readonly number[]): fc.Arbitrary<number> => fc.constantFrom(...values);
-const away = ms(SECOND, 20 * SECOND, 60 * SECOND, 5 * MINUTE, 12 * MINUTE, 40 * MINUTE);
-/** As long as inhibitors may delay a reboot. */
+const outage = ms(SECOND, 20 * SECOND, 60 * SECOND, 5 * MINUTE, 12 * MINUTE, 40 * MINUTE);
+/** Inhibitors may delay a reboot by this time. */
 const upTo5Minutes = fc.integer({ min: SECOND, max: 5 * MINUTE });
 const upTo1Minute = fc.integer({ min: SECOND, max: MINUTE });
 const withMs = <K extends string>(kind: K, times: fc.Arbitrary<number>): fc.Arbitrary<{ kind: K; ms: number }> =>
@@ -68,9 +68,9 @@ export const fault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('kill', 'reboot', 'lose', 'delay', 'mount stale') }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('spec Idle', 'shadow deleted', 'status wiped') }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('newer version', 'rolls back') }) },
-  { weight: 4, arbitrary: withMs('apiserver away', away) },
-  { weight: 2, arbitrary: withMs('host away', away) },
-  { weight: 1, arbitrary: withMs('lock held', away) },
+  { weight: 4, arbitrary: withMs('apiserver unavailable', outage) },
+  { weight: 2, arbitrary: withMs('host unreachable', outage) },
+  { weight: 1, arbitrary: withMs('lock held', outage) },
   { weight: 1, arbitrary: withMs('label off', ms(SECOND, 5 * MINUTE, 40 * MINUTE)) },
   {
     weight: 1,
@@ -101,7 +101,7 @@ export const fault: fc.Arbitrary<Fault> = fc.oneof(
 const later = ms(0, 0, 0, 50, SECOND, 30 * SECOND, 5 * MINUTE);
 const atCall = (calls: fc.Arbitrary<CallName>): fc.Arbitrary<AtCall> =>
   fc.record({ on: calls, nth: fc.nat(3), after: fc.boolean(), later, fault });
-const happening: fc.Arbitrary<Happening> = fc.oneof(
+const anyTimedFault: fc.Arbitrary<TimedFault> = fc.oneof(
   { weight: 5, arbitrary: atCall(fc.constantFrom(...CALLS)) },
   { weight: 1, arbitrary: fc.record({ at: fc.nat(20 * MINUTE), fault }) },
 );
@@ -109,11 +109,11 @@ const slowReboot = fc
   .tuple(withMs('reboot takes', upTo5Minutes), withMs('shutdown takes', upTo1Minute))
   .map((faults) => faults.map((slow) => ({ at: 0, fault: slow })));
 
-/** The status or the whole shadow is lost after the reboot was asked for, the agent is killed, and the host does not say how it is. */
+/** After the reboot call the status or the whole shadow is lost, the agent is killed, and the host's state is unknown. */
 const nothingLeft = fc
   .tuple(
     fc.record({ kind: fc.constantFrom('shadow deleted', 'status wiped') }),
-    fc.oneof(withMs('host away', away), withMs('lock held', away)),
+    fc.oneof(withMs('host unreachable', outage), withMs('lock held', outage)),
     fc.array(fc.nat(90 * SECOND), { minLength: 3, maxLength: 3 }),
   )
   .map(([lost, unknown, delays]) =>
@@ -126,9 +126,9 @@ const nothingLeft = fc
     })),
   );
 
-/** Versions that pins ask for, and locks that people set: no value is both, or nobody could tell whose it is. */
+/** Versions of pins, and locks that users set. No value is both, since its owner would be unknown. */
 export const PINS = ['1.25.0', '1.26.0', '1.27.0'] as const;
-const locksOfPeople = fc.constantFrom('latest', '1.26.5', 'v1.24.0');
+const userLocks = fc.constantFrom('latest', '1.26.5', 'v1.24.0');
 const pin: fc.Arbitrary<Fault> = fc.record({
   kind: fc.constant('pin'),
   wanted: fc.oneof(
@@ -141,19 +141,19 @@ const pin: fc.Arbitrary<Fault> = fc.record({
 });
 const byHand: fc.Arbitrary<Fault> = fc.record({
   kind: fc.constant('settings by hand'),
-  settings: fc.oneof(fc.record({ versionLock: locksOfPeople }), fc.record({ ignoreWaves: fc.boolean() })),
+  settings: fc.oneof(fc.record({ versionLock: userLocks }), fc.record({ ignoreWaves: fc.boolean() })),
 });
 const settingsFault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 4, arbitrary: pin },
   { weight: 2, arbitrary: byHand },
-  { weight: 1, arbitrary: withMs('settings broken', away) },
-  { weight: 1, arbitrary: withMs('paused', away) },
+  { weight: 1, arbitrary: withMs('settings broken', outage) },
+  { weight: 1, arbitrary: withMs('paused', outage) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('apply fails') }) },
 );
 const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'report', 'refresh', ...CALLS);
 
-/** A story of host settings that are asked for and taken back, of people who change them, and of what else goes wrong. */
-export const aroundSettings: fc.Arbitrary<readonly Happening[]> = fc
+/** Host settings that are requested and withdrawn, users who change them, and other faults. */
+export const aroundSettings: fc.Arbitrary<readonly TimedFault[]> = fc
   .tuple(
     fc.array(fc.record({ at: fc.nat(24 * MINUTE), fault: settingsFault }), { minLength: 1, maxLength: 5 }),
     fc.array(atCall(callsWithSettings), { maxLength: 4 }),
@@ -164,11 +164,11 @@ export const aroundSettings: fc.Arbitrary<readonly Happening[]> = fc
   )
   .map((parts) => parts.flat());
 
-/** A story of what goes wrong. */
-export const happenings: fc.Arbitrary<readonly Happening[]> = fc.array(happening, { minLength: 1, maxLength: 6 });
+/** Any faults at any time. */
+export const anyFaults: fc.Arbitrary<readonly TimedFault[]> = fc.array(anyTimedFault, { minLength: 1, maxLength: 6 });
 
-/** A story of what goes wrong around a reboot that takes its time. */
-export const aroundReboot: fc.Arbitrary<readonly Happening[]> = fc
+/** Any faults around a slow reboot. */
+export const aroundReboot: fc.Arbitrary<readonly TimedFault[]> = fc
   .tuple(
     slowReboot,
     fc.oneof(fc.constant([]), nothingLeft),

@@ -1,4 +1,4 @@
-/** Watches that no node is hurt, and keeps the story of what was done. */
+/** Checks the invariants and logs what happens. */
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CallName, SimWorld } from './sim-world.ts';
@@ -17,16 +17,16 @@ const SEMVER = /^\d+\.\d+\.\d+$/;
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/;
 
 export class Invariants {
-  /** What was seen that must not be. */
+  /** Violated invariants. */
   readonly violations: string[] = [];
-  readonly story: string[] = [];
+  readonly log: string[] = [];
   readonly userActions: UserActions;
   calls = 0;
   readonly #world: SimWorld;
   #recent: number[] = [];
   readonly #reboots = new Map<string, number>();
   #asked: string | undefined;
-  /** Version and shadow of the latest reboot of ours, and of the latest that rolled back. */
+  /** Version and shadow of the latest requested reboot, and of the latest that rolled back. */
   #booting: string | undefined;
   #rolledBack: string | undefined;
   #specLeftAt: number | undefined;
@@ -39,7 +39,7 @@ export class Invariants {
   }
 
   observe(text: string): void {
-    this.story.push(`${Math.round(this.#world.clock.monotonic())} ${text}`);
+    this.log.push(`${Math.round(this.#world.clock.monotonic())} ${text}`);
   }
 
   wrong(what: string): void {
@@ -62,7 +62,7 @@ export class Invariants {
   reported(status: AgentStatus): void {
     const { lastOperation: last, current_state, observedGeneration } = status;
     this.observe(`report ${current_state} of ${observedGeneration} ${describe(last)}`);
-    if (!isTaken(status)) this.wrong(`the apiserver would refuse ${JSON.stringify(status)}`);
+    if (!isTaken(status)) this.wrong(`the apiserver would reject ${JSON.stringify(status)}`);
   }
 
   /** The agent's reboot call arrives at the host. */
@@ -76,7 +76,7 @@ export class Invariants {
       this.wrong(`rebooted again into ${this.#rolledBack}, which rolled back`);
     this.#booting = this.#attempted;
     const staleMs = clock.monotonic() - (this.#specLeftAt ?? clock.monotonic());
-    if (staleMs > SPEC_AGE_MS) this.wrong(`rebooted for a spec that was taken back ${staleMs} ms ago`);
+    if (staleMs > SPEC_AGE_MS) this.wrong(`rebooted for a spec that was withdrawn ${staleMs} ms ago`);
   }
 
   /** The spec or the shadow has changed. */
@@ -91,12 +91,12 @@ export class Invariants {
     this.#rolledBack = this.#booting;
   }
 
-  /** A person asks for something else: what failed before does not bind them. */
+  /** A user requests something else: earlier failures do not count. */
   forgive(): void {
     this.#rolledBack = undefined;
   }
 
-  /** A person takes away what is on record: nobody can know which boot of this shadow's has rolled back. */
+  /** A user removes the record: which boot of this shadow has rolled back cannot be known any more. */
   forget(): void {
     this.#forgotten = this.#world.cluster.shadow?.uid;
   }
@@ -105,7 +105,7 @@ export class Invariants {
     return `${this.#world.host.inactive} of ${this.#world.cluster.shadow?.uid}`;
   }
 
-  /** The host begins to go down. */
+  /** The host starts to go down. */
   shutsDown(why: 'asked' | 'others'): void {
     this.observe(`host shuts down: ${why}`);
     if (why === 'others') return;
@@ -124,7 +124,8 @@ export class Invariants {
 
   #requireEmpty(): void {
     const { cordoned, pods } = this.#world.cluster;
-    if (!cordoned || pods > 0) this.wrong(`the host goes down for us with ${pods} pods on it, cordoned: ${cordoned}`);
+    if (!cordoned || pods > 0)
+      this.wrong(`the host goes down for the agent with ${pods} pods on it, cordoned: ${cordoned}`);
   }
 
   agentEnded(why: string): void {
@@ -135,7 +136,7 @@ export class Invariants {
 
   #requireNoReboot(what: string): void {
     const { cluster, host } = this.#world;
-    if (host.rebootComes && cluster.marked) this.wrong(`${what} while the reboot that was asked for may still come`);
+    if (host.rebootComes && cluster.marked) this.wrong(`${what} while the requested reboot may still come`);
   }
 
   #requireDrained(what: string): void {
@@ -147,12 +148,12 @@ export class Invariants {
       this.wrong(`${what} without a fresh drain of this boot, cordoned: ${cordoned}`);
   }
 
-  /** What must be true when nothing has gone wrong for long. */
+  /** What must be true after a long time without faults. */
   atRest(): void {
     const { cluster, host } = this.#world;
     const { shadow } = cluster;
-    if (shadow?.spec.state !== 'Idle') this.wrong(`the update stands still: ${JSON.stringify(shadow)}`);
-    if (!this.#isOver) this.wrong(`neither done nor a failure named: ${JSON.stringify(shadow)}`);
+    if (shadow?.spec.state !== 'Idle') this.wrong(`the update is stuck: ${JSON.stringify(shadow)}`);
+    if (!this.#isOver) this.wrong(`neither done nor failed: ${JSON.stringify(shadow)}`);
     if (host.armed) this.wrong('the host is left armed');
     if (cluster.marked) this.wrong('the Node is left cordoned or excluded');
     if (shadow?.status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
@@ -167,12 +168,12 @@ export class Invariants {
 
   get #isOver(): boolean {
     const { host, controller } = this.#world;
-    return host.choice === undefined || controller.needsPerson || controller.paused;
+    return host.choice === undefined || controller.needsUser || controller.paused;
   }
 
-  /** For a failed test. */
-  tell(): string {
-    return [...this.story, `at the end ${rfc3339(this.#world.clock.now())}`].join('\n');
+  /** The log, for a failed test. */
+  transcript(): string {
+    return [...this.log, `at the end ${rfc3339(this.#world.clock.now())}`].join('\n');
   }
 }
 
@@ -182,7 +183,7 @@ function describe(last: LastOperation | undefined): string {
   return `${operation} ${state} ${errorCode} ${message}`;
 }
 
-/** Whether the apiserver takes the report. */
+/** Whether the apiserver accepts the report. */
 function isTaken(status: AgentStatus): boolean {
   const { current_version, target_version, bootID, bootTime = '', lastOperation: last } = status;
   const versions = [current_version, target_version, ...(last === undefined ? [] : [last.version])];

@@ -1,6 +1,6 @@
 /** The real agent against a host, an apiserver and a controller in memory, through faults at every instant. */
 import fc from 'fast-check';
-import { aroundReboot, aroundSettings, CALLS, type Fault, type Happening, happenings } from './faults.ts';
+import { aroundReboot, aroundSettings, CALLS, type Fault, type TimedFault, anyFaults } from './faults.ts';
 import { NEW, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;
@@ -10,9 +10,9 @@ const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '120' } = process.env;
 const seed = Number(BRUPOP_FUZZ_SEED);
 const numRuns = Number(BRUPOP_FUZZ_RUNS);
 
-/** Lives through a story, and then through quiet until all is at rest. `paused`: no update begins then. */
-async function live(story: readonly Happening[], paused: boolean): Promise<SimWorld> {
-  const world = new SimWorld(story);
+/** Runs a scenario, then time without faults until all is settled. `paused`: no update starts then. */
+async function runScenario(scenario: readonly TimedFault[], paused: boolean): Promise<SimWorld> {
+  const world = new SimWorld(scenario);
   await world.run(25 * MINUTE);
   world.heal(paused);
   for (let quiet = 0; quiet < 72 && !world.invariants.settled; quiet += 1) await world.run(10 * MINUTE);
@@ -22,21 +22,23 @@ async function live(story: readonly Happening[], paused: boolean): Promise<SimWo
   return world;
 }
 
-/** The whole story when something was seen that must not be. */
-async function wrong(story: readonly Happening[], paused: boolean): Promise<string> {
-  const { invariants } = await live(story, paused);
-  return invariants.violations.length === 0 ? '' : `${JSON.stringify({ story, paused })}\n${invariants.tell()}`;
+/** Returns scenario and log when an invariant was violated. */
+async function wrong(scenario: readonly TimedFault[], paused: boolean): Promise<string> {
+  const { invariants } = await runScenario(scenario, paused);
+  return invariants.violations.length === 0
+    ? ''
+    : `${JSON.stringify({ scenario, paused })}\n${invariants.transcript()}`;
 }
 
 /** Each call of an update, first and second time, before and after it. */
-function atEachCall(fault: Fault): Happening[] {
+function atEachCall(fault: Fault): TimedFault[] {
   return CALLS.flatMap((on) =>
     [0, 1].flatMap((nth) => [false, true].map((after) => ({ on, nth, after, later: 0, fault }))),
   );
 }
 
 it('updates the node with no unnecessary calls when nothing fails', async () => {
-  const { invariants, host } = await live([], false);
+  const { invariants, host } = await runScenario([], false);
   expect(invariants.violations).toEqual([]);
   expect(host.active).toBe(NEW);
   expect(invariants.calls).toBeLessThan(35);
@@ -49,11 +51,11 @@ const matrix: Record<string, readonly Fault[]> = {
   "the socket's mount is stale": [{ kind: 'mount stale' }],
   'the host reboots for another reason': [{ kind: 'reboot' }],
   'all replicas of the apiserver are unavailable for 20 s, 60 s or 12 min': [20, 60, 720].map((seconds) => ({
-    kind: 'apiserver away',
+    kind: 'apiserver unavailable',
     ms: seconds * SECOND,
   })),
   'the host API is unreachable for 60 s or 12 min': [60, 720].map((seconds) => ({
-    kind: 'host away',
+    kind: 'host unreachable',
     ms: seconds * SECOND,
   })),
   'another process holds the update lock for 5 min or 40 min': [5, 40].map((minutes) => ({
@@ -83,29 +85,29 @@ const matrix: Record<string, readonly Fault[]> = {
 it.each(Object.entries(matrix))(
   'keeps every invariant at any call when %s',
   async (_name, faults) => {
-    const stories = faults.flatMap((fault) => atEachCall(fault)).map((one) => [one]);
+    const scenarios = faults.flatMap((fault) => atEachCall(fault)).map((one) => [one]);
     const found: string[] = [];
-    for (const [n, story] of stories.entries()) found.push(await wrong(story, n % 3 === 0));
+    for (const [n, scenario] of scenarios.entries()) found.push(await wrong(scenario, n % 3 === 0));
     expect(found.filter((text) => text !== '')).toEqual([]);
   },
   120_000,
 );
 
 /** Faults that come one after the other, 50 ms after the first reboot call was taken. */
-function afterAsking(...faults: readonly Fault[]): Happening[] {
+function afterAsking(...faults: readonly Fault[]): TimedFault[] {
   return faults.map((fault, n) => ({ on: 'reboot', nth: 0, after: true, later: 50 + 10 * n, fault }));
 }
 
-const slowly: Happening = { at: 0, fault: { kind: 'reboot takes', ms: 5 * MINUTE - 5 * SECOND } };
-const nothingOnRecord: Record<string, readonly Happening[]> = {
+const slowly: TimedFault = { at: 0, fault: { kind: 'reboot takes', ms: 5 * MINUTE - 5 * SECOND } };
+const nothingOnRecord: Record<string, readonly TimedFault[]> = {
   'its shadow is deleted, its agent killed, and its host API ends long before the rest': [
     slowly,
     { at: 0, fault: { kind: 'shutdown takes', ms: MINUTE } },
-    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: 10 * MINUTE }),
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host unreachable', ms: 10 * MINUTE }),
   ],
   'its shadow is deleted, its agent killed, and its host API is unreachable for a minute': [
     slowly,
-    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host unreachable', ms: MINUTE }),
   ],
   'its shadow is deleted, its agent killed, and another process holds the update lock for a minute': [
     slowly,
@@ -113,26 +115,26 @@ const nothingOnRecord: Record<string, readonly Happening[]> = {
   ],
   'its status is wiped, its agent killed, and its host API is unreachable': [
     slowly,
-    ...afterAsking({ kind: 'status wiped' }, { kind: 'kill' }, { kind: 'host away', ms: MINUTE }),
+    ...afterAsking({ kind: 'status wiped' }, { kind: 'kill' }, { kind: 'host unreachable', ms: MINUTE }),
   ],
   'its shadow is deleted and its agent killed, and killed again after the host was read': [
     slowly,
-    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host away', ms: 20 * SECOND }),
+    ...afterAsking({ kind: 'shadow deleted' }, { kind: 'kill' }, { kind: 'host unreachable', ms: 20 * SECOND }),
     { on: 'reboot', nth: 0, after: true, later: 40 * SECOND, fault: { kind: 'kill' } },
-    { on: 'reboot', nth: 0, after: true, later: 40 * SECOND, fault: { kind: 'host away', ms: MINUTE } },
+    { on: 'reboot', nth: 0, after: true, later: 40 * SECOND, fault: { kind: 'host unreachable', ms: MINUTE } },
   ],
 };
 
 it.each(Object.entries(nothingOnRecord))(
   'restores no Node whose reboot was requested when %s',
-  async (_name, story) => {
-    expect(await wrong(story, false)).toBe('');
+  async (_name, scenario) => {
+    expect(await wrong(scenario, false)).toBe('');
   },
   60_000,
 );
 
 it('continues at once with a new shadow when the host answers that nothing is activated', async () => {
-  const world = new SimWorld([{ at: 0, fault: { kind: 'host away', ms: 2 * MINUTE } }]);
+  const world = new SimWorld([{ at: 0, fault: { kind: 'host unreachable', ms: 2 * MINUTE } }]);
   await world.run(2 * MINUTE + 15 * SECOND);
   const { status } = world.cluster.shadow ?? {};
   world.killAgent();
@@ -163,7 +165,7 @@ it('retries a version that rolled back once when its shadow is deleted, then rep
   await world.run(120 * MINUTE);
   const { status } = world.cluster.shadow ?? {};
   world.killAgent();
-  expect(world.invariants.story.filter((line) => line.endsWith('call reboot'))).toHaveLength(2);
+  expect(world.invariants.log.filter((line) => line.endsWith('call reboot'))).toHaveLength(2);
   expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
   expect(world.invariants.violations).toEqual([]);
 });
@@ -175,7 +177,7 @@ it('detects a rollback although the host was unreachable for longer than a reboo
     { ...atReboot, later: 0, fault: { kind: 'spec Idle' } },
     { ...atReboot, later: 0, fault: { kind: 'kill' } },
     { ...atReboot, later: SECOND, fault: { kind: 'paused', ms: 60 * MINUTE } },
-    { ...atReboot, later: SECOND, fault: { kind: 'host away', ms: 12 * MINUTE } },
+    { ...atReboot, later: SECOND, fault: { kind: 'host unreachable', ms: 12 * MINUTE } },
     { ...atReboot, later: SECOND, fault: { kind: 'rolls back' } },
     { ...atReboot, later: 10 * MINUTE, fault: { kind: 'reboot' } },
   ]);
@@ -186,28 +188,28 @@ it('detects a rollback although the host was unreachable for longer than a reboo
 });
 
 it(`keeps every invariant under any faults at any time (seed ${seed})`, async () => {
-  const property = fc.asyncProperty(happenings, fc.boolean(), async (story, paused) =>
-    expect(await wrong(story, paused)).toBe(''),
+  const property = fc.asyncProperty(anyFaults, fc.boolean(), async (scenario, paused) =>
+    expect(await wrong(scenario, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });
 }, 300_000);
 
 it(`keeps every invariant under any faults around a reboot (seed ${seed})`, async () => {
-  const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (story, paused) =>
-    expect(await wrong(story, paused)).toBe(''),
+  const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (scenario, paused) =>
+    expect(await wrong(scenario, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });
 }, 300_000);
 
 /** Told to go back to an older version and, 8 min later, that any will do, with `fault` at a call meanwhile. */
-function pinned(fault: Fault): Happening[][] {
-  const pins: Happening[] = [
+function pinned(fault: Fault): TimedFault[][] {
+  const pins: TimedFault[] = [
     { at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0', ignoreWaves: true } } },
     { at: 8 * MINUTE, fault: { kind: 'pin', wanted: null } },
   ];
   const calls = ['configure', 'report', 'refresh', 'look', 'prepare'] as const;
-  const places = calls.flatMap((on) => [0, 1, 2].flatMap((nth) => [false, true].map((after) => ({ on, nth, after }))));
-  return places.map((place) => [...pins, { ...place, later: 0, fault }]);
+  const points = calls.flatMap((on) => [0, 1, 2].flatMap((nth) => [false, true].map((after) => ({ on, nth, after }))));
+  return points.map((point) => [...pins, { ...point, later: 0, fault }]);
 }
 
 const pinMatrix: Record<string, readonly Fault[]> = {
@@ -219,14 +221,14 @@ const pinMatrix: Record<string, readonly Fault[]> = {
   'settings can be neither read nor changed for 5 min': [{ kind: 'settings broken', ms: 5 * MINUTE }],
   'a user changes them': [{ kind: 'settings by hand', settings: { versionLock: '1.26.5' } }],
   'the agent is stopped for 20 s': [{ kind: 'freeze', ms: 20 * SECOND }],
-  'the apiserver is unavailable for 60 s': [{ kind: 'apiserver away', ms: MINUTE }],
+  'the apiserver is unavailable for 60 s': [{ kind: 'apiserver unavailable', ms: MINUTE }],
 };
 
 it.each(Object.entries(pinMatrix))(
   "follows a pin, and restores the user's settings after it, when at any call %s",
   async (_name, faults) => {
     const found: string[] = [];
-    for (const story of faults.flatMap((fault) => pinned(fault))) found.push(await wrong(story, false));
+    for (const scenario of faults.flatMap((fault) => pinned(fault))) found.push(await wrong(scenario, false));
     expect(found.filter((text) => text !== '')).toEqual([]);
   },
   120_000,
@@ -247,8 +249,8 @@ it('downgrades to an older version that it is pinned to, and updates to the newe
 });
 
 it(`follows pins, and restores the user's settings after them, under any faults (seed ${seed})`, async () => {
-  const property = fc.asyncProperty(aroundSettings, fc.boolean(), async (story, paused) =>
-    expect(await wrong(story, paused)).toBe(''),
+  const property = fc.asyncProperty(aroundSettings, fc.boolean(), async (scenario, paused) =>
+    expect(await wrong(scenario, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });
 }, 300_000);

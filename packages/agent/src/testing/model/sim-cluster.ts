@@ -27,7 +27,7 @@ export class SimCluster {
   pods = PODS;
   /** Pods that a pass gets evicted. */
   perPass = 2;
-  awayUntil = 0;
+  unavailableUntil = 0;
   /** When a pass last found the node empty, and in which boot. */
   drained: { readonly at: number; readonly boots: number } | undefined;
   /** Called after each change of the shadow. */
@@ -45,7 +45,7 @@ export class SimCluster {
   }
 
   get reachable(): boolean {
-    return this.awayUntil <= this.#clock.monotonic();
+    return this.unavailableUntil <= this.#clock.monotonic();
   }
 
   get marked(): boolean {
@@ -58,7 +58,7 @@ export class SimCluster {
     return () => this.#listeners.delete(listener);
   }
 
-  tell(message: StreamMessage | Error): void {
+  send(message: StreamMessage | Error): void {
     for (const listener of this.#listeners) listener(message);
   }
 
@@ -80,11 +80,11 @@ export class SimCluster {
   deleteShadow(): void {
     this.shadow = undefined;
     this.onSpec();
-    this.tell({ type: 'deleted' });
+    this.send({ type: 'deleted' });
     this.onChange();
   }
 
-  /** As a person who edits the status away. */
+  /** As a user who removes the status. */
   wipeStatus(): void {
     if (this.shadow === undefined) return;
     const { status: _wiped, ...bare } = this.shadow;
@@ -92,7 +92,7 @@ export class SimCluster {
     this.#changed();
   }
 
-  takeBack(): void {
+  restore(): void {
     this.cordoned = false;
     this.excludedAt = undefined;
     this.pods = PODS;
@@ -137,11 +137,11 @@ export class SimCluster {
     const { shadow } = this;
     if (shadow === undefined) throw new ApiError('NotFound', 'there is no shadow');
     if (shadow.uid !== shadowUID || shadow.generation !== generation) throw new ApiError('SpecChanged', 'another');
-    if (shadow.spec.state !== 'RebootedIntoUpdate') throw new ApiError('SpecForbids', 'no reboot is called for');
+    if (shadow.spec.state !== 'RebootedIntoUpdate') throw new ApiError('SpecForbids', 'the spec requests no reboot');
   }
 
   #changed(): void {
-    if (this.shadow !== undefined) this.tell({ type: 'shadow', shadow: this.shadow });
+    if (this.shadow !== undefined) this.send({ type: 'shadow', shadow: this.shadow });
     this.onChange();
   }
 }

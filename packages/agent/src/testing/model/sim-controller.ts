@@ -15,13 +15,13 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 };
 
 export class SimController {
-  /** No update begins. */
+  /** No update starts. */
   paused = false;
-  /** Told of each update that is about to begin. */
-  onBegin: (version: string) => void = () => undefined;
+  /** Called before each update starts. */
+  onStart: (version: string) => void = () => undefined;
   readonly #cluster: SimCluster;
   readonly #clock: Clock;
-  #turn: (() => void) | undefined;
+  #timer: (() => void) | undefined;
   #notBefore = 0;
   #failures = 0;
   #since = 0;
@@ -39,12 +39,12 @@ export class SimController {
   }
 
   wake(ms: number): void {
-    this.#turn?.();
-    this.#turn = this.#clock.after(ms, () => this.#decide());
+    this.#timer?.();
+    this.#timer = this.#clock.after(ms, () => this.#decide());
   }
 
   /** A named failure after which nothing is tried again by itself. */
-  get needsPerson(): boolean {
+  get needsUser(): boolean {
     const last = this.#cluster.shadow?.status?.lastOperation;
     if (last?.errorCode === undefined || last.state !== 'Failed') return false;
     return ['NeverThisVersion', 'Manual'].includes(ERROR_CODES[last.errorCode]);
@@ -67,13 +67,13 @@ export class SimController {
     const { wanted } = this.#cluster;
     if (JSON.stringify(spec.hostSettings ?? null) !== JSON.stringify(wanted)) return this.#idle();
     const settled = status?.observedGeneration === generation && status.current_state === 'Idle';
-    if (this.paused || !settled || status.target_version === status.current_version || this.needsPerson) return;
+    if (this.paused || !settled || status.target_version === status.current_version || this.needsUser) return;
     if (this.#notBefore > now) this.wake(this.#notBefore - now);
     else this.#stage(status.target_version);
   }
 
   #stage(version: string): void {
-    this.onBegin(version);
+    this.onStart(version);
     this.#cluster.setSpec({ state: 'StagedAndPerformedUpdate', version });
   }
 

@@ -1,4 +1,4 @@
-/** A host on the clock of a test: the pure model of test/framework/host, which the world reboots and takes away. */
+/** A host on the clock of a test: the pure model of test/framework/host, which the world reboots and disconnects. */
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { chooseVersion, offeredVersions } from '../../../../../test/framework/host/versions.ts';
 import { HostError, type UpdaterSettings, type UpdateStatus } from '../../host/host.ts';
@@ -34,7 +34,7 @@ export class SimHost {
   /** The next boot of an activated set fails, and the boot after it falls back. */
   rollsBack = false;
   /** Its socket refuses connections until then (monotonic milliseconds). */
-  awayUntil = 0;
+  unavailableUntil = 0;
   /** Another process holds the update lock until then. */
   lockedUntil = 0;
   /** Its settings can neither be read nor changed until then. */
@@ -165,8 +165,8 @@ export class SimHost {
   }
 
   #requireAPI(): void {
-    const away = this.stopping || this.awayUntil > this.#clock.monotonic();
-    if (!this.up || away) throw new HostError('refused', 'connect ECONNREFUSED');
+    const isAway = this.stopping || this.unavailableUntil > this.#clock.monotonic();
+    if (!this.up || isAway) throw new HostError('refused', 'connect ECONNREFUSED');
   }
 
   #requireSettings(): void {

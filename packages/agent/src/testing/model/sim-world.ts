@@ -1,10 +1,10 @@
-/** An agent that may die at any instant, its host, its apiserver and its controller, and somebody who watches that no node is hurt. */
+/** The real agent, which may die at any instant, its host, apiserver and controller in memory, and the invariants. */
 import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protocol';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ApiError } from '../../apiserver/error.ts';
 import { HostError, type UpdaterSettings } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
-import type { AtCall, Fault, Happening } from './faults.ts';
+import type { AtCall, Fault, TimedFault } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { SimCluster } from './sim-cluster.ts';
 import { SimController } from './sim-controller.ts';
@@ -29,7 +29,7 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const RESTART_MS = 5 * SECOND;
 const HEARTBEAT_MS = 30 * SECOND;
-/** The controller gives nothing back while a host may still go down. */
+/** The controller restores no Node while its host may still go down. */
 const RELEASE_MS = 15 * MINUTE;
 
 export class SimWorld {
@@ -42,19 +42,19 @@ export class SimWorld {
   #agent: AgentProcess | undefined;
   /** An agent that reaches no host, however often it tries. */
   #cutOff: AgentProcess | undefined;
-  #pending: readonly Happening[];
+  #pending: readonly TimedFault[];
   #healed = false;
   #rebootDelayMs = 200;
   #rebootRefused = 0;
   #shutdownMs = SECOND;
   #bootMs = 20 * SECOND;
 
-  constructor(happenings: readonly Happening[], random: () => number = () => 0.5) {
-    this.#pending = happenings;
+  constructor(scenario: readonly TimedFault[], random: () => number = () => 0.5) {
+    this.#pending = scenario;
     this.random = random;
-    for (const one of happenings) if ('at' in one) this.clock.after(one.at, () => this.#happen(one.fault));
+    for (const one of scenario) if ('at' in one) this.clock.after(one.at, () => this.#inject(one.fault));
     this.cluster.onSpec = () => this.invariants.specChanged();
-    this.controller.onBegin = (version) => this.invariants.userActions.begins(version);
+    this.controller.onStart = (version) => this.invariants.userActions.starts(version);
     this.#beat();
     this.startAgent();
   }
@@ -63,19 +63,19 @@ export class SimWorld {
     await this.clock.advance(ms);
   }
 
-  /** Nothing goes wrong any more; what is under way goes on, and, unless `paused`, other updates begin. */
+  /** Ends all faults. What is under way continues, and, unless `paused`, other updates start. */
   heal(paused: boolean): void {
     this.#healed = true;
     this.controller.paused = paused;
     this.#pending = [];
-    this.host.awayUntil = 0;
+    this.host.unavailableUntil = 0;
     this.host.lockedUntil = 0;
     this.host.settingsBrokenUntil = 0;
     this.host.nextEnd = undefined;
     this.#rebootRefused = 0;
     this.#rebootDelayMs = 200;
     this.#shutdownMs = SECOND;
-    this.cluster.awayUntil = 0;
+    this.cluster.unavailableUntil = 0;
     this.cluster.perPass = 2;
     this.#label(true);
     this.controller.wake(0);
@@ -113,11 +113,11 @@ export class SimWorld {
     await this.#freeze(faults);
     guard();
     this.invariants.called(name);
-    const before = await this.#strikeAll(faults.filter(({ after }) => !after));
+    const before = await this.#injectAll(faults.filter(({ after }) => !after));
     if (before.has('lose')) throw lost(name);
     if (isOfHost(name) && this.#cutOff === this.#agent) throw new HostError('refused', 'connect ECONNREFUSED');
     const answer = await effect();
-    const after = await this.#strikeAll(faults.filter((one) => one.after));
+    const after = await this.#injectAll(faults.filter((one) => one.after));
     if (after.has('lose') && name !== 'reboot') throw lost(name);
     return answer;
   }
@@ -129,11 +129,11 @@ export class SimWorld {
   }
 
   /** Never resolves when the caller does not outlive it. */
-  async #strikeAll(faults: readonly AtCall[]): Promise<ReadonlySet<Fault['kind']>> {
+  async #injectAll(faults: readonly AtCall[]): Promise<ReadonlySet<Fault['kind']>> {
     const caller = this.#agent;
     for (const { later, fault } of faults) {
-      if (later === 0) this.#happen(fault);
-      else this.clock.after(later, () => this.#healed || this.#happen(fault));
+      if (later === 0) this.#inject(fault);
+      else this.clock.after(later, () => this.#healed || this.#inject(fault));
     }
     const kinds = new Set(faults.map(({ fault }) => fault.kind));
     if (kinds.has('delay')) await this.clock.sleep(9_000);
@@ -201,7 +201,7 @@ export class SimWorld {
   }
 
   #beat(): void {
-    if (this.cluster.reachable) this.cluster.tell({ type: 'heartbeat' });
+    if (this.cluster.reachable) this.cluster.send({ type: 'heartbeat' });
     this.clock.after(HEARTBEAT_MS, () => this.#beat());
   }
 
@@ -215,7 +215,7 @@ export class SimWorld {
 
   #release(): void {
     if (this.cluster.managed) return;
-    this.cluster.takeBack();
+    this.cluster.restore();
     this.#deleteShadow();
   }
 
@@ -224,7 +224,7 @@ export class SimWorld {
     this.cluster.deleteShadow();
   }
 
-  #happen(fault: Fault): void {
+  #inject(fault: Fault): void {
     this.invariants.observe(`fault ${JSON.stringify(fault)}`);
     const now = this.clock.monotonic();
     switch (fault.kind) {
@@ -235,11 +235,11 @@ export class SimWorld {
         return undefined;
       case 'reboot':
         return this.#shutDown('others');
-      case 'apiserver away':
-        this.cluster.awayUntil = now + fault.ms;
-        return this.cluster.tell(new ApiError('Unreachable', 'socket hang up'));
-      case 'host away':
-        this.host.awayUntil = now + fault.ms;
+      case 'apiserver unavailable':
+        this.cluster.unavailableUntil = now + fault.ms;
+        return this.cluster.send(new ApiError('Unreachable', 'socket hang up'));
+      case 'host unreachable':
+        this.host.unavailableUntil = now + fault.ms;
         return undefined;
       case 'lock held':
         this.host.lockedUntil = now + fault.ms;

@@ -1,4 +1,4 @@
-/** Judges what happens to the host's settings: people own them, and the fleet's configuration only borrows them. */
+/** Checks the host's settings: users own them, and the fleet's configuration replaces them for a time. */
 import { sameVersion } from '@brupop/shared/api/version';
 import { type UpdaterSettings, DEFAULT_SETTINGS } from '../../host/host.ts';
 import { PINS } from './faults.ts';
@@ -11,8 +11,8 @@ const RACE_MS = 10_000;
 export class UserActions {
   readonly #world: SimWorld;
   readonly #invariants: Invariants;
-  /** What people have set last; a setting of which nobody can know it any more is absent. */
-  #wish: Partial<UpdaterSettings> = DEFAULT_SETTINGS;
+  /** What users have set last. A setting is absent when that cannot be known any more. */
+  #userSettings: Partial<UpdaterSettings> = DEFAULT_SETTINGS;
   #setAt = -Infinity;
   #recordLost = false;
 
@@ -21,7 +21,7 @@ export class UserActions {
     this.#invariants = invariants;
   }
 
-  /** A person sets something else than the host has. */
+  /** A user changes settings. */
   set(settings: Partial<UpdaterSettings>): void {
     const { host, clock } = this.#world;
     const changed = Object.entries(settings).filter(([name, value]) => host.stored[keyOf(name)] !== value);
@@ -30,47 +30,47 @@ export class UserActions {
     this.#setAt = clock.monotonic();
     for (const [name, value] of changed) {
       if (this.#isBeingSet(keyOf(name), value)) this.#forget(keyOf(name));
-      else if (!this.#recordLost) this.#wish = { ...this.#wish, [name]: value };
+      else if (!this.#recordLost) this.#userSettings = { ...this.#userSettings, [name]: value };
     }
   }
 
-  /** What is on record and not set yet looks like ours when a person is quicker. */
+  /** A value that is recorded but not set yet looks like the agent's when a user sets it first. */
   #isBeingSet(name: keyof UpdaterSettings, value: unknown): boolean {
     return this.#world.cluster.shadow?.status?.hostSettings?.[name]?.value === value;
   }
 
   #forget(name: keyof UpdaterSettings): void {
-    const { [name]: _unknown, ...known } = this.#wish;
-    this.#wish = known;
+    const { [name]: _unknown, ...known } = this.#userSettings;
+    this.#userSettings = known;
   }
 
-  /** The agent changes settings: it cannot know what a person has done in the same instant. */
+  /** The agent changes settings; it cannot know of a user's change at the same instant. */
   overwritten(): void {
-    if (this.#world.clock.monotonic() - this.#setAt < RACE_MS) this.#wish = {};
+    if (this.#world.clock.monotonic() - this.#setAt < RACE_MS) this.#userSettings = {};
   }
 
-  /** What the status said of earlier settings is gone: nobody can put them back. */
+  /** The record of earlier settings is lost: they cannot be restored. */
   recordLost(): void {
     const { versionLock, ignoreWaves } = this.#world.cluster.shadow?.status?.hostSettings ?? {};
     if (versionLock === undefined && ignoreWaves === undefined) return;
-    this.#wish = {};
+    this.#userSettings = {};
     this.#recordLost = true;
   }
 
-  /** An update begins toward `version`. */
-  begins(version: string): void {
+  /** An update to `version` starts. */
+  starts(version: string): void {
     const { cluster, host } = this.#world;
-    this.#invariants.observe(`update to ${version} begins, wanted ${JSON.stringify(cluster.wanted)}`);
+    this.#invariants.observe(`update to ${version} starts, requested ${JSON.stringify(cluster.wanted)}`);
     if (this.#recordLost) return;
     const wanted = cluster.wanted?.versionLock;
     if (wanted != null && !sameVersion(wanted, version))
-      this.#invariants.wrong(`${version} begins, ${wanted} is wanted`);
+      this.#invariants.wrong(`${version} starts, ${wanted} is requested`);
     const isPinned = wanted == null && PINS.some((one) => one === version);
     if (isPinned && version !== host.offered && version !== '1.27.0')
-      this.#invariants.wrong(`${version} begins, which was only on offer for a pin that is gone`);
+      this.#invariants.wrong(`${version} starts, which was only available for a removed pin`);
   }
 
-  /** The host has what is wanted now: only then can it be told whether an update is still to come. */
+  /** True when the host has the requested settings: only then is it known whether an update is still due. */
   get served(): boolean {
     const { cluster, host } = this.#world;
     const { versionLock } = cluster.wanted ?? {};
@@ -78,7 +78,7 @@ export class UserActions {
     return isAsked && (versionLock == null || sameVersion(versionLock, host.stored.versionLock));
   }
 
-  /** What must be true when nothing has gone wrong for long. */
+  /** What must be true after a long time without faults. */
   atRest(): void {
     const { cluster, host } = this.#world;
     const { stored } = host;
@@ -86,12 +86,12 @@ export class UserActions {
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
     if (hostSettings?.message !== undefined)
-      this.#invariants.wrong(`the host is still said to refuse: ${hostSettings.message}`);
-    if (cluster.wanted === null && hostSettings !== undefined) this.#invariants.wrong('a record is left of no pin');
+      this.#invariants.wrong(`the settings are still reported as not in force: ${hostSettings.message}`);
+    if (cluster.wanted === null && hostSettings !== undefined) this.#invariants.wrong('a record remains without a pin');
   }
 
   #expected<K extends keyof UpdaterSettings>(name: K): UpdaterSettings[K] | undefined {
-    return (this.#world.cluster.wanted?.[name] as UpdaterSettings[K] | null | undefined) ?? this.#wish[name];
+    return (this.#world.cluster.wanted?.[name] as UpdaterSettings[K] | null | undefined) ?? this.#userSettings[name];
   }
 
   #requireSetting(name: keyof UpdaterSettings, holds: boolean): void {
