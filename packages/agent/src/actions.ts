@@ -47,24 +47,20 @@ export type Action = { readonly reason: string } & (
 
 export type RemoteAction = Exclude<Action, { readonly do: 'wait' | 'exit' }>;
 
-export interface Clients {
+export interface Execution {
   readonly host: Host;
   readonly api: ApiserverClient;
   readonly clock: Clock;
-}
-
-/** What an action was decided on, and what it is carried out with. */
-export interface Execution extends Clients {
   readonly shadow: AgentShadow | undefined;
   /** When it was decided (monotonic milliseconds). */
   readonly decidedMs: number;
   readonly signal: AbortSignal;
 }
 
-export interface ActionRow<A extends RemoteAction> {
-  /** What it calls. It pauses while calls of that target fail. */
+interface ActionRow<A extends RemoteAction> {
+  /** It pauses while calls of that target fail. */
   readonly target: 'host' | 'apiserver';
-  /** How long it may take, in milliseconds. */
+  /** Milliseconds. */
   limitMs(action: A, spec: ShadowSpec | undefined): number;
   /** True when it may run while a reboot that an earlier process requested may come. */
   duringReboot(action: A): boolean;
@@ -77,7 +73,7 @@ const fourCalls = (): number => LIMITS.hostCall * 4;
 const apiserverCall = { target: 'apiserver', limitMs: fourCalls, duringReboot: () => true } as const;
 const hostCall = { target: 'host', limitMs: fourCalls, duringReboot: () => false } as const;
 
-export const ACTIONS: Rows = {
+const ACTIONS: Rows = {
   report: {
     ...apiserverCall,
     duringReboot: ({ status }) => isRebootInProgress(status.lastOperation),
@@ -129,9 +125,7 @@ function guardOf({ decidedMs, clock }: Execution): Guard {
   };
 }
 
-/**
- * Compares right before the change, since a user may have changed the settings; the host cannot.
- */
+/** Compares right before the change: a user may have changed the settings, and the host cannot compare. */
 async function configure(
   { changes, expected }: Action & { readonly do: 'configure' },
   execution: Execution,

@@ -1,5 +1,5 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { ApiError } from './apiserver/error.ts';
+import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
 import { endWorlds, MINUTE, REBOOT, STAGE, world } from './testing/world.ts';
 

@@ -1,4 +1,4 @@
-import { ApiError } from './apiserver/error.ts';
+import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, MONITOR, NEW, OLD, REBOOT, STAGE, world } from './testing/world.ts';
 

@@ -6,7 +6,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { type Action, perform, type RemoteAction, rowOf } from './actions.ts';
 import type { ApiserverClient } from './apiserver/client.ts';
-import { ApiError } from './apiserver/error.ts';
+import { ApiError } from './apiserver/messages.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
 import { decide } from './decide/decide.ts';
 import { type Host, HostError, StaleDecisionError } from './host/host.ts';
@@ -74,7 +74,7 @@ export class Agent {
     return `the loop has been due for ${Math.round(lateMs / 1000)} s; last: ${this.#recent[0] ?? ''}`;
   }
 
-  /** Returns why this agent cannot do its work now, or undefined. */
+  /** Returns why this agent cannot work now, or undefined. */
   ready(): string | undefined {
     if (this.#source.view().shadow === undefined) return 'the apiserver has not sent the shadow yet';
     if (this.#seen === undefined) return 'the host has not been observed yet';

@@ -3,11 +3,16 @@
  * answers, and continues afterwards.
  */
 import fc from 'fast-check';
-import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import {
+  type AgentShadow,
+  agentShadow,
+  drainResult,
+  exclusionResult,
+  streamMessage,
+} from '@brupop/shared/api/agent-protocol';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import type { Agent } from './agent.ts';
-import { ApiError } from './apiserver/error.ts';
-import { parseJson, readDrain, readError, readExclusion, readShadow, readStreamMessage } from './apiserver/messages.ts';
+import { ApiError, readError, readMessage } from './apiserver/messages.ts';
 import { takeBody } from './host/host-socket.ts';
 import { HostError, type UpdateStatus, parseUpdateStatus, parseVersion } from './host/host.ts';
 import { malformedAnswers, MalformedApi, MalformedHost, body, OS, SHADOW, STATUS } from './testing/bad-answers.ts';
@@ -86,21 +91,21 @@ describe(`a malformed answer (seed ${seed})`, () => {
     const property = fc.property(body(SHADOW), body(drained), line, (one, two, three) => {
       expect(
         usable(
-          outcome(() => readShadow(parseJson(one))),
+          outcome(() => readMessage(agentShadow, one)),
           isUsableShadow,
         ),
       ).toBe(true);
-      const message = outcome(() => readStreamMessage(three));
+      const message = outcome(() => readMessage(streamMessage, three));
       expect(message?.type !== 'shadow' || isUsableShadow(message.shadow)).toBe(true);
       expect(
         usable(
-          outcome(() => readDrain(parseJson(two))),
+          outcome(() => readMessage(drainResult, two)),
           ({ done, remaining }) => !done || remaining === 0,
         ),
       ).toBe(true);
       expect(
         usable(
-          outcome(() => readExclusion(parseJson(two))),
+          outcome(() => readMessage(exclusionResult, two)),
           ({ remainingMs }) => remainingMs >= 0,
         ),
       ).toBe(true);

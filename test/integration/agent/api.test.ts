@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
-import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
+import { ApiError } from '../../../packages/agent/src/apiserver/messages.ts';
 import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';

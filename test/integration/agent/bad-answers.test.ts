@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
 import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
-import { ApiError } from '../../../packages/agent/src/apiserver/error.ts';
+import { ApiError } from '../../../packages/agent/src/apiserver/messages.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { HostError } from '../../../packages/agent/src/host/host.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';

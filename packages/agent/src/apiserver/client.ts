@@ -5,33 +5,30 @@ import {
   type AgentAction,
   agentPath,
   type AgentShadow,
+  agentShadow,
   type DrainRequest,
   type DrainResult,
+  drainResult,
   type ExclusionResult,
+  exclusionResult,
+  restoreResult,
   type SpecReference,
   type StatusReport,
   type StreamMessage,
+  streamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
+import type { Infer, Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
-import { ApiError } from './error.ts';
-import {
-  parseJson,
-  readDrain,
-  readError,
-  readExclusion,
-  readRestore,
-  readShadow,
-  readStreamMessage,
-} from './messages.ts';
+import { ApiError, readError, readMessage } from './messages.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
 /** An idle connection is kept for this time; the apiserver closes it after 60 s. */
 const IDLE_MS = 4_000;
 
-/** The agent's calls of brupop-apiserver. Each throws ApiError. */
+/** The agent's calls of the apiserver. Each throws ApiError. */
 export interface ApiserverClient {
   /** Creates the shadow unless it exists. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
@@ -70,7 +67,7 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-/** Client of brupop-apiserver. Reads token and CA for each request, since both are rotated. */
+/** Reads token and CA for each request, since both are rotated. */
 export class HttpApiserverClient implements ApiserverClient {
   readonly #options: ApiserverClientOptions;
   #connections = connections();
@@ -86,27 +83,26 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 
   async ensure(signal: AbortSignal): Promise<AgentShadow> {
-    return readShadow(await this.#call({ method: 'PUT', action: 'shadow', signal }));
+    return this.#call(agentShadow, { method: 'PUT', action: 'shadow', signal });
   }
 
   async report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow> {
-    const shadow = readShadow(await this.#call({ method: 'PUT', action: 'shadow/status', body: report, signal }));
+    const shadow = await this.#call(agentShadow, { method: 'PUT', action: 'shadow/status', body: report, signal });
     if (shadow.uid === report.shadowUID) return shadow;
     throw new ApiError('Unintelligible', `PUT shadow/status: expected shadow ${report.shadowUID}, found ${shadow.uid}`);
   }
 
   async exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult> {
-    const call = { method: 'POST', action: 'load-balancer-exclusion', body: reference, signal } as const;
-    return readExclusion(await this.#call(call));
+    return this.#call(exclusionResult, { method: 'POST', action: 'load-balancer-exclusion', body: reference, signal });
   }
 
   async drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult> {
-    const call = { method: 'POST', action: 'drain', body: request, limitMs: DRAIN_CALL_LIMIT_MS, signal } as const;
-    return readDrain(await this.#call(call));
+    const limitMs = DRAIN_CALL_LIMIT_MS;
+    return this.#call(drainResult, { method: 'POST', action: 'drain', body: request, limitMs, signal });
   }
 
   async restore(signal: AbortSignal): Promise<void> {
-    readRestore(await this.#call({ method: 'POST', action: 'restore', signal }));
+    await this.#call(restoreResult, { method: 'POST', action: 'restore', signal });
   }
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
@@ -116,15 +112,15 @@ export class HttpApiserverClient implements ApiserverClient {
     try {
       const pending = { request: sent, limitMs: CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
       const response = await responseOf(pending, clock);
-      this.#noteAnswer(response.statusCode ?? 0);
+      this.#recordAnswer(response.statusCode ?? 0);
       if (response.statusCode !== 200) {
         const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the response takes too long')));
         const body = await bodyOf(response, MAX_ANSWER_BYTES).finally(cancel);
         throw readError('GET shadow/stream', response.statusCode ?? 0, body);
       }
       for await (const line of linesOf(response, clock)) {
-        this.#noteAnswer(200);
-        yield readStreamMessage(line);
+        this.#recordAnswer(200);
+        yield readMessage(streamMessage, line, 'message');
       }
     } catch (error) {
       throw asApiError('GET shadow/stream', error);
@@ -133,13 +129,13 @@ export class HttpApiserverClient implements ApiserverClient {
     }
   }
 
-  async #call(call: Call): Promise<unknown> {
+  async #call<S extends Schema>(schema: S, call: Call): Promise<Infer<S>> {
     const name = `${call.method} ${call.action}`;
     const answer = await this.#exchange(call).catch((error: unknown) => {
       throw asApiError(name, error);
     });
-    this.#noteAnswer(answer.status);
-    if (answer.status >= 200 && answer.status < 300) return parseJson(answer.body);
+    this.#recordAnswer(answer.status);
+    if (answer.status >= 200 && answer.status < 300) return readMessage(schema, answer.body);
     const error = readError(name, answer.status, answer.body);
     if (error.code === 'ReplicaOnSameNode' || error.code === 'Unavailable') this.#leaveReplica();
     throw error;
@@ -182,7 +178,7 @@ export class HttpApiserverClient implements ApiserverClient {
     });
   }
 
-  #noteAnswer(status: number): void {
+  #recordAnswer(status: number): void {
     if (status !== 401 && status !== 403) this.#answeredAt = this.#options.clock.monotonic();
   }
 }

@@ -1,6 +1,8 @@
 import { SHADOW } from '../testing/bad-answers.ts';
-import { readShadow } from './messages.ts';
+import { type AgentShadow, agentShadow } from '@brupop/shared/api/agent-protocol';
+import { readMessage } from './messages.ts';
 
+const readShadow = (value: unknown): AgentShadow => readMessage(agentShadow, JSON.stringify(value), 'shadow');
 const { status } = SHADOW;
 const last = status.lastOperation;
 const withStatus = (changes: object): object => ({ ...SHADOW, status: { ...status, ...changes } });

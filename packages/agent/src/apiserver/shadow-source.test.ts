@@ -3,7 +3,7 @@ import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { FakeApiserver } from '../testing/fake-apiserver.ts';
-import { ApiError } from './error.ts';
+import { ApiError } from './messages.ts';
 import { ShadowSource } from './shadow-source.ts';
 
 const status: ShadowStatus = {

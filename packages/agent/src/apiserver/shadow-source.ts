@@ -6,10 +6,9 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { PAUSES } from '../limits.ts';
 import type { ApiserverClient } from './client.ts';
-import { ApiError } from './error.ts';
+import { ApiError } from './messages.ts';
 import { sameStatus } from './status.ts';
 
-/** The shadow and how recent it is. */
 export interface ShadowView {
   readonly shadow: AgentShadow | undefined;
   /** Since the last message of the current stream or the last acknowledged report. */
@@ -27,10 +26,7 @@ export interface ShadowSourceOptions {
   readonly random?: () => number;
 }
 
-/**
- * A stream that the server ends is reopened within this time, at random: the server ends many at
- * once. Nodes that are being updated do not wait.
- */
+/** Random delay before an idle node reopens a stream: the server ends many at once. */
 const RECONNECT_SPREAD_MS = 2_000;
 /** A stream that lasted this long resets the backoff. */
 const GOOD_STREAM_MS = 5_000;
@@ -53,7 +49,6 @@ export class ShadowSource {
   /** When the connected stream last sent a message; undefined while none is connected. */
   #receivedAt: number | undefined;
   #connection = new AbortController();
-  /** The status that the stream sent last, and when. */
   #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
   /** The stream has shown another status than the known one for too long. */
   #mustReadLive = false;
@@ -72,23 +67,17 @@ export class ShadowSource {
     return { shadow: this.#shadow, specAgeMs, apiUnreachableMs: api.unreachableMs() };
   }
 
-  /**
-   * Takes the shadow with which the apiserver acknowledged `status`. If the stream has brought a
-   * newer spec meanwhile, as the controller's response to this report, that spec stays and the
-   * status is taken.
-   */
+  /** Stores an acknowledged status. A newer spec, which the stream may have delivered meanwhile, stays. */
   acknowledged(shadow: AgentShadow, status: AgentStatus): void {
     const newest = this.#isOlder(shadow) ? this.#shadow : undefined;
     this.#shadow = { ...(newest ?? shadow), status };
     this.#reportedAt = this.#options.clock.monotonic();
   }
 
-  /** Opens another stream, since the current one lags behind the apiserver. */
   reconnect(): void {
     this.#connection.abort(new Error('the stream lags behind'));
   }
 
-  /** Follows the shadow until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {

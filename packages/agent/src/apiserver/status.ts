@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
-/**
- * True when the shadow has all that the agent would report. Fields of other writers are ignored.
- */
+/** Compares the fields that the agent reports. */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
   return known !== undefined && isDeepStrictEqual(reported(known), reported(next));
 }
@@ -18,21 +17,19 @@ function reported({ hostSettings = {}, ...status }: ShadowStatus | AgentStatus):
   return JSON.parse(JSON.stringify(fields, (_name, value: unknown) => value ?? undefined));
 }
 
-/** What is seen of the current boot. */
 export interface Boot {
   readonly bootID: string;
-  /** Wall clock, epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly wallMs: number;
 }
 
-/** Two boots of a machine are at least this far apart, in milliseconds. */
+/** Milliseconds between two boots of a machine. */
 const MIN_BOOT_INTERVAL = 1000;
 
 /**
- * Returns when the host booted. A time that was reported for this boot stays, so that two processes
- * never disagree by a second. Otherwise it is the wall clock less the uptime; if the machine was
- * already up when the earlier boot was reported (hosts that are processes in a test, or a clock
- * that was set), it is the time at which the boot ID was first seen.
+ * Keeps a time that was reported for this boot, so that two processes agree. Otherwise returns the
+ * wall clock less the uptime; if the machine was already up when the earlier boot was reported (a
+ * host that is a process, or a clock that was set), when the boot ID was first seen.
  */
 export function bootTime(
   { bootID, wallMs, uptimeMs }: Boot & { readonly uptimeMs: number },
@@ -44,20 +41,18 @@ export function bootTime(
   return rfc3339(upSinceMs > earlierMs + MIN_BOOT_INTERVAL ? upSinceMs : wallMs);
 }
 
-/** Returns a step toward `version` that starts now. */
 export function startStep(operation: Operation, version: string, { bootID, wallMs }: Boot): LastOperation {
   const time = rfc3339(wallMs);
   const plain = version.replace(/^v/, '');
   return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
 }
 
-/** Returns the step, of the same boot, with a time limit that counts from now. */
+/** The time limit of the returned step counts from now. */
 export function restartStep(step: LastOperation, wallMs: number): LastOperation {
   const time = rfc3339(wallMs);
   return { ...step, startTime: time, lastUpdateTime: time };
 }
 
-/** Returns the step as one that succeeded now. */
 export function succeedStep(step: LastOperation, wallMs: number): LastOperation {
   const { errorCode: _code, message: _message, ...rest } = step;
   return { ...rest, state: 'Succeeded', lastUpdateTime: rfc3339(wallMs) };
@@ -71,4 +66,12 @@ export function isRebootInProgress(step: LastOperation | undefined): step is Las
 /** True for the steps in which the agent activates, or has activated, a verified image. */
 export function mayBeActive(step: LastOperation | undefined): step is LastOperation {
   return step?.operation === 'Activate' || step?.operation === 'Reboot';
+}
+
+/** True in a state that may change host settings, if the spec requests or the status records some. */
+export function concernsSettings({ spec, status }: AgentShadow): boolean {
+  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;
+  const { versionLock: wantedLock, ignoreWaves: wantedWaves } = spec.hostSettings ?? {};
+  const { versionLock, ignoreWaves } = status?.hostSettings ?? {};
+  return [wantedLock, wantedWaves, versionLock, ignoreWaves].some((one) => one != null);
 }

@@ -17,10 +17,10 @@
 import { type Action, rowOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
-import { attemptKey, type TrackerView } from '../state/tracker.ts';
-import { guardReboot, pendingUntil, waitForReboot } from './guards.ts';
+import type { TrackerView } from '../state/tracker.ts';
+import { guardReboot, pendingUntil, waitForReboot, wrongBoot } from './guards.ts';
 import { idle } from './idle.ts';
-import { reboot, wrongBoot } from './reboot.ts';
+import { reboot } from './reboot.ts';
 import { type Context, contextOf, settle, wait, waitForHost } from './report.ts';
 import { stage } from './stage.ts';
 
@@ -31,10 +31,7 @@ export function decide(seen: Observation, tracker: TrackerView): Action {
   return action.do === 'wait' ? (exitWithStaleMount(seen, tracker) ?? action) : action;
 }
 
-/**
- * Only a new container has a new mount. A host that goes down refuses connections, too: then it
- * stays.
- */
+/** Only a new container has a new mount. Continues while the host may be going down. */
 function exitWithStaleMount(seen: Observation, tracker: TrackerView): Action | undefined {
   if (seen.host.kind !== 'unreachable' || !seen.host.refused || pendingUntil(seen, tracker) !== undefined)
     return undefined;
@@ -56,8 +53,8 @@ function pace(seen: Observation, tracker: TrackerView, action: Action): Action {
   if (action.do === 'wait' || action.do === 'exit') return action;
   const { target } = rowOf(action);
   const { rejected } = tracker;
-  const isRejected = rejected !== undefined && seen.shadow !== undefined && rejected.key === attemptKey(seen.shadow);
-  const apiNotBefore = Math.max(tracker.api.notBefore, isRejected ? rejected.notBefore : 0);
+  const specNotBefore = rejected?.key === tracker.attempt.key ? rejected.notBefore : 0;
+  const apiNotBefore = Math.max(tracker.api.notBefore, specNotBefore);
   const notBefore = target === 'host' ? tracker.host.notBefore : apiNotBefore;
   if (notBefore <= seen.nowMs) return action;
   return wait(seen, `pausing after an error of the ${target} before: ${action.reason}`, notBefore);

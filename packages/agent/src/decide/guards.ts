@@ -12,10 +12,11 @@
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/text';
 import { type Action, rowOf } from '../actions.ts';
-import { restartStep, startStep } from '../apiserver/status.ts';
+import { mayBeActive, restartStep, startStep } from '../apiserver/status.ts';
 import { LIMITS, lockLimit, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
@@ -31,6 +32,19 @@ import {
   wait,
   waitForHost,
 } from './report.ts';
+
+/** Fails an update whose boot rolled back or brought another version. */
+export function wrongBoot(c: Context): Action | undefined {
+  const { status } = c.shadow;
+  const last = status?.lastOperation;
+  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
+    return undefined;
+  const { running, seen } = c;
+  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
+  const before = status.current_version;
+  const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
+  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
+}
 
 /** Ends or defers a step of an update; undefined when it may continue. */
 export function stepGuard(c: AnsweredContext, step: LastOperation): Action | undefined {
@@ -174,10 +188,7 @@ export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: T
   return untilMs > nowMs ? untilMs : undefined;
 }
 
-/**
- * Records the possible reboot of an activated host when there is no record, for users and the next
- * process.
- */
+/** Records the possible reboot of an activated host without a record, for users and the next process. */
 export function recordPossibleReboot(c: AnsweredContext): Action | undefined {
   const { seen, tracker, shadow, status } = c;
   const isKnown = shadow.status !== undefined || pendingUntil(seen, tracker) === undefined;

@@ -6,7 +6,6 @@ import type { Action } from '../actions.ts';
 import { isRebootInProgress, sameStatus, startStep } from '../apiserver/status.ts';
 import { MAX_MESSAGE } from '../limits.ts';
 import { isLastingProblem, recordPossibleReboot } from './guards.ts';
-import { dueMs, refresh, settleSettings } from './host-settings.ts';
 import {
   type AnsweredContext,
   begin,
@@ -20,6 +19,7 @@ import {
   waitForHost,
 } from './report.ts';
 import { confirmedBefore } from './settings-view.ts';
+import { dueMs, refresh, settleSettings } from './stage.ts';
 
 /** Spec Idle: undoes an earlier attempt, then checks for updates from time to time. */
 export function idle(c: Context): Action {
@@ -70,7 +70,7 @@ function undone(c: AnsweredContext, last: LastOperation | undefined): LastOperat
   const { error } = c.tracker.attempt;
   if (c.status?.state === 'Ready') return error === undefined ? last : stillActivated(c, last, error);
   if (c.status === undefined && c.update.kind !== 'uninitialized') return last;
-  return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last && withoutNote(last);
+  return last?.state === 'Processing' ? ended(c, 'Restore', last.version) : last && withoutMessage(last);
 }
 
 function stillActivated(c: AnsweredContext, last: LastOperation | undefined, error: OperationError): LastOperation {
@@ -82,8 +82,8 @@ function stillActivated(c: AnsweredContext, last: LastOperation | undefined, err
   return { ...step, message: `${before}${STILL_ACTIVATED}${error.message}` };
 }
 
-/** Removes the note about an activation that was undone since. */
-function withoutNote(last: LastOperation): LastOperation {
+/** Removes the message about an activation that was undone since. */
+function withoutMessage(last: LastOperation): LastOperation {
   const { message, ...rest } = last;
   const at = message?.indexOf(STILL_ACTIVATED) ?? -1;
   if (message === undefined || at < 0) return last;

@@ -11,7 +11,6 @@ import {
   begin,
   type Context,
   ended,
-  fail,
   failStep,
   hasFailed,
   report,
@@ -25,10 +24,7 @@ import { cleanUp } from './stage.ts';
 /** If this many replicas in a row run on the node itself, they may be the only ones. */
 const TRIES_BEFORE_ROOM = 8;
 
-/**
- * Spec RebootedIntoUpdate: excludes, drains, activates, reboots; each while all before it still
- * holds.
- */
+/** Spec RebootedIntoUpdate: excludes, drains, activates, reboots. */
 export function reboot(c: Context, version: string): Action {
   if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
@@ -148,17 +144,4 @@ function requestReboot(c: AnsweredContext, step: LastOperation): Action {
   if (wallMs - (parseTime(step.lastUpdateTime) ?? 0) > LIMITS.rebootRequest)
     return report(c, { lastOperation: { ...step, lastUpdateTime: rfc3339(wallMs) } }, 'requesting the reboot again');
   return { do: 'reboot', reason: `${step.version} is activated and boots next` };
-}
-
-/** Fails an update whose boot rolled back or brought another version. */
-export function wrongBoot(c: Context): Action | undefined {
-  const { status } = c.shadow;
-  const last = status?.lastOperation;
-  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
-    return undefined;
-  const { running, seen } = c;
-  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
-  const before = status.current_version;
-  const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
-  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
 }

@@ -13,21 +13,20 @@ import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { shorten } from '@brupop/shared/runtime/text';
+import { concernsSettings } from '../apiserver/status.ts';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
-import { concernsSettings, type Observation, type UpdateView } from '../state/observe.ts';
+import type { Observation, UpdateView } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 
-/** An observation with the shadow known and the host answering. */
+/** What an answering host and the shadow show. */
 export interface Facts {
   readonly seen: Observation;
   readonly tracker: TrackerView;
   readonly shadow: AgentShadow;
   readonly running: string;
   readonly update: UpdateView;
-  /** `update`'s status, when there is one. */
   readonly status: UpdateStatus | undefined;
-  /** The host's settings, when they were read. */
   readonly live: UpdaterSettings | undefined;
 }
 
@@ -47,11 +46,11 @@ export interface SettingsPlan {
 }
 
 export type SettingsView =
-  /** The agent has nothing to do with them. */
+  /** Neither requested nor recorded. */
   | { readonly state: 'unmanaged' }
   /** In force, and the host's offer was found with them. */
   | { readonly state: 'settled'; readonly plan: SettingsPlan }
-  /** Not in force, or unknown; `givenUp`: for so long that the spec is confirmed without them. */
+  /** Not in force, or unknown; `givenUp`: the spec is confirmed without them. */
   | { readonly state: 'unsettled'; readonly plan: SettingsPlan | undefined; readonly givenUp: boolean };
 
 export function viewSettings(facts: Facts): SettingsView {
@@ -80,7 +79,6 @@ function isOfferKnown(facts: Facts): boolean {
   return lock === 'latest' || sameVersion(offered, running) || sameVersion(offered, lock);
 }
 
-/** True when the spec was confirmed with its settings in force. */
 export function isConfirmed({ shadow: { status, generation } }: Facts): boolean {
   return status?.observedGeneration === generation && status.hostSettings?.message === undefined;
 }
@@ -88,9 +86,8 @@ export function isConfirmed({ shadow: { status, generation } }: Facts): boolean 
 type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'hostSettings'>;
 
 /**
- * Returns what the status may claim. In Idle the controller starts an update toward
- * `target_version` as soon as the spec is confirmed, so it is confirmed only when the offer belongs
- * to the settings that it asks for; until then the reported offer stays.
+ * In Idle the controller starts an update toward `target_version` as soon as the spec is confirmed,
+ * so it is confirmed only when the offer belongs to its settings; until then the reported one stays.
  */
 export function claimsOf(facts: Facts, view: SettingsView): Claims {
   const { shadow, running, status } = facts;
@@ -109,7 +106,7 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
   return { observedGeneration: generation, target_version: running, hostSettings };
 }
 
-/** Returns the confirmed generation. One from the future was written by another actor. */
+/** A generation from the future was written by another actor. */
 export function confirmedBefore({ status, generation }: AgentShadow): number {
   const observed = status?.observedGeneration ?? 0;
   return observed <= generation ? observed : generation - 1;
@@ -133,9 +130,8 @@ function notInForce({ shadow, tracker: { settings } }: Facts): string {
 type Known = Pick<AgentStatus, 'current_version' | 'target_version'>;
 
 /**
- * Returns the version that the host would update to, or the running one. A failed refresh, or none
- * since the boot, tells no offer: then the known one stays as long as the host still runs the same
- * version.
+ * Returns the version that the host would update to, or the running one. After a failed refresh, or
+ * none since the boot, the known one stays while the host runs the same version.
  */
 function targetVersion(running: string, update: UpdateStatus | undefined, known: Known | undefined): string {
   const offered = update === undefined ? undefined : offeredVersion(update, running);
@@ -143,9 +139,7 @@ function targetVersion(running: string, update: UpdateStatus | undefined, known:
   return known !== undefined && sameVersion(known.current_version, running) ? known.target_version : running;
 }
 
-/**
- * Returns what a host offers, else the running version; undefined when its status does not tell.
- */
+/** Returns the running version when nothing is offered, undefined when the offer is unknown. */
 function offeredVersion({ state, chosenVersion, latestCommand: latest }: UpdateStatus, running: string) {
   const chosen = state === 'Idle' ? undefined : chosenVersion;
   if (latest?.type !== 'refresh') return chosen;
@@ -170,13 +164,11 @@ interface Setting<T extends string | boolean> {
 }
 
 interface Step<T extends string | boolean> {
-  /** On record before the value is set. */
   readonly record?: ReplacedSetting<T> | undefined;
   readonly kept?: ReplacedSetting<T> | undefined;
   readonly value: T;
 }
 
-/** Compares what the spec asks for with what is on record and what the host has. */
 export function planSettings({ spec, status }: AgentShadow, live: UpdaterSettings): SettingsPlan {
   const wanted = spec.hostSettings ?? {};
   const records = status?.hostSettings ?? {};

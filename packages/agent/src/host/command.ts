@@ -31,7 +31,7 @@ export async function runCommand(command: Command, context: Context): Promise<vo
   if (error !== undefined) throw error;
 }
 
-/** Returns the status after the command, or undefined when the host has none any more. */
+/** Returns undefined when the host has no status any more. */
 async function finish(
   { command, limitMs }: Command,
   { host, clock, signal }: Context,

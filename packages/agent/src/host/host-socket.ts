@@ -42,7 +42,7 @@ interface Call {
   readonly guard?: Guard | undefined;
 }
 
-/** The host API behind its Unix socket. Each call has its own connection: an idle one would delay the host's shutdown by 5 s. */
+/** Opens a connection for each call: an idle one would delay the host's shutdown by 5 s. */
 export class HostSocket implements Host {
   readonly #options: HostSocketOptions;
 
@@ -138,8 +138,8 @@ function isRefused(error: unknown): boolean {
 }
 
 /**
- * True when the host may be rebooting in spite of this error: the connection broke, or the shutdown itself ended systemctl.
- * A systemctl that exits with code 1 (an inhibitor) or that could not be started is a refusal.
+ * True when the host may be rebooting in spite of this error: the connection broke, or the shutdown
+ * ended systemctl. A systemctl that exits with 1 (an inhibitor) or cannot start is a refusal.
  */
 function isInconclusive(error: unknown): boolean {
   if (!(error instanceof HostError)) return false;

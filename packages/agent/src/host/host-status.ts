@@ -4,10 +4,7 @@ import { shorten } from '@brupop/shared/runtime/text';
 import type { UpdateCommand } from '../limits.ts';
 import type { CommandRecord, UpdateStatus } from './host.ts';
 
-/**
- * The version that a prepare wrote according to its own words, which the status does not tell: it
- * records the chosen one.
- */
+/** Returns the version that a prepare wrote, by its own output: the status has only the chosen one. */
 export function writtenVersion(record: CommandRecord): string | undefined {
   return /^Starting update to (\S+)/.exec(record.stderr)?.[1];
 }
@@ -23,7 +20,6 @@ export function isStaged(status: UpdateStatus, version: string): boolean {
   return latest?.type === 'prepare' && latest.succeeded && sameVersion(writtenVersion(latest), version);
 }
 
-/** True when `version` is staged and boots next. */
 export function isActivated(status: UpdateStatus, version: string): boolean {
   return status.state === 'Ready' && sameVersion(status.staged?.version, version) && status.staged?.nextToBoot === true;
 }
@@ -33,14 +29,12 @@ export function isOffered(status: UpdateStatus, version: string): boolean {
   return (status.state === 'Available' || status.state === 'Staged') && sameVersion(status.chosenVersion, version);
 }
 
-/** What the host holds, for people. */
 export function describeStatus(status: UpdateStatus): string {
   const { state, staged, latestCommand: latest } = status;
   const command = latest === undefined ? 'none' : `${latest.type} ${latest.succeeded ? 'succeeded' : 'failed'}`;
   return `state ${state}, staged ${staged?.version ?? 'nothing'}, latest command ${command}`;
 }
 
-/** The code with which a host command fails. */
 const FAILED = {
   refresh: 'RefreshFailed',
   prepare: 'PrepareFailed',
@@ -48,7 +42,6 @@ const FAILED = {
   deactivate: 'ActivateFailed',
 } as const;
 
-/** The failure of a host command. */
 export function commandError(command: UpdateCommand, message: string, cause?: unknown): OperationError {
   return new OperationError(
     FAILED[command],
@@ -63,19 +56,13 @@ export interface Finished {
   readonly before: string | undefined;
   /** The first status after it that was not 423, undefined when there is none at all. */
   readonly status: UpdateStatus | undefined;
-  /**
-   * Version that a refresh must offer, a prepare must have written and an activation must have made
-   * the next to boot.
-   */
+  /** Version that a refresh must offer, a prepare must write, and an activation must boot next. */
   readonly version?: string | undefined;
   /** Version that the host is locked to: a refresh must not offer another one. */
   readonly lock?: string | undefined;
 }
 
-/**
- * Whether a host command did what it was for: by its own fresh record, and by the state after it.
- * Returns the error when it did not.
- */
+/** Judges a command by its own fresh record and by the state after it. */
 export function judgeCommand({ command, before, status, version, lock }: Finished): OperationError | undefined {
   const record = status?.latestCommand;
   if (status === undefined || record === undefined || record.timestamp === before) {
@@ -88,7 +75,7 @@ export function judgeCommand({ command, before, status, version, lock }: Finishe
   return version === undefined ? undefined : EFFECTS[command](status, record, version);
 }
 
-/** Settings are applied after the host has answered, and that they are not shows nowhere else. */
+/** Only the offer shows whether the host has applied its settings. */
 function judgeLock({ chosenVersion }: UpdateStatus, lock: string): OperationError | undefined {
   if (chosenVersion === undefined || sameVersion(chosenVersion, lock)) return undefined;
   const message = `expected the host to offer nothing but ${lock}, to which it is locked, found ${chosenVersion}`;

@@ -1,15 +1,19 @@
 import * as s from '@brupop/shared/api/schema';
 import { version, versionLock } from '@brupop/shared/api/shadow-agent';
 import * as v from 'valibot';
+import { readJson } from '../http/exchange.ts';
 import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
 
-/** The Bottlerocket host API as far as updates need it: what it answers, how it fails, and what the agent asks of it. */
+/** The part of the Bottlerocket host API that updates need. */
 
 export const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
 
 const image = s.object({ version });
-/** `GET /updates/status`. Absent optionals are null; the latest command is null when the first command since the boot was refused. */
+/**
+ * `GET /updates/status`. Absent optionals are null; the latest command is null when the first
+ * command since the boot was refused.
+ */
 const updateStatus = s.changed(
   s.object({
     update_state: s.oneOf(UPDATE_STATES),
@@ -29,9 +33,7 @@ const updateStatus = s.changed(
     state: update_state,
     /** Version that the latest successful refresh chose; kept when a refresh fails. */
     chosenVersion: chosen_update?.version,
-    /** The inactive partition set. */
     staged: staging && { version: staging.image.version, nextToBoot: staging.next_to_boot },
-    /** The record of the host's latest finished update command. */
     latestCommand: latest && {
       type: latest.cmd_type,
       succeeded: latest.cmd_status === 'Success',
@@ -44,25 +46,22 @@ const updateStatus = s.changed(
 );
 export type UpdateStatus = s.Infer<typeof updateStatus>;
 export type CommandRecord = NonNullable<UpdateStatus['latestCommand']>;
-export type StagedImage = NonNullable<UpdateStatus['staged']>;
 
-/** The part of `GET /os` that is read. */
+/** `GET /os`. */
 const os = s.object({ version_id: version });
 
-/** The settings of the host's updater that an operator sets, by their names below `settings.updates`. */
+/** Settings of the host's updater, below `settings.updates`. */
 export interface UpdaterSettings {
-  /** `version-lock`: `latest`, or the only version that the host offers; as it was written, so perhaps with a leading `v`. */
+  /** `latest`, or the only version that the host offers, perhaps with a leading `v`. */
   readonly versionLock: string;
-  /** `ignore-waves` */
   readonly ignoreWaves: boolean;
 }
 
-/** The query for these settings. Settings that are not stored are left out of the answer. */
 export const SETTINGS_QUERY = 'keys=settings.updates.version-lock,settings.updates.ignore-waves';
 /** The settings of a new host. */
 export const DEFAULT_SETTINGS: UpdaterSettings = { versionLock: 'latest', ignoreWaves: false };
 
-/** `GET /settings` with that query. */
+/** `GET /settings`; settings that are not stored are absent. */
 const settings = s.object({
   updates: v.exactOptional(
     s.object({ 'version-lock': v.exactOptional(versionLock), 'ignore-waves': v.exactOptional(s.flag()) }),
@@ -75,7 +74,7 @@ export function settingsBody({ versionLock: lock, ignoreWaves }: Partial<Updater
 }
 
 export type HostErrorKind =
-  /** No process listens on the socket, or it does not exist: the API server is down, or the mount is stale. */
+  /** The socket is missing or has no listener: the API server is down, or the mount is stale. */
   | 'refused'
   /** No complete answer in time. The host may have carried out the request. */
   | 'unanswered'
@@ -83,7 +82,7 @@ export type HostErrorKind =
   | 'locked'
   /** The status does not exist: no update command has run since the boot. */
   | 'uninitialized'
-  /** No in-place updates on this host: the dispatcher or the route is not there. */
+  /** No in-place updates: the dispatcher or the route is missing. */
   | 'unsupported'
   /** The update status or the partition table cannot be read; no command repairs that. */
   | 'unreadable'
@@ -92,7 +91,6 @@ export type HostErrorKind =
   /** Any other answer. */
   | 'answer';
 
-/** A failed call of the host API. The message names the call and the answer. */
 export class HostError extends Error {
   override readonly name = 'HostError';
   readonly kind: HostErrorKind;
@@ -103,35 +101,29 @@ export class HostError extends Error {
   }
 }
 
-/** A call was not sent: the observation behind the decision is too old. */
+/** The call was not sent: the observation behind the decision is too old. */
 export class StaleDecisionError extends Error {
   override readonly name = 'StaleDecisionError';
 }
 
-/** Called right before the bytes of a call are sent. Throws StaleDecisionError when the call must not be sent any more. */
+/** Called right before a call is sent. Throws StaleDecisionError to send nothing. */
 export type Guard = () => void;
 
 function read<S extends s.Schema>(schema: S, text: string, call: string, kind: HostErrorKind): s.Infer<S> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new HostError(kind, `${call}: expected JSON`, { cause: error });
-  }
-  return s.parse(schema, value, 'body', (message) => new HostError(kind, `${call}: ${message}`));
+  return readJson(schema, text, 'body', (message, options) => new HostError(kind, `${call}: ${message}`, options));
 }
 
-/** Reads the host's update status. Throws HostError `unreadable`, which names the field that is not as expected. */
+/** Throws HostError `unreadable`, which names the field. */
 export function parseUpdateStatus(text: string): UpdateStatus {
   return read(updateStatus, text, 'GET /updates/status', 'unreadable');
 }
 
-/** Reads `version_id` of `GET /os`. Throws HostError `answer`. */
+/** Throws HostError `answer`. */
 export function parseVersion(text: string): string {
   return read(os, text, 'GET /os', 'answer').version_id;
 }
 
-/** Reads the answer of `GET /settings`. Throws HostError `answer`. */
+/** Throws HostError `answer`. */
 export function parseSettings(text: string): UpdaterSettings {
   const { updates = {} } = read(settings, text, 'GET /settings', 'answer');
   const { 'version-lock': lock, 'ignore-waves': ignoreWaves } = updates;
@@ -139,26 +131,20 @@ export function parseSettings(text: string): UpdaterSettings {
   return { versionLock: lock ?? anyVersion, ignoreWaves: ignoreWaves ?? atOnce };
 }
 
+/** Each call throws HostError, and StaleDecisionError when its guard does. */
 export interface Host {
-  /** The running version (`version_id` of `GET /os`). Throws HostError. */
+  /** Returns the running version. */
   version(signal: AbortSignal): Promise<string>;
-  /** Throws HostError: `locked`, `uninitialized`, `unsupported`, `unreadable` are states of the host. */
+  /** The errors `locked`, `uninitialized`, `unsupported` and `unreadable` are states of the host. */
   updateStatus(signal: AbortSignal): Promise<UpdateStatus>;
-  /** Starts an update command; its end shows in the status. Throws HostError, and StaleDecisionError from `guard`. */
+  /** Starts an update command; its end shows in the status. */
   start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
-  /**
-   * Asks for a reboot. Throws HostError `answer` for a definite refusal and `refused` when the call never arrived; resolves after every
-   * other, inconclusive end. Throws StaleDecisionError from `guard`.
-   */
+  /** Throws `answer` for a refusal, `refused` when the call never arrived; resolves after any other end. */
   reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Returns the stored settings; for a setting that is not stored, the value of a new host. Throws HostError. */
+  /** Returns the stored settings, and DEFAULT_SETTINGS for those that are not stored. */
   settings(signal: AbortSignal): Promise<UpdaterSettings>;
-  /**
-   * Stores and applies settings, even if the host has stored the same values; update commands use them about a second later. Throws
-   * HostError, after which the settings may be stored or not, and StaleDecisionError from `guard`.
-   */
+  /** Stores and applies settings, also unchanged ones; after an error they may be stored or not. */
   changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Milliseconds for which the machine has been up. */
   uptimeMs(): number;
   /** The kernel's boot ID, which only a reboot changes. */
   bootID(): Promise<string>;

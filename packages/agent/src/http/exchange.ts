@@ -1,11 +1,11 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
+import { type Infer, parse, type Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { shorten } from '@brupop/shared/runtime/text';
 
-/** A request whose answer is awaited. */
 export interface Pending {
   readonly request: ClientRequest;
   readonly body?: string | undefined;
-  /** Time limit of the exchange, in milliseconds. */
   readonly limitMs: number;
   /** Upper bound of the body, in bytes. */
   readonly maxBytes: number;
@@ -97,4 +97,20 @@ export async function bodyOf(response: IncomingMessage, maxBytes: number): Promi
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Reads JSON by its schema. `fail` returns the error to throw; its message names the field. */
+export function readJson<S extends Schema>(
+  schema: S,
+  text: string,
+  name: string,
+  fail: (message: string, options?: ErrorOptions) => Error,
+): Infer<S> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw fail(`${name}: expected JSON, found "${shorten(text, 100)}"`, { cause: error });
+  }
+  return parse(schema, value, name, fail);
 }

@@ -1,18 +1,16 @@
-import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
+import { concernsSettings } from '../apiserver/status.ts';
 import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';
 
-/** What the host's update status shows. */
 export type UpdateView =
   | { readonly kind: 'status'; readonly status: UpdateStatus }
   | { readonly kind: 'uninitialized' }
   | { readonly kind: 'locked' }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
 
-/** The settings of the host's updater, or why they could not be read. */
 export type SettingsReading =
   | { readonly kind: 'read'; readonly settings: UpdaterSettings }
   | { readonly kind: 'failed'; readonly message: string };
@@ -29,7 +27,6 @@ export type HostView =
   | AnsweringHost
   | { readonly kind: 'unreachable'; readonly refused: boolean; readonly message: string };
 
-/** Everything that a decision looks at, except what this process remembers. */
 export interface Observation extends ShadowView {
   /** Epoch milliseconds; may jump. */
   readonly wallMs: number;
@@ -57,17 +54,6 @@ export async function observe({ host, clock, shadow, signal }: ObserveOptions): 
   signal.throwIfAborted();
   const uptimeMs = host.uptimeMs();
   return { ...shadow(), bootID, uptimeMs, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
-}
-
-/**
- * True when the agent has to do with the host's settings: the spec asks for some or the status has
- * records of a change, in a state in which they may be changed.
- */
-export function concernsSettings({ spec, status }: AgentShadow): boolean {
-  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;
-  const { versionLock: wantedLock, ignoreWaves: wantedWaves } = spec.hostSettings ?? {};
-  const { versionLock, ignoreWaves } = status?.hostSettings ?? {};
-  return [wantedLock, wantedWaves, versionLock, ignoreWaves].some((one) => one != null);
 }
 
 async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal): Promise<HostView> {

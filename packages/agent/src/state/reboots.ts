@@ -2,17 +2,16 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { isRebootInProgress } from '../apiserver/status.ts';
 import type { HostView, Observation } from './observe.ts';
 
-/** A possible reboot, and since when this process has known it (monotonic milliseconds). */
-export interface PendingReboot {
+interface PendingReboot {
   readonly name: string;
+  /** Since when this process has known it (monotonic milliseconds). */
   readonly sinceMs: number;
 }
 
 /**
- * Tracks the reboots that the host was, or may have been, asked for. `asked` is a call of this
- * process. `pending` is one that an earlier process may have made: the record says that a Reboot
- * step is in progress, or there is no record at all and the host has not said yet that no update is
- * activated.
+ * Tracks requested reboots. `asked` is a call of this process. `pending` is one that an earlier
+ * process may have made: a Reboot step is recorded as in progress, or there is no record at all and
+ * the host has not answered yet that no update is activated.
  */
 export class Reboots {
   /** The reboot call of this process that may still take effect. */
@@ -33,10 +32,7 @@ export class Reboots {
     else if (this.pending?.name !== name) this.pending = { name, sinceMs: seen.nowMs };
   }
 
-  /**
-   * Only an answer that no update is activated rules out a call of a process whose shadow was
-   * deleted.
-   */
+  /** Only an inactive host rules out a call of a process whose shadow was deleted. */
   #possibleUnrecorded({ bootID, nowMs, shadow }: Observation): PendingReboot | undefined {
     if (this.#unrecorded?.bootID !== bootID || this.#noneIn === bootID) this.#unrecorded = undefined;
     if (this.#noneIn !== bootID && shadow !== undefined && shadow.status === undefined) {

@@ -1,13 +1,9 @@
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Pause } from '../limits.ts';
 
-/** Not before this time (monotonic milliseconds). */
-export interface Pacing {
-  readonly notBefore: number;
-}
-
 /** Pauses that grow with each consecutive failure. */
-export class Retry implements Pacing {
+export class Retry {
+  /** Monotonic milliseconds. */
   notBefore = 0;
   readonly #backoff: Backoff;
 

@@ -3,7 +3,6 @@ import { LIMITS, PAUSES } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Retry } from './retry.ts';
 
-/** What a decision sees of the host's settings. */
 export type SettingsTrackerView = Readonly<
   Pick<SettingsTracker, 'applied' | 'refreshed' | 'effectiveFrom' | 'since' | 'tries' | 'error' | 'notBefore'>
 >;
@@ -62,17 +61,13 @@ export class SettingsTracker {
     this.#fail(nowMs, message);
   }
 
-  /** A refresh has succeeded that started at `startedMs`. */
   refreshSucceeded(startedMs: number): void {
     if (startedMs < this.effectiveFrom) return;
     this.refreshed = true;
     this.#reset();
   }
 
-  /**
-   * A refresh has failed.
-   * @param contradicts - it has offered another version than the host is locked to
-   */
+  /** @param contradicts - the refresh has offered another version than the host is locked to */
   refreshFailed(nowMs: number, message: string, contradicts: boolean): void {
     if (contradicts) {
       this.applied = false;
@@ -100,9 +95,8 @@ export class SettingsTracker {
 }
 
 /**
- * True when the settings that an earlier process stored were applied for sure: the process may have
- * died in between. A boot applies everything that is stored, and a spec is only confirmed after a
- * refresh that used the settings.
+ * An earlier process may have died between storing and applying settings. A boot applies everything
+ * that is stored, and a spec is only confirmed after a refresh with its settings.
  */
 function wasApplied({ spec, status, generation }: AgentShadow, bootID: string): boolean {
   const { versionLock, ignoreWaves, message } = status?.hostSettings ?? {};

@@ -3,16 +3,16 @@ import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { rowOf, type RemoteAction } from '../actions.ts';
-import { ApiError } from '../apiserver/error.ts';
+import { ApiError } from '../apiserver/messages.ts';
 import { isRebootInProgress } from '../apiserver/status.ts';
 import { HostError } from '../host/host.ts';
 import { PAUSES, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
-import { type Pacing, Retry } from './retry.ts';
+import { Retry } from './retry.ts';
 import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
 
-/** What this process has done for one generation of the spec. After a restart it is done again. */
+/** What this process has done for one generation of the spec; a new process does it again. */
 export interface Attempt {
   readonly key: string;
   /** The host's latest command in this attempt was a refresh that offers the version. */
@@ -38,10 +38,9 @@ export interface Attempt {
 type Methods = 'observe' | 'succeeded' | 'failed';
 type Trackers = 'host' | 'api' | 'reboots' | 'settings';
 
-/** What a decision sees of the tracker. */
 export interface TrackerView extends Readonly<Omit<Tracker, Methods | Trackers>> {
-  readonly host: Pacing;
-  readonly api: Pacing;
+  readonly host: Pick<Retry, 'notBefore'>;
+  readonly api: Pick<Retry, 'notBefore'>;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
   readonly settings: SettingsTrackerView;
 }
@@ -62,19 +61,16 @@ export function freshAttempt(key: string): Attempt {
 }
 
 /**
- * Tracks what this process has observed and done: it paces calls and avoids repeating them. Nothing
- * in it has to survive a restart; what has to is in the shadow. Times are monotonic milliseconds.
- * The agent's loop calls `observe` before each decision, and `succeeded` or `failed` after each
- * action.
+ * Tracks what this process has observed and done: paces calls and avoids repeating them. Nothing in
+ * it has to survive a restart. Times are monotonic milliseconds. The agent's loop calls `observe`
+ * before each decision, and `succeeded` or `failed` after each action.
  */
 export class Tracker {
   attempt = freshAttempt('');
   hostUnreachableSince: number | undefined;
   hostRefusedSince: number | undefined;
-  /** Whether the host has answered this process at all. */
   hostHasAnswered = false;
   hostLockedSince: number | undefined;
-  /** Since when the host's update status is unusable. */
   hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
@@ -131,10 +127,7 @@ export class Tracker {
     if (host.kind === 'unreachable') this.host.fail(nowMs);
   }
 
-  /**
-   * Records an action that succeeded.
-   * @param startedMs - when it was decided
-   */
+  /** @param startedMs - when the action was decided */
   succeeded(action: RemoteAction, result: unknown, seen: Observation, startedMs = seen.nowMs): void {
     if (rowOf(action).target === 'host') this.#hostSucceeded(action, seen, startedMs);
     else this.#callSucceeded(action, result, seen, startedMs);
@@ -161,7 +154,6 @@ export class Tracker {
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, startedMs);
   }
 
-  /** Records an action that failed. */
   failed(action: RemoteAction, error: unknown, seen: Observation): void {
     if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);

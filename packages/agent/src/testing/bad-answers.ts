@@ -1,16 +1,16 @@
 /** Malformed answers, and a host and an apiserver that give them. */
 import fc from 'fast-check';
-import type { StreamMessage } from '@brupop/shared/api/agent-protocol';
-import type { ApiserverClient } from '../apiserver/client.ts';
 import {
-  parseJson,
-  readDrain,
-  readError,
-  readExclusion,
-  readRestore,
-  readShadow,
-  readStreamMessage,
-} from '../apiserver/messages.ts';
+  agentShadow,
+  drainResult,
+  exclusionResult,
+  restoreResult,
+  streamMessage,
+  type StreamMessage,
+} from '@brupop/shared/api/agent-protocol';
+import type { Infer, Schema } from '@brupop/shared/api/schema';
+import type { ApiserverClient } from '../apiserver/client.ts';
+import { readError, readMessage } from '../apiserver/messages.ts';
 import { takeBody } from '../host/host-socket.ts';
 import {
   type Host,
@@ -191,25 +191,27 @@ export class MalformedApi implements ApiserverClient {
   }
 
   unreachableMs = (): number => 0;
-  ensure: ApiserverClient['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), readShadow);
+  ensure: ApiserverClient['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), agentShadow);
   report: ApiserverClient['report'] = async (body, signal) =>
-    this.#or(() => this.#api.report(body, signal), readShadow);
+    this.#or(() => this.#api.report(body, signal), agentShadow);
   exclude: ApiserverClient['exclude'] = async (body, signal) =>
-    this.#or(() => this.#api.exclude(body, signal), readExclusion);
-  drain: ApiserverClient['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), readDrain);
-  restore: ApiserverClient['restore'] = async (signal) => this.#or(() => this.#api.restore(signal), readRestore);
+    this.#or(() => this.#api.exclude(body, signal), exclusionResult);
+  drain: ApiserverClient['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), drainResult);
+  restore: ApiserverClient['restore'] = async (signal) => {
+    await this.#or(() => this.#api.restore(signal), restoreResult);
+  };
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     while (this.malformed.length > 0) {
-      yield readStreamMessage(this.#answer());
+      yield readMessage(streamMessage, this.#answer());
     }
     for await (const message of this.#api.stream(signal)) {
-      yield this.malformed.length > 0 ? readStreamMessage(this.#answer()) : message;
+      yield this.malformed.length > 0 ? readMessage(streamMessage, this.#answer()) : message;
     }
   }
 
-  async #or<T>(well: () => Promise<T>, read: (value: unknown) => T): Promise<T> {
-    return this.malformed.length === 0 ? well() : read(parseJson(this.#answer()));
+  async #or<S extends Schema, T>(call: () => Promise<T>, schema: S): Promise<T | Infer<S>> {
+    return this.malformed.length === 0 ? call() : readMessage(schema, this.#answer());
   }
 
   #answer(): string {

@@ -9,7 +9,7 @@ import type {
 import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { ApiserverClient } from '../apiserver/client.ts';
-import { ApiError } from '../apiserver/error.ts';
+import { ApiError } from '../apiserver/messages.ts';
 
 export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
 

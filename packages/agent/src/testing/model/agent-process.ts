@@ -4,7 +4,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { Agent } from '../../agent.ts';
 import type { ApiserverClient } from '../../apiserver/client.ts';
-import { ApiError } from '../../apiserver/error.ts';
+import { ApiError } from '../../apiserver/messages.ts';
 import type { Guard, Host } from '../../host/host.ts';
 import type { CallName, SimWorld } from './sim-world.ts';
 

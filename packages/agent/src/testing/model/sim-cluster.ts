@@ -9,7 +9,7 @@ import type {
 } from '@brupop/shared/api/agent-protocol';
 import type { HostSettings, ShadowSpec } from '@brupop/shared/api/shadow';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
-import { ApiError } from '../../apiserver/error.ts';
+import { ApiError } from '../../apiserver/messages.ts';
 
 const PODS = 3;
 const EXCLUSION_MS = 5_000;

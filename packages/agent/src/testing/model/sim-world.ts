@@ -1,7 +1,7 @@
 /** The real agent, which may die at any instant, its host, apiserver and controller in memory, and the invariants. */
 import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protocol';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { ApiError } from '../../apiserver/error.ts';
+import { ApiError } from '../../apiserver/messages.ts';
 import { HostError, type UpdaterSettings } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, TimedFault } from './faults.ts';
