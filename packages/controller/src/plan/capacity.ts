@@ -16,12 +16,15 @@ export class Capacity {
   readonly #concurrency: Concurrency;
   /** How many nodes percentages are of. */
   readonly #managed: number;
+  readonly #stuck: readonly NodeView[];
   readonly #fleet: Count = { updating: 0, away: 0 };
   readonly #zones = new Map<string, Count>();
 
-  constructor(concurrency: Concurrency, managed: number) {
+  /** @param stuck - the nodes that hold a slot past a deadline */
+  constructor(concurrency: Concurrency, managed: number, stuck: readonly NodeView[]) {
     this.#concurrency = concurrency;
     this.#managed = managed;
+    this.#stuck = stuck;
   }
 
   /** Counts a node that is away: because it updates, or for another reason. */
@@ -34,13 +37,22 @@ export class Capacity {
     this.#count(node, -1, true);
   }
 
-  /** Why this node must not be away as well, or undefined. The messages name no numbers: else each step of one node would rewrite the conditions of all that wait. */
+  /**
+   * Returns why this node must not start, or undefined. The messages contain no counts, so that a
+   * step of one node does not rewrite the conditions of all that wait; nodes that are stuck are named.
+   */
   check(node: NodeView): Blocked | undefined {
     const zone = this.#zone(node);
-    if (this.#free <= 0) return FULL;
-    if (this.#fleet.away >= this.#mayBeAway) return UNAVAILABLE;
-    if (zone.away >= (this.#concurrency.maxPerZone ?? Infinity)) return ZONE_FULL;
-    return this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity) ? OTHER_ZONES : undefined;
+    if (this.#free <= 0) return naming(FULL, this.#stuck);
+    if (this.#fleet.away >= this.#mayBeAway) return naming(UNAVAILABLE, this.#stuck);
+    if (zone.away >= (this.#concurrency.maxPerZone ?? Infinity)) {
+      return naming(
+        ZONE_FULL,
+        this.#stuck.filter((other) => zoneOf(other) === zoneOf(node)),
+      );
+    }
+    const isFull = this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity);
+    return isFull ? naming(OTHER_ZONES, this.#stuck) : undefined;
   }
 
   /** True when more are away than may be, and a node that is counted as updating, but could still stay, would help. */
@@ -92,6 +104,17 @@ const OTHER_ZONES: Blocked = {
   reason: 'WaitingForZone',
   message: 'Nodes are updating in as many other zones as may be at once (concurrency.maxZones)',
 };
+
+const MAX_NAMED = 3;
+
+function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
+  if (stuck.length === 0) return blocked;
+  const names = stuck.map(({ metadata: { name } }) => name).toSorted();
+  const more = names.length > MAX_NAMED ? ' and others' : '';
+  const which = `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
+  const hold = names.length === 1 ? 'holds an update slot since its update' : 'hold update slots since their updates';
+  return { ...blocked, message: `${blocked.message}; ${which} ${hold} passed a deadline` };
+}
 
 /** True when the scheduler cannot use the node, or its kubelet does not answer. */
 export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boolean {

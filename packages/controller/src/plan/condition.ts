@@ -74,12 +74,12 @@ export function overdue(
   }
   if (outcome === 'Cancelled') {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
-    const message = `${step} ${version} had no result within ${minutes} minutes and was called off; look at the agent's log`;
+    const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log`;
     return progressing('False', 'DeadlineExceeded', message);
   }
   const message =
     `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
-    'Others may update meanwhile, and this node goes on when it comes back';
+    'The node holds its update slot, and continues when it comes back';
   return progressing('False', 'DeadlineExceeded', message);
 }
 

@@ -131,31 +131,54 @@ function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
   return node.bootID === '' || node.bootID === last.bootID;
 }
 
+/** One of the update slots that `maxUpdating` limits. */
+export interface Slot {
+  /** When the node counts as stuck, or the slot ends if it expires, epoch milliseconds. */
+  readonly deadline: number;
+  readonly expires: boolean;
+}
+
 /**
- * Until when the node takes one of the places that `maxUpdating` limits, epoch milliseconds; undefined or past: it takes none. From the
- * start of its update until its agent has confirmed that it is over and nothing of ours is on the Node, but never past a deadline, so that
- * a node that is stuck does not hold up the fleet. The Node counts by itself: its shadow may be lost in the middle of an update, and a drain
- * that begins too late still empties it until it is called off.
+ * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
+ * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
+ * every deadline: a host that hangs must not make room for the next one. The Node counts by itself,
+ * since its shadow may be deleted during an update.
  */
-export function slotHeldUntil(managedNode: ManagedNode, policy: UpdatePolicy, now: number): number | undefined {
+export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   const { node } = managedNode;
   if (node === undefined) return undefined;
-  const shadow =
-    managedNode.shadow !== undefined && isOwnedBy(managedNode.shadow, node) ? managedNode.shadow : undefined;
-  const ends = [
-    shadow === undefined || isSettled(shadow) ? undefined : shadowUntil(shadow, policy, now),
-    ownedByUs(node)
-      ? markedSince(node, shadow, managedNode.missingSince, now) + limitMs({ state: 'RebootedIntoUpdate' }, policy)
-      : undefined,
-    shadow !== undefined && isUnderWay(shadow) ? undefined : rebootUntil({ ...managedNode, shadow }, now),
-  ].filter((end): end is number => end !== undefined);
-  return ends.length === 0 ? undefined : Math.max(...ends);
+  const isOwn = managedNode.shadow !== undefined && isOwnedBy(managedNode.shadow, node);
+  const pair = isOwn ? managedNode : { ...managedNode, shadow: undefined };
+  const slots = [shadowSlot(pair, policy, now), nodeSlot(pair, policy, now)].filter((slot) => slot !== undefined);
+  if (slots.length === 0) return undefined;
+  const deadline = Math.max(...slots.map((slot) => slot.deadline));
+  const expires = slots.every((slot) => slot.expires);
+  return expires && now >= deadline ? undefined : { deadline, expires };
 }
 
-function shadowUntil(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
-  return isUnderWay(shadow) ? deadlineOf(shadow, policy, now) : silentAt(shadow, now);
+function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+  const { shadow } = pair;
+  if (shadow === undefined || isSettled(shadow)) return undefined;
+  if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
+  const deadline = Math.max(silentAt(shadow, now), rebootUntil(pair, now) ?? 0);
+  return { deadline, expires: !awaitsAgent(shadow) };
 }
 
-function markedSince(node: NodeView, shadow: ShadowView | undefined, missingSince: number, now: number): number {
-  return ownedSince(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+function nodeSlot({ node, shadow, missingSince }: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+  if (node === undefined || !ownedByUs(node)) return undefined;
+  const since = ownedSince(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+  return { deadline: since + limitMs({ state: 'RebootedIntoUpdate' }, policy), expires: false };
+}
+
+/**
+ * True when only the agent can tell whether an update that ended is over: its latest report is of a
+ * staging, or of an older operator. Agents report each step before they take it, so one that reported
+ * none has done nothing. What later steps leave on the Node is seen there, and `cleanup.ts` removes
+ * it if the agent does not.
+ */
+function awaitsAgent({ status }: ShadowView): boolean {
+  if (status === undefined) return false;
+  const { current_state, lastOperation } = status;
+  if (current_state === 'Idle' && lastOperation?.state !== 'Processing') return false;
+  return lastOperation === undefined || lastOperation.operation === 'Stage';
 }

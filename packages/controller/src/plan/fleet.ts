@@ -1,13 +1,12 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { sameVersion } from '@brupop/shared/api/version';
-import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Estimate, estimateOf } from './attempts.ts';
 import { isUnavailable, Capacity, nodesOverLimit } from './capacity.ts';
-import { slotHeldUntil } from './deadlines.ts';
+import { type Slot, slotOf } from './deadlines.ts';
 import { type Drainable, drainable } from './drainability.ts';
 import { isConcerned } from './gates/selection.ts';
 
@@ -19,8 +18,8 @@ export interface FleetState {
   readonly drainOf: (node: NodeView) => Drainable;
   readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
-  /** Until when members take a place, epoch milliseconds. */
-  readonly slotHeldUntil: ReadonlyMap<ManagedNode, number | undefined>;
+  /** The nodes that hold an update slot. */
+  readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The status of the configuration as it was before. */
   readonly before: BrupopConfigStatus | undefined;
   /** Nodes, by name, that must not be drained since more are away than may be. */
@@ -33,7 +32,14 @@ export interface FleetState {
 /** Puts it together. */
 export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const { managedNodes, config, policy } = snapshot;
-  const places = new Map(managedNodes.map((managedNode) => [managedNode, slotHeldUntil(managedNode, policy, now)]));
+  const slots = new Map(
+    managedNodes.flatMap((managedNode) => {
+      const slot = slotOf(managedNode, policy, now);
+      return slot === undefined ? [] : [[managedNode, slot] as const];
+    }),
+  );
+  // A node that only has to confirm a change of settings is available.
+  const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
   const versions = config?.status?.versions ?? [];
   return {
     policy,
@@ -41,37 +47,29 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     drainOf: (node) => drainable(node, snapshot, policy.drain, now),
     offeredSince: (version) => parseTime(versions.find((one) => sameVersion(one.version, version))?.firstOfferedTime),
     estimate: estimateOf(managedNodes, policy.maintenance),
-    slotHeldUntil: places,
+    slots,
     before: config?.status,
-    nodesOverLimit: nodesOverLimit(takingPlaces(places, now), roomOf(policy, places, now, isDisturbed)),
-    capacity: roomOf(policy, places, now),
+    nodesOverLimit: nodesOverLimit([...slots.keys()], capacityOf(snapshot, unavailable, now)),
+    capacity: capacityOf(snapshot, slots, now),
     now,
   };
 }
 
-function takingPlaces(places: ReadonlyMap<ManagedNode, number | undefined>, now: number): ManagedNode[] {
-  return [...places].flatMap(([managedNode, until]) => (until !== undefined && now < until ? [managedNode] : []));
-}
-
-/** A node at rest that has not confirmed a change of its host's settings takes a place, but nothing has happened to it. */
-function isDisturbed({ node, shadow }: ManagedNode): boolean {
-  return shadow?.spec.state !== 'Idle' || (node !== undefined && ownedByUs(node));
-}
-
-/** Every node that takes a place counts, and the nodes that the configuration is about also when they are away for another reason. */
-function roomOf(
-  policy: UpdatePolicy,
-  places: ReadonlyMap<ManagedNode, number | undefined>,
-  now: number,
-  counts: (managedNode: ManagedNode) => boolean = () => true,
-): Capacity {
-  const nodes = [...places].flatMap(([managedNode, until]) => {
+/**
+ * Counts every node that holds a slot, and the nodes that the configuration selects also when they
+ * are unavailable for another reason.
+ */
+function capacityOf({ policy, managedNodes }: Snapshot, slots: ReadonlyMap<ManagedNode, Slot>, now: number): Capacity {
+  const nodes = managedNodes.flatMap((managedNode) => {
     const { node } = managedNode;
-    return node === undefined ? [] : [{ node, updating: until !== undefined && now < until && counts(managedNode) }];
+    return node === undefined ? [] : [{ node, slot: slots.get(managedNode) }];
   });
-  const capacity = new Capacity(policy.concurrency, nodes.filter(({ node }) => isConcerned(node, policy)).length);
-  for (const { node, updating } of nodes) {
-    if (updating || (isConcerned(node, policy) && isUnavailable(node))) capacity.reserve(node, updating);
+  const selected = nodes.filter(({ node }) => isConcerned(node, policy)).length;
+  const stuck = nodes.flatMap(({ node, slot }) => (slot !== undefined && now >= slot.deadline ? [node] : []));
+  const capacity = new Capacity(policy.concurrency, selected, stuck);
+  for (const { node, slot } of nodes) {
+    if (slot !== undefined || (isConcerned(node, policy) && isUnavailable(node)))
+      capacity.reserve(node, slot !== undefined);
   }
   return capacity;
 }

@@ -101,11 +101,14 @@ interface Slots {
   next: number;
   /** No update is under way that is in time: when there will be a place, nobody can tell. */
   readonly stuck: boolean;
+  /** Nodes past their deadline hold all slots. */
+  readonly none: boolean;
   /** When so many milliseconds fit into the windows. */
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
-function slotsFrom({ policy, estimate, now }: FleetState, counted: readonly Decision[]): Slots {
+function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: readonly Decision[]): Slots {
+  const stuckNodes = [...held.values()].filter(({ deadline }) => now >= deadline).length;
   const busy = counted
     .filter(({ phase }) => phase === 'updating')
     .map(({ assessment: { managedNode } }) => {
@@ -114,11 +117,11 @@ function slotsFrom({ policy, estimate, now }: FleetState, counted: readonly Deci
     })
     .toSorted((a, b) => a - b);
   const inTime = busy.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)));
+  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuckNodes);
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
   const fit = (from: number, durationMs: number): number | undefined => policy.calendar.nextFit(from, durationMs, now);
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, fit };
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0, fit };
 }
 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */
@@ -151,7 +154,7 @@ function expected(
 ): number | undefined {
   const { estimate, now } = fleetState;
   const { passes, fleetWide = false } = traitsOf(reason);
-  if (!passesByItself(reason) || (slots.stuck && passes === 'capacity')) return undefined;
+  if (!passesByItself(reason) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const begins = slots.fit(from, needMs + estimate.marginMs);

@@ -42,9 +42,8 @@ function allowed(limit: NodeLimit | undefined): number {
   return 'nodes' in limit ? limit.nodes : Math.max(1, Math.floor((NODES * limit.percent) / 100));
 }
 
-// No time passes in these, so no deadline frees a place.
 test('no node begins or is drained while more than maxUnavailable are away', () => {
-  never(0, 0, ({ made, after }, { concurrency }) => {
+  never(40, 0, ({ made, after }, { concurrency }) => {
     const most = allowed(concurrency.maxUnavailable);
     const away = after.managedNodes.filter((managedNode) => isAway(after, managedNode)).length;
     const gone = after.managedNodes.filter((managedNode) => isGone(managedNode)).length;
@@ -54,7 +53,7 @@ test('no node begins or is drained while more than maxUnavailable are away', () 
 });
 
 test('no node begins or is drained while more than maxPerZone of its zone are away', () => {
-  never(0, 0, ({ made, after }, { concurrency: { maxPerZone = Infinity } }) =>
+  never(40, 0, ({ made, after }, { concurrency: { maxPerZone = Infinity } }) =>
     made.specs.some((write) => {
       const ofZone = after.managedNodes.filter(
         (managedNode) => zoneOf(managedNode) === write.node.metadata.labels?.[ZONE_LABEL],
@@ -68,7 +67,7 @@ test('no node begins or is drained while more than maxPerZone of its zone are aw
 });
 
 test('no node is drained while more than maxUpdating are past that', () => {
-  never(0, 0, ({ made, after }, { concurrency }) => {
+  never(40, 0, ({ made, after }, { concurrency }) => {
     const goes = after.managedNodes.filter(({ shadow }) =>
       /^(?:Reboot|Monitor)/u.test(shadow?.spec.state ?? ''),
     ).length;
@@ -78,7 +77,7 @@ test('no node is drained while more than maxUpdating are past that', () => {
 });
 
 test('no node begins in one zone too many', () => {
-  never(0, 0, ({ before, made, after }, { concurrency: { maxZones = Infinity } }) => {
+  never(40, 0, ({ before, made, after }, { concurrency: { maxZones = Infinity } }) => {
     const zones = (world: Turn['after']): Set<string> =>
       new Set(world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).map(zoneOf));
     return made.specs.some(begins) && zones(after).size > Math.max(maxZones, zones(before).size);

@@ -1,4 +1,5 @@
-import { CORDONED_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -12,6 +13,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
+import { conditionsOf } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[], config?: unknown): Plan =>
@@ -49,6 +51,15 @@ const unconfirmed = (ms: number): ShadowParts => ({
   spec: { state_transition_timestamp: ago(ms) },
   status: { current_state: 'ErrorReset' },
 });
+/** Cancelled an hour ago in this step, which its agent does not confirm. */
+const cancelled = (operation: Operation): ShadowParts => ({
+  spec: { state_transition_timestamp: ago(60 * MINUTE) },
+  status: {
+    current_state: operation === 'Stage' ? 'Idle' : 'StagedAndPerformedUpdate',
+    observedGeneration: 2,
+    lastOperation: failure(undefined, { operation, state: 'Processing' }),
+  },
+});
 const rebootAsked = (ms: number): ShadowParts => ({
   spec: { state_transition_timestamp: ago(ms) },
   status: {
@@ -77,8 +88,8 @@ const starts: Record<string, [Plan, string[]]> = {
     ),
     ['a'],
   ],
-  'a node under way takes a place': [planOf([aManagedNode('a'), aManagedNode('b', {}, rebooting)]), []],
-  'a node that is not confirmed to be at rest takes a place': [
+  'a node under way holds a slot': [planOf([aManagedNode('a'), aManagedNode('b', {}, rebooting)]), []],
+  'a node that is not confirmed to be at rest holds a slot': [
     planOf([
       aManagedNode('a'),
       aManagedNode(
@@ -89,7 +100,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ]),
     [],
   ],
-  'that place ends after 5 minutes': [
+  'that slot ends after 5 minutes': [
     planOf([
       aManagedNode('a'),
       aManagedNode(
@@ -100,43 +111,70 @@ const starts: Record<string, [Plan, string[]]> = {
     ]),
     ['a'],
   ],
-  'a cordoned node whose shadow is lost takes a place': [
+  'a cordoned node whose shadow is lost holds a slot': [
     planOf([aManagedNode('a'), without(aManagedNode('b', cordoned(10 * MINUTE)))]),
     [],
   ],
-  'a cordoned node whose shadow was made anew takes a place': [
+  'a cordoned node whose shadow was made anew holds a slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(10 * MINUTE), recreated)]),
     [],
   ],
-  'a new shadow takes a place until its agent has reported': [
+  'a new shadow holds a slot until its agent has reported': [
     planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(MINUTE) })]),
     [],
   ],
-  'the place of a new shadow ends after 5 minutes': [
+  'the slot of a new shadow ends after 5 minutes': [
     planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
     ['a'],
   ],
-  'a node that is not confirmed takes a place as long as it is cordoned by us': [
+  'a node that is not confirmed holds a slot as long as it is cordoned by us': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(30 * MINUTE), unconfirmed(6 * MINUTE))]),
     [],
   ],
-  'the place of a cordoned node ends an hour after the cordon': [
-    planOf([aManagedNode('a'), aManagedNode('b', cordoned(60 * MINUTE), unconfirmed(6 * MINUTE))]),
+  'a node that the operator cordoned holds its slot past every deadline': [
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(600 * MINUTE), unconfirmed(600 * MINUTE))]),
+    [],
+  ],
+  'a node whose staging was cancelled holds its slot until its agent confirms that': [
+    planOf([aManagedNode('a'), aManagedNode('b', {}, cancelled('Stage'))]),
+    [],
+  ],
+  'a node whose drain was cancelled holds its slot until it is restored': [
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(600 * MINUTE), cancelled('Drain'))]),
+    [],
+  ],
+  'a node that was restored after its drain was cancelled holds no slot': [
+    planOf([aManagedNode('a'), aManagedNode('b', {}, cancelled('Drain'))]),
     ['a'],
   ],
-  'a cordon that is dated in the future does not hold a place for ever': [
-    planOf([aManagedNode('a'), aManagedNode('b', cordoned(-600 * MINUTE), unconfirmed(61 * MINUTE))]),
+  'a node whose shadow is deleted after its staging was cancelled holds no slot': [
+    planOf([aManagedNode('a'), without(aManagedNode('b', {}, cancelled('Stage')))]),
     ['a'],
   ],
-  'a node at rest that is still cordoned by us takes a place': [
+  'a node whose agent took no step of the update that was cancelled holds no slot': [
+    planOf([
+      aManagedNode('a'),
+      aManagedNode(
+        'b',
+        {},
+        {
+          annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' },
+          spec: { state_transition_timestamp: ago(6 * MINUTE) },
+          status: { observedGeneration: 1 },
+        },
+      ),
+    ]),
+    ['a'],
+  ],
+  'a node at rest that is still cordoned by us holds a slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE))]),
     [],
   ],
-  'an end that nobody confirms and that is dated in the future takes a place': [
+  'an end that nobody confirms and that is dated in the future holds a slot': [
     planOf([aManagedNode('a'), aManagedNode('b', {}, unconfirmed(-60 * MINUTE))]),
     [],
   ],
-  'a host that may still go down for us takes a place, whoever has cordoned it': [
+  'a host that may still go down for us holds a slot, whoever has cordoned it': [
     planOf([aManagedNode('a'), aManagedNode('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
     [],
   ],
@@ -159,16 +197,20 @@ const starts: Record<string, [Plan, string[]]> = {
     plan({ ...aSnapshot([aManagedNode('a')]), watchLags: [{ resource: 'nodes', ms: 119_000 }] }, NOW),
     ['a'],
   ],
-  'a node past its deadline takes none': [planOf([aManagedNode('a'), aManagedNode('b', {}, stuckReboot)]), ['a']],
-  'a node whose drain began late keeps its place for as long as that may take': [
+  'a node past its deadline holds its slot': [planOf([aManagedNode('a'), aManagedNode('b', {}, stuckReboot)]), []],
+  'a node past its deadline holds one slot': [
+    planOf([aManagedNode('a'), aManagedNode('b', {}, stuckReboot), aManagedNode('c')], limit(2)),
+    ['a'],
+  ],
+  'a node whose drain began late keeps its slot for as long as that may take': [
     planOf([aManagedNode('a'), aManagedNode('b', {}, drainedLate)]),
     [],
   ],
-  'a node whose drain began too late takes a place while our cordon is on it': [
+  'a node whose drain began too late holds a slot while our cordon is on it': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE), drainedTooLate)]),
     [],
   ],
-  'a released node under way keeps its place until it is confirmed': [
+  'a released node under way keeps its slot until it is confirmed': [
     planOf([aManagedNode('a'), aManagedNode('b', { managed: false }, rebooting)]),
     [],
   ],
@@ -185,11 +227,11 @@ const starts: Record<string, [Plan, string[]]> = {
   ],
   'the node of the controller comes last': [planOf([aManagedNode('own'), aManagedNode('z')]), ['z']],
   'the node of the controller is updated too': [planOf([aManagedNode('own')]), ['own']],
-  'a held back node leaves its place to the next': [
+  'a held back node leaves its slot to the next': [
     planOf([aManagedNode('a', { ready: false }), aManagedNode('b')]),
     ['b'],
   ],
-  'a node whose spec is refused leaves its place to the next': [
+  'a node whose spec is refused leaves its slot to the next': [
     planOf([{ ...aManagedNode('a'), writeRejection: 'denied' }, aManagedNode('b')]),
     ['b'],
   ],
@@ -244,6 +286,37 @@ test('what waits for the whole fleet says the same on every node, so that a step
   expect(new Set(messages).size).toBe(1);
 });
 
+describe('nodes that hold a slot past a deadline', () => {
+  const nodes = (...stuck: string[]): ManagedNode[] => [
+    ...stuck.map((name) => aManagedNode(name, {}, stuckReboot)),
+    aManagedNode('z'),
+  ];
+  const said = (managedNodes: readonly ManagedNode[], concurrency: object = { maxUpdating: 1 }): string | undefined =>
+    planOf(managedNodes, { concurrency }).conditions.find(({ node }) => node.metadata.name === 'z')?.progressing
+      .message;
+
+  it('are named by the nodes that wait', () => {
+    expect(said(nodes('a'))).toBe(
+      'As many nodes are updating as may be at once; a holds an update slot since its update passed a deadline',
+    );
+    expect(said(nodes('b', 'a'))).toContain('; a, b hold update slots since their updates passed a deadline');
+    expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain('; a, b, c and others hold update slots');
+  });
+
+  it('are named for every limit', () => {
+    expect(said(nodes('a'), { maxUpdating: 2, maxUnavailable: 1 })).toContain('; a holds an update slot');
+    expect(said(nodes('a'), { maxUpdating: 2, maxPerZone: 1 })).toContain('; a holds an update slot');
+    const inZone = aManagedNode('a', { labels: { [ZONE_LABEL]: 'x' } }, stuckReboot);
+    expect(said([inZone, aManagedNode('z')], { maxUpdating: 2, maxZones: 1 })).toContain('; a holds an update slot');
+  });
+
+  it('make the fleet Degraded, and nobody can tell when it is complete', () => {
+    const made = planOf(nodes('a'), limit(1));
+    expect(conditionsOf(made).find(({ type }) => type === 'Degraded')).toMatchObject({ reason: 'NodesNeedAttention' });
+    expect([made.forecast.completionTime, made.forecast.queue[0]?.expectedTime]).toEqual([undefined, undefined]);
+  });
+});
+
 test('the condition of a node under way stays the same over all its steps', () => {
   const states = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
   const messages = states.map((state) => {
@@ -266,7 +339,7 @@ test('every managed node is counted once', () => {
     aManagedNode('unmanaged', { managed: false }),
     { ...aManagedNode('new'), shadow: undefined },
   ];
-  expect(planOf(managedNodes, limit(2)).counts).toEqual({
+  expect(planOf(managedNodes, limit(3)).counts).toEqual({
     managed: 7,
     upToDate: 1,
     updating: 2,
@@ -281,7 +354,7 @@ const wakes: Record<string, [Plan, number | undefined]> = {
     planOf([aManagedNode('a', {}, rebooting)]),
     NOW + 59 * MINUTE,
   ],
-  'a place of a cordoned node is looked at again at its end': [
+  'a node that the operator cordoned is looked at again when it counts as stuck': [
     planOf([without({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
     NOW + 40 * MINUTE,
   ],
@@ -324,7 +397,7 @@ test('a drain that is called off says so, with the write that does that', () => 
   const made = planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
   const because = {
     reason: 'DeadlineExceeded',
-    message: "The drain for 1.21.0 had no result within 60 minutes and was called off; look at the agent's log",
+    message: "The drain for 1.21.0 had no result within 60 minutes and was cancelled; look at the agent's log",
   };
   expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
   expect(made.conditions).toMatchObject([{ progressing: because, calledOff: true }]);

@@ -53,7 +53,7 @@ export interface Plan {
 /** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, drainOf, capacity, slotHeldUntil } = fleetState;
+  const { policy, stale, drainOf, capacity, slots } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) =>
     assess(managedNode, {
       policy: policyFor(managedNode, fleetState),
@@ -71,7 +71,11 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     counted,
     waiting: queuedCandidates.flatMap((one) => admitted.get(one.assessment) ?? []),
   });
-  const wakes = [...decisions.flatMap(times), ...slotHeldUntil.values(), ...forecast.times];
+  const wakes = [
+    ...decisions.flatMap(times),
+    ...[...slots.values()].map(({ deadline }) => deadline),
+    ...forecast.times,
+  ];
   return {
     ...specsOf(decisions),
     cleanups: assessments.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
@@ -138,7 +142,7 @@ function holdsDrain(candidate: Candidate, fleetState: FleetState): Blocked | und
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   const yields = fleetState.nodesOverLimit.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
-  const late = isOverdue(shadow, fleetState.policy, now) ? PLACE_GONE : undefined;
+  const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
   return (
     whyNotDrained({ ...fleetState, candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs }) ??
     yields ??
@@ -146,10 +150,10 @@ function holdsDrain(candidate: Candidate, fleetState: FleetState): Blocked | und
   );
 }
 
-/** It does not count any more: others may have been drained since. */
-const PLACE_GONE: Blocked = {
+/** It releases its slot, so that a node whose pods cannot be listed does not stop the fleet. */
+const LATE: Blocked = {
   reason: 'WaitingForCapacity',
-  message: 'Its drain could not begin before the deadline of its staging: its place may have gone to others',
+  message: 'Its drain could not start before the deadline of its staging',
 };
 const TOO_MANY_AWAY: Blocked = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
 

@@ -1,8 +1,10 @@
 /** A fleet for property tests: what happens to it between two plans, and what plans make of it. */
 import fc from 'fast-check';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { cordonedByUs } from '@brupop/shared/node/ownership';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -10,9 +12,12 @@ import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
 import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
+/** `begun`: the agent has recorded that it takes the step. */
+type Report = 'begun' | 'reached' | 'failed' | 'stale';
+
 /** What the world does between two plans. */
 export type Happening =
-  | { readonly kind: 'report'; readonly node: number; readonly how: 'reached' | 'failed' | 'stale' }
+  | { readonly kind: 'report'; readonly node: number; readonly how: Report }
   | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
   | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
   | { readonly kind: 'offer'; readonly node: number; readonly version: string }
@@ -29,6 +34,8 @@ export interface World {
   held: ReadonlySet<string>;
   /** Nodes at rest whose hosts are only to be set otherwise. */
   configured: ReadonlySet<string>;
+  /** Nodes whose agents have reported a step of an update, and not its end. */
+  disturbed: ReadonlySet<string>;
 }
 
 export const NODES = 6;
@@ -65,7 +72,7 @@ export const spec: fc.Arbitrary<unknown> = fc.oneof(
 const report = fc.record({
   kind: fc.constant('report' as const),
   node,
-  how: fc.constantFrom('reached' as const, 'reached' as const, 'reached' as const, 'failed' as const, 'stale' as const),
+  how: fc.constantFrom<Report>('begun', 'reached', 'reached', 'reached', 'failed', 'stale'),
 });
 const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
   fc.oneof(
@@ -109,6 +116,7 @@ export function newWorld(): World {
     now: NOW,
     held: new Set(),
     configured: new Set(),
+    disturbed: new Set(),
   };
 }
 
@@ -126,10 +134,28 @@ export function happen(world: World, event: Happening): void {
   if (event.kind === 'config') world.config = event.spec;
   else if (event.kind === 'hold') world.held = new Set(event.nodes.map((i) => `node-${i}`));
   else if (event.kind === 'time') world.now += event.minutes * MINUTE;
-  else
-    world.managedNodes = world.managedNodes.map((managedNode, i) =>
-      i === event.node ? change(managedNode, event, world.now) : managedNode,
-    );
+  else {
+    const { disturbed } = world;
+    world.managedNodes = world.managedNodes.map((managedNode, i) => {
+      if (i !== event.node) return managedNode;
+      world.disturbed = disturbedBy(disturbed, managedNode, event);
+      return change(managedNode, event, world.now);
+    });
+  }
+}
+
+function disturbedBy(before: ReadonlySet<string>, { name, shadow }: ManagedNode, event: Happening): Set<string> {
+  const names = new Set(before);
+  if (event.kind === 'lose') names.delete(name);
+  if (event.kind !== 'report' || event.how === 'stale' || shadow?.status === undefined) return names;
+  const { state } = shadow.spec;
+  if (event.how === 'reached' && state !== 'StagedAndPerformedUpdate') names.delete(name);
+  else if (isOfUpdate(state, event.how)) names.add(name);
+  return names;
+}
+
+function isOfUpdate(state: ShadowState, how: Report): boolean {
+  return Object.hasOwn(STEPS, state) || (how === 'failed' && state !== 'Idle');
 }
 
 function change(
@@ -162,12 +188,7 @@ function ensured({ name }: ManagedNode, now: number): ShadowView {
 }
 
 /** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon taken back first. */
-function answered(
-  managedNode: ManagedNode,
-  node: NodeView,
-  shadow: ShadowView,
-  how: 'reached' | 'failed' | 'stale',
-): ManagedNode {
+function answered(managedNode: ManagedNode, node: NodeView, shadow: ShadowView, how: Report): ManagedNode {
   const ends = how === 'reached';
   const annotations = ends ? {} : (node.metadata.annotations ?? {});
   const given = { ...node, metadata: { ...node.metadata, annotations }, unschedulable: !ends && node.unschedulable };
@@ -184,23 +205,42 @@ function offeredBy({ spec: { hostSettings } }: ShadowView, otherwise: string): s
   return hostSettings?.versionLock ?? otherwise;
 }
 
-function reported(shadow: ShadowView, how: 'reached' | 'failed' | 'stale'): ShadowView {
-  const { spec, status, metadata } = shadow;
-  const { generation = 0 } = metadata;
+function reported(shadow: ShadowView, how: Report): ShadowView {
+  const { spec, status } = shadow;
+  const generation = shadow.metadata.generation ?? 0;
   if (status === undefined) return shadow;
   if (how === 'stale') return { ...shadow, status: { ...status, observedGeneration: generation - 1 } };
+  if (how === 'begun') return begun(shadow, status);
   if (how === 'failed' && spec.state !== 'Idle') {
     const crash_count = status.crash_count + 1;
     const lastOperation = failure('PrepareFailed', { version: spec.version ?? '' });
     const failed = { current_state: 'ErrorReset', crash_count, lastOperation, observedGeneration: generation } as const;
     return { ...shadow, status: { ...status, ...failed } };
   }
+  return { ...shadow, status: { ...reachedStatus(shadow, status), observedGeneration: generation } };
+}
+
+function reachedStatus(shadow: ShadowView, status: ShadowStatus): ShadowStatus {
+  const { spec } = shadow;
+  const { lastOperation: last } = status;
   const offered = spec.state === 'Idle' ? { target_version: offeredBy(shadow, status.target_version) } : {};
   const current_version = spec.state === 'RebootedIntoUpdate' ? (spec.version ?? '') : status.current_version;
-  return {
-    ...shadow,
-    status: { ...status, ...offered, current_state: spec.state, current_version, observedGeneration: generation },
-  };
+  const lastOperation = last === undefined ? {} : { lastOperation: { ...last, state: 'Succeeded' } as const };
+  return { ...status, ...offered, ...lastOperation, current_state: spec.state, current_version };
+}
+
+const STEPS = {
+  StagedAndPerformedUpdate: { operation: 'Stage', current_state: 'Idle' },
+  RebootedIntoUpdate: { operation: 'Drain', current_state: 'StagedAndPerformedUpdate' },
+} as const;
+
+function begun(shadow: ShadowView, status: ShadowStatus): ShadowView {
+  const { spec, metadata } = shadow;
+  if (spec.state !== 'StagedAndPerformedUpdate' && spec.state !== 'RebootedIntoUpdate') return shadow;
+  const { operation, current_state } = STEPS[spec.state];
+  const lastOperation = failure(undefined, { operation, state: 'Processing', version: spec.version ?? '' });
+  const observedGeneration = metadata.generation ?? 0;
+  return { ...shadow, status: { ...status, current_state, observedGeneration, lastOperation } };
 }
 
 /** Does what a plan says. */
@@ -243,11 +283,17 @@ export function underWay(world: World): number {
   return world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).length;
 }
 
-/** True for one of them. */
-export function isUnderWay({ configured }: World, { name, node, shadow }: ManagedNode): boolean {
-  if (node?.metadata.annotations?.[CORDONED_ANNOTATION] !== undefined) return true;
+/** True for one of them. An agent that has recorded no step of its update gets 5 minutes to confirm the end. */
+export function isUnderWay({ configured, disturbed, now }: World, { name, node, shadow }: ManagedNode): boolean {
+  if (node !== undefined && cordonedByUs(node)) return true;
   if (shadow?.status === undefined || configured.has(name)) return false;
-  return shadow.spec.state !== 'Idle' || (!isConfirmed(shadow) && everStarted(shadow.metadata.generation));
+  if (shadow.spec.state !== 'Idle') return true;
+  if (isConfirmed(shadow) || !everStarted(shadow.metadata.generation)) return false;
+  return disturbed.has(name) || now < endOf(shadow, now) + 5 * MINUTE;
+}
+
+function endOf({ spec: { state_transition_timestamp } }: ShadowView, now: number): number {
+  return parseTime(state_transition_timestamp) ?? now;
 }
 
 const everStarted = (generation = 0): boolean => generation > 3;
