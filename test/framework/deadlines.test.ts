@@ -1,6 +1,6 @@
 /** Holds the time limits that agents, the apiserver and the controller use against each other. */
 import { LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
-import { limitRemainingMs } from '../../packages/apiserver/src/drain/limits.ts';
+import { limitRemainingMs } from '../../packages/apiserver/src/drain/settings.ts';
 import { staleness } from '../../packages/apiserver/src/readiness.ts';
 import { staleResources } from '../../packages/controller/src/cluster/snapshot.ts';
 import { limitMs, rebootUntil, timeoutSeconds } from '../../packages/controller/src/plan/deadlines.ts';

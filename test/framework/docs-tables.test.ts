@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
-import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-status.ts';
+import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';

@@ -25,10 +25,9 @@ export type Action = { readonly reason: string } & (
     }
   | /** Exit, so that the kubelet starts the process with current mounts and environment. */ { readonly do: 'exit' }
   | /** Write the status, and have it acknowledged. */ { readonly do: 'report'; readonly status: AgentStatus }
-  | /** Exclude the Node from load balancers, restore it, or reboot the host. */ {
-      readonly do: 'exclude' | 'restore' | 'reboot';
+  | /** Exclude the Node from load balancers, run one pass of its drain, restore it, or reboot the host. */ {
+      readonly do: 'exclude' | 'drain' | 'restore' | 'reboot';
     }
-  | /** Run one pass of the drain. */ { readonly do: 'drain'; readonly makeRoom: boolean }
   | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
       readonly do: 'configure';
       readonly changes: Partial<UpdaterSettings>;
@@ -83,8 +82,7 @@ const ACTIONS: Rows = {
   exclude: { ...apiserverCall, perform: (_action, { api, shadow, signal }) => api.exclude(referTo(shadow), signal) },
   drain: {
     ...apiserverCall,
-    perform: ({ makeRoom }, { api, shadow, signal }) =>
-      api.drain(makeRoom ? { ...referTo(shadow), makeRoom: true } : referTo(shadow), signal),
+    perform: (_action, { api, shadow, signal }) => api.drain(referTo(shadow), signal),
   },
   restore: { ...apiserverCall, duringReboot: () => false, perform: (_action, { api, signal }) => api.restore(signal) },
   command: {

@@ -15,7 +15,7 @@ it('survives rejections of the apiserver without failing the update', async () =
   );
   w.api.fail(
     'drain',
-    new ApiError('ReplicaOnSameNode', ''),
+    new ApiError('Unavailable', ''),
     new ApiError('TooManyRequests', ''),
     new ApiError('Internal', ''),
   );

@@ -141,8 +141,6 @@ export interface Pause {
 export const PAUSES = {
   host: { baseMs: 100, capMs: 10 * SECOND },
   api: { baseMs: 200, capMs: 30 * SECOND },
-  /** A new connection may reach another replica. */
-  otherReplica: { baseMs: 20, capMs: 5 * SECOND },
   /** The apiserver knows a newer spec, which the stream is about to deliver. */
   specChanged: { baseMs: SECOND, capMs: 10 * SECOND },
   /** A host command that failed. */

@@ -4,7 +4,6 @@ const env = {
   KUBERNETES_SERVICE_HOST: '10.96.0.1',
   POD_NAMESPACE: 'brupop',
   POD_NAME: 'brupop-apiserver-1',
-  NODE_NAME: 'node-1',
   POD_IP: '10.0.0.1',
 };
 
@@ -18,7 +17,6 @@ describe('the environment of the apiserver', () => {
       },
       namespace: 'brupop',
       podName: 'brupop-apiserver-1',
-      nodeName: 'node-1',
       host: '10.0.0.1',
       listenPort: 8443,
       healthPort: 8080,
@@ -29,7 +27,7 @@ describe('the environment of the apiserver', () => {
     });
   });
 
-  it.each(['POD_NAMESPACE', 'POD_NAME', 'NODE_NAME', 'POD_IP', 'KUBERNETES_SERVICE_HOST'])('needs %s', (name) => {
+  it.each(['POD_NAMESPACE', 'POD_NAME', 'POD_IP', 'KUBERNETES_SERVICE_HOST'])('needs %s', (name) => {
     expect(() => readConfig({ ...env, [name]: '' })).toThrow(name);
   });
 });

@@ -5,10 +5,8 @@ export interface ApiserverConfig {
   readonly access: ClusterAccess;
   /** The namespace of this pod, the agents and the shadows. */
   readonly namespace: string;
-  /** Name of this pod, for Events. */
+  /** Name of this pod. */
   readonly podName: string;
-  /** The node that this replica runs on, and so never drains. */
-  readonly nodeName: string;
   /** Address of both listeners. */
   readonly host: string;
   readonly listenPort: number;
@@ -29,7 +27,6 @@ export function readConfig(env: Env): ApiserverConfig {
     access: clusterAccess(env),
     namespace: requiredText(env, 'POD_NAMESPACE'),
     podName: requiredText(env, 'POD_NAME'),
-    nodeName: requiredText(env, 'NODE_NAME'),
     host: requiredText(env, 'POD_IP'),
     listenPort: integer(env, 'LISTEN_PORT', { ...ports, fallback: 8443 }),
     healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),

@@ -141,16 +141,16 @@ async function loadKeys(verifier: TokenVerifier, { clock, signal }: Parts): Prom
 
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
-  const { namespace, nodeName: ownNode, podName: instance } = config;
+  const { namespace, podName } = config;
   const cache = caches.shadows;
   const nodes = new Nodes({ client, clock, log });
   const settings = new Settings(caches.configs, log);
   const count = (result: string): void => metrics.events.inc({ result });
-  const events = new Events({ client, clock, log, component: APISERVER, instance, count });
+  const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
   const shadows = new Shadows({ client, nodes, cache, namespace, clock, log });
   const common = { cache, nodes, shadows, settings, namespace };
-  const drainer = new Drainer({ ...common, client, events, clock, log, metrics, signal });
-  return new Routes({ ...common, hub, drainer, ownNode });
+  const drainer = new Drainer({ ...common, podName, client, events, clock, log, metrics, signal });
+  return new Routes({ ...common, hub, drainer });
 }
 
 async function countedReview(client: KubeClient, token: string, metrics: Metrics): Promise<TokenReviewStatus> {

@@ -1,6 +1,5 @@
 import type { Response } from 'express';
 import {
-  drainRequest,
   type DrainResult,
   type ExclusionResult,
   type RestoreResult,
@@ -13,7 +12,6 @@ import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
-import { ApiError } from './errors.ts';
 import { readAs } from './http/call.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
@@ -38,8 +36,6 @@ export interface RoutesOptions {
   readonly drainer: Drainer;
   readonly settings: Settings;
   readonly namespace: string;
-  /** The node that this replica runs on. */
-  readonly ownNode: string;
 }
 
 /** What each call of the agent protocol does, to the node of the caller's token only. */
@@ -83,15 +79,9 @@ export class Routes {
 
   /** POST drain */
   async drain(call: Call): Promise<void> {
-    const { ownNode, drainer } = this.#options;
     const { identity, signal, response } = call;
-    const request = readAs(drainRequest, call.body);
-    const here = identity.node === ownNode;
-    if (here && request.makeRoom !== true)
-      throw new ApiError('ReplicaOnSameNode', `this replica runs on ${ownNode}; repeat on a new connection`);
-    const shadow = await this.#requireReboot(call, request);
-    const drain = { identity, shadow, signal };
-    const result: DrainResult = here ? await drainer.makeRoom(drain) : await drainer.pass(drain);
+    const shadow = await this.#requireReboot(call, readAs(specReference, call.body));
+    const result: DrainResult = await this.#options.drainer.pass({ identity, shadow, signal });
     response.json(result);
   }
 

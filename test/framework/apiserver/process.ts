@@ -86,7 +86,6 @@ function environmentOf(cluster: Connection, installation: Installation, dir: str
   return {
     POD_NAMESPACE: installation.namespace,
     POD_NAME: 'brupop-apiserver-test',
-    NODE_NAME: 'node-of-the-replica',
     POD_IP: '127.0.0.1',
     LISTEN_PORT: '0',
     KUBERNETES_SERVICE_HOST: host,

@@ -120,7 +120,6 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
     access,
     namespace,
     podName: 'brupop-apiserver-test',
-    nodeName: 'node-of-the-replica',
     host: '127.0.0.1',
     listenPort: 0,
     healthPort,

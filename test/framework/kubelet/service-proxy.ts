@@ -31,7 +31,9 @@ export class ServiceProxy {
   readonly #slices: Reflector<EndpointSlice>;
   readonly #end = new AbortController();
   /** From each node. */
-  readonly links = new NodeLinks((port) => randomOf(this.targets(port)));
+  readonly links = new NodeLinks((port, node) => randomOf(this.choose(this.targets(port), node)));
+  /** Selects the endpoints for new connections from a node. */
+  choose: (targets: readonly Address[], node: string) => readonly Address[] = (targets) => targets;
 
   private constructor({ namespace, service, ...rest }: ServiceProxyOptions) {
     this.#slices = new Reflector<EndpointSlice>({

@@ -130,15 +130,15 @@ it.each([
   expect(await codeOf(client().restore(signal))).toBe(code);
 });
 
-it('opens a new connection to another replica when this one runs on the same node', async () => {
+it('opens a new connection to another replica when this one is unavailable', async () => {
   answer = inTurn(
     json({ remainingMs: 0 }),
-    json({ error: { code: 'ReplicaOnSameNode', message: 'x' } }, 421),
+    json({ error: { code: 'Unavailable', message: 'x' } }, 503),
     json({ remainingMs: 0 }),
   );
   const api = client();
   await api.exclude(reference, signal);
-  expect(await codeOf(api.exclude(reference, signal))).toBe('ReplicaOnSameNode');
+  expect(await codeOf(api.exclude(reference, signal))).toBe('Unavailable');
   expect(connections).toBe(1);
   await api.exclude(reference, signal);
   expect(connections).toBe(2);

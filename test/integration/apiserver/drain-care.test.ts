@@ -36,7 +36,7 @@ describe('the status of a drain', () => {
       return found;
     });
     expect(events[0]).toContain(
-      `Pod ${node.namespace}/${held} holds up the drain of ${node.agent.node}: DisruptionBudget`,
+      `Pod ${node.namespace}/${held} blocks the drain of ${node.agent.node}: DisruptionBudget`,
     );
     await suite.cluster.api.delete(`/apis/policy/v1/namespaces/${node.namespace}/poddisruptionbudgets/web-budget`);
     await node.drainWhole();
@@ -186,7 +186,7 @@ describe('a person who uncordons the node', () => {
     await node.uncordon();
     expect(await node.drain()).toMatchObject({ done: false, failure: { code: 'CordonRemoved' } });
     expect(await node.isCordoned()).toBe(false);
-    expect(await node.status()).toMatchObject({ result: 'Vetoed' });
+    expect(await node.status()).toMatchObject({ result: 'CordonRemoved' });
   });
 
   it('is noticed in the middle of a pass, which ends without being done', async () => {
@@ -330,7 +330,7 @@ it('300 pods go with a bounded rate of requests, in little more time than the sl
   );
   await node.drainWhole();
   const times = suite.apiserver.lines
-    .filter((line) => line.includes('asked to evict') && line.includes(node.namespace))
+    .filter((line) => line.includes('requested an eviction') && line.includes(node.namespace))
     .map((line) => Date.parse((JSON.parse(line) as { time: string }).time));
   expect(times).toHaveLength(300);
   const inOneSecond = times.map((from) => times.filter((time) => time >= from && time < from + 1_000).length);

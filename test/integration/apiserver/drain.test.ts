@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals';
 import type { DrainResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { DRAIN_PASS_LIMIT_MS } from '../../../packages/shared/src/api/deadlines.ts';
+import { APISERVER, COMPONENT_LABEL } from '../../../packages/shared/src/api/names.ts';
 import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../../framework/apiserver/pods.ts';
 import { wantReboot, wantState } from '../../framework/apiserver/shadow.ts';
@@ -142,7 +143,7 @@ describe('a drain pass', () => {
     const plain = await pod({ name: 'c-plain' });
     expect(await drain()).toMatchObject({ done: true, evicted: 3 });
     const evicted = suite.apiserver.lines
-      .filter((line) => line.includes('asked to evict') && line.includes(apps))
+      .filter((line) => line.includes('requested an eviction') && line.includes(apps))
       .map((line) => JSON.parse(line) as { pod: string; time: string });
     expect(evicted.map((line) => line.pod.split('/')[1])).toEqual([plain, first, second]);
     const [, one, two] = evicted.map(({ time }) => Date.parse(time));
@@ -165,11 +166,20 @@ describe('a drain pass', () => {
     expect(both.map(({ code }) => code ?? 'done').toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['Conflict', 'done']);
   });
 
-  it('is refused on the node that the replica runs on, on a connection that ends', async () => {
-    const own = await suite.start({ nodeName: agent.node });
-    const { status, code, headers } = await own.client.act(agent, 'drain', reference);
-    expect([status, code, headers['connection']]).toEqual([421, 'ReplicaOnSameNode', 'close']);
-    expect((await own.client.act(agent, 'load-balancer-exclusion', reference)).status).toBe(200);
-    expect((await own.client.act(agent, 'restore')).status).toBe(200);
+  it('evicts the pod of the replica that drains last', async () => {
+    const labels = { [COMPONENT_LABEL]: APISERVER };
+    const { namespace } = suite;
+    // No kubelet ends these pods.
+    const common = { namespace, node: agent.node, labels, ready: false, graceSeconds: 0 };
+    const self = await createPod(suite.cluster, { ...common, name: 'a-self' });
+    const other = await createPod(suite.cluster, { ...common, name: 'b-other' });
+    const plain = await pod();
+    const own = await suite.start({ podName: self });
+    const { body } = await own.client.act<DrainResult>(agent, 'drain', reference);
+    expect(body).toMatchObject({ done: true, evicted: 3 });
+    const evicted = own.lines
+      .filter((line) => line.includes('requested an eviction'))
+      .map((line) => (JSON.parse(line) as { pod: string }).pod);
+    expect(evicted).toEqual([`${apps}/${plain}`, `${namespace}/${other}`, `${namespace}/${self}`]);
   });
 });

@@ -6,7 +6,6 @@ import {
   agentPath,
   type AgentShadow,
   agentShadow,
-  type DrainRequest,
   type DrainResult,
   drainResult,
   type ExclusionResult,
@@ -38,7 +37,7 @@ export interface ApiserverClient {
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
   exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
   /** Runs one bounded pass. */
-  drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult>;
+  drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
   /** Milliseconds since the last answer that was not a rejection of the agent's identity. */
   unreachableMs(): number;
@@ -96,9 +95,9 @@ export class HttpApiserverClient implements ApiserverClient {
     return this.#call(exclusionResult, { method: 'POST', action: 'load-balancer-exclusion', body: reference, signal });
   }
 
-  async drain(request: DrainRequest, signal: AbortSignal): Promise<DrainResult> {
+  async drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult> {
     const limitMs = DRAIN_CALL_LIMIT_MS;
-    return this.#call(drainResult, { method: 'POST', action: 'drain', body: request, limitMs, signal });
+    return this.#call(drainResult, { method: 'POST', action: 'drain', body: reference, limitMs, signal });
   }
 
   async restore(signal: AbortSignal): Promise<void> {
@@ -137,7 +136,7 @@ export class HttpApiserverClient implements ApiserverClient {
     this.#recordAnswer(answer.status);
     if (answer.status >= 200 && answer.status < 300) return readMessage(schema, answer.body);
     const error = readError(name, answer.status, answer.body);
-    if (error.code === 'ReplicaOnSameNode' || error.code === 'Unavailable') this.#leaveReplica();
+    if (error.code === 'Unavailable') this.#leaveReplica();
     throw error;
   }
 

@@ -21,9 +21,6 @@ import {
 } from './report.ts';
 import { cleanUp } from './stage.ts';
 
-/** If this many replicas in a row run on the node itself, they may be the only ones. */
-const TRIES_BEFORE_ROOM = 8;
-
 /** Spec RebootedIntoUpdate: excludes, drains, activates, reboots. */
 export function reboot(c: Context, version: string): Action {
   if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
@@ -89,8 +86,7 @@ function drain(c: AnsweredContext, version: string, step: LastOperation | undefi
   if (excludedUntil > seen.nowMs) return waitForLoadBalancers(c, step, excludedUntil);
   if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
-  const makeRoom = tracker.sameNodeRefusals >= TRIES_BEFORE_ROOM;
-  return { do: 'drain', makeRoom, reason: 'the node must be empty before the update is activated' };
+  return { do: 'drain', reason: 'the node must be empty before the update is activated' };
 }
 
 function waitForLoadBalancers(c: AnsweredContext, step: LastOperation | undefined, untilMs: number): Action {

@@ -76,14 +76,11 @@ export class Tracker {
   checkError: OperationError | undefined;
   /** The spec that the apiserver rejected as outdated. */
   rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
-  /** How many replicas in a row have refused because they run on this node. */
-  sameNodeRefusals = 0;
   readonly reboots = new Reboots();
   readonly settings: SettingsTracker;
   readonly host: Retry;
   readonly api: Retry;
   readonly #check: Retry;
-  readonly #otherReplica: Retry;
   readonly #commands: Retry;
   readonly #refusedReboots: Retry;
   readonly #drains: Retry;
@@ -97,7 +94,6 @@ export class Tracker {
     this.host = new Retry(PAUSES.host, random);
     this.api = new Retry(PAUSES.api, random);
     this.#check = new Retry({ ...PAUSES.check, capMs: options.checkIntervalMs }, random);
-    this.#otherReplica = new Retry(PAUSES.otherReplica, random);
     this.#commands = new Retry(PAUSES.command, random);
     this.#refusedReboots = new Retry(PAUSES.rebootRefused, random);
     this.#drains = new Retry(PAUSES.drain, random);
@@ -143,7 +139,7 @@ export class Tracker {
   }
 
   #callSucceeded(action: RemoteAction, result: unknown, { nowMs, shadow }: Observation, startedMs: number): void {
-    for (const retry of [this.api, this.#otherReplica, this.#specs]) retry.succeed();
+    for (const retry of [this.api, this.#specs]) retry.succeed();
     this.rejected = undefined;
     if (action.do === 'report') this.#reported(action.status.lastOperation, shadow?.status?.lastOperation);
     if (action.do === 'restore') this.#updateAttempt({ restored: true });
@@ -193,7 +189,6 @@ export class Tracker {
   }
 
   #drained(drain: DrainResult, nowMs: number, startedMs: number): void {
-    this.sameNodeRefusals = 0;
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
     const done = drain.done ? { drainedAt: nowMs } : {};
@@ -209,10 +204,7 @@ export class Tracker {
       const { sinceMs } = this.attempt.drainError ?? { sinceMs: nowMs };
       this.#updateAttempt({ drainError: { message: messageOf(error), sinceMs } });
     }
-    if (error.code === 'ReplicaOnSameNode') {
-      this.sameNodeRefusals += 1;
-      this.api.notBefore = this.#otherReplica.fail(nowMs);
-    } else if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
+    if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
       const notBefore = this.#specs.fail(nowMs);
       this.rejected = { key: attemptKey(shadow), notBefore, times: (this.rejected?.times ?? 0) + 1 };
     } else {

@@ -154,7 +154,6 @@ function tracker(c: Case): TrackerView {
     hostUnusableSince: undefined,
     checkDueMs: NOW + MINUTE,
     checkError: undefined,
-    sameNodeRefusals: 0,
     reboots: { asked: undefined, pending: undefined },
     rejected: undefined,
     settings: {

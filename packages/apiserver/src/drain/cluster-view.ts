@@ -1,14 +1,51 @@
-import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { corePath } from '@brupop/shared/kube/paths';
-import { Reflector } from '@brupop/shared/kube/reflector';
+/**
+ * What a drain pass sees of the cluster, by watches that last as long as the pass: the pods on the
+ * node and the Node; attachments of volumes and pods on other nodes only once they matter.
+ */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
+import { daemonSetsInQuestion, type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
+import { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
-import type { Attachment, Attachments } from './attachments.ts';
-import { Volumes } from './volumes.ts';
+import { type Attachment, type Attachments, Volumes } from './volumes.ts';
+
+/** Wakes a pass when what it sees has changed. */
+export class Changes {
+  readonly #clock: Clock;
+  #changed = false;
+  #interrupt: (() => void) | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  notify(): void {
+    this.#changed = true;
+    this.#interrupt?.();
+  }
+
+  /** Forgets the changes so far. */
+  reset(): void {
+    this.#changed = false;
+  }
+
+  /** Resolves after a change since `reset`, after `limitMs`, or when the signal aborts. */
+  async wait(limitMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#changed || signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#clock.after(limitMs, resolve);
+    this.#interrupt = resolve;
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+    cancel();
+    this.#interrupt = undefined;
+  }
+}
 
 export interface DrainViewOptions {
   readonly client: KubeClient;
@@ -16,36 +53,36 @@ export interface DrainViewOptions {
   readonly attachments: Attachments;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Something has changed. */
-  readonly changed: () => void;
   /** Ends all watches. */
   readonly signal: AbortSignal;
 }
 
-/** A first list gets at most this share of a pass. */
+/** The limit of a first list within a pass. */
 const SYNC_LIMIT_MS = 5_000;
 
-/** What one pass sees of the cluster: the pods on the node, the Node, and, when volumes matter, what is attached to it. */
 export class DrainView {
+  readonly changes: Changes;
   readonly volumes: Volumes;
   readonly #options: DrainViewOptions;
   readonly #pods: Reflector<DrainPod>;
   readonly #nodes: Reflector<Node>;
   readonly #running: Promise<void>[] = [];
   #attachments: Reflector<Attachment> | undefined;
-  readonly #successors = new Map<string, Reflector<DrainPod>>();
+  /** By `namespace/name`. */
+  readonly #namedPods = new Map<string, Reflector<DrainPod>>();
+  /** Whether each DaemonSet exists, by `namespace/name`. */
+  readonly #daemonSets = new Map<string, boolean>();
 
   constructor(options: DrainViewOptions) {
-    const { client, node } = options;
+    const { client, node, clock } = options;
     this.#options = options;
+    this.changes = new Changes(clock);
     this.volumes = new Volumes(client);
-    const fieldSelector = `spec.nodeName=${node}`;
-    this.#pods = this.#watch({ path: corePath('pods'), fieldSelector, slim: slimPod, name: 'pods' });
-    const ofNode = `metadata.name=${node}`;
-    this.#nodes = this.#watch({ path: corePath('nodes'), fieldSelector: ofNode, slim: slimNode, name: 'node' });
+    this.#pods = this.#watch('pods', corePath('pods'), `spec.nodeName=${node}`, slimPod);
+    this.#nodes = this.#watch('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
   }
 
-  /** Resolves when pods and Node are there. Throws Failure `Unavailable` when they are not in time, and the reason of `signal`. */
+  /** Resolves when pods and Node are listed. Throws ApiError `Unavailable` at the limit, and the reason of the signal. */
   async synced(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#pods, this.#nodes].map((reflector) => this.#inTime(reflector, signal)));
   }
@@ -63,16 +100,47 @@ export class DrainView {
     return this.#nodes.get(this.#options.node);
   }
 
-  /** Makes `isHeld` know these volumes, and those of the pods on the node. Throws as `synced` does, and KubeError. */
+  /** Lists the pods on the node past the cache. Throws KubeError. */
+  async listPods(signal: AbortSignal): Promise<readonly DrainPod[]> {
+    const query = { fieldSelector: `spec.nodeName=${this.#options.node}` };
+    const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
+    const { items } = await this.#options.client.request<{ items: unknown[] }>(request);
+    return items.map((raw) => slimPod(raw));
+  }
+
+  /** Looks up the DaemonSets of these pods. Throws KubeError on any answer but that they exist or not. */
+  async learnDaemonSets(pods: readonly DrainPod[], signal: AbortSignal): Promise<void> {
+    const unknown = [...daemonSetsInQuestion(pods)].filter((key) => !this.#daemonSets.has(key));
+    await Promise.all(unknown.map(async (key) => this.#daemonSets.set(key, await this.#daemonSetExists(key, signal))));
+  }
+
+  /** The DaemonSets (`namespace/name`) that were looked up and do not exist. */
+  missingDaemonSets(): ReadonlySet<string> {
+    return new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
+  }
+
+  async #daemonSetExists(key: string, signal: AbortSignal): Promise<boolean> {
+    const [namespace = '', name = ''] = key.split('/');
+    const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
+    try {
+      await this.#options.client.request({ method: 'GET', path, signal });
+      return true;
+    } catch (error) {
+      if (hasStatus(error, 404)) return false;
+      throw error;
+    }
+  }
+
+  /** Makes `isHeld` know these volumes, and those of the pods on the node. Throws as `synced`, and KubeError. */
   async needVolumes(volumes: readonly string[], signal: AbortSignal): Promise<void> {
     if (volumes.length === 0) return;
     await Promise.all([this.volumes.learn(volumes, signal), ...this.pods().map((pod) => this.volumes.of(pod, signal))]);
-    const attachments = this.#options.attachments.need();
+    const attachments = this.#options.attachments.watch();
     if (attachments !== this.#attachments) this.#follow(attachments);
     await this.#inTime(attachments, signal);
   }
 
-  /** True while a volume is attached to the node and no pod on it has it in use. */
+  /** True while a volume is attached to the node and no pod on it uses it. */
   isHeld(volume: string): boolean {
     return this.#isAttached(volume) && !this.pods().some((pod) => this.volumes.known(pod).includes(volume));
   }
@@ -86,56 +154,49 @@ export class DrainView {
   }
 
   #follow(attachments: Reflector<Attachment>): void {
-    const { node, changed, signal } = this.#options;
+    const { node, signal } = this.#options;
     this.#attachments = attachments;
     const end = attachments.subscribe(({ object }) => {
-      if (object.node === node) changed();
+      if (object.node === node) this.changes.notify();
     });
     signal.addEventListener('abort', end, { once: true });
   }
 
-  /** Makes `successor` know this pod. Throws as `synced` does. */
-  async needSuccessor(key: string, signal: AbortSignal): Promise<void> {
+  /** Makes `pod` know this one. Throws as `synced`. */
+  async needPod(key: string, signal: AbortSignal): Promise<void> {
     const [namespace = '', name = ''] = key.split('/');
-    const known = this.#successors.get(key);
-    const fieldSelector = `metadata.name=${name}`;
+    const known = this.#namedPods.get(key);
     const path = corePath('pods', { namespace });
-    const reflector =
-      known ?? this.#watch({ path, fieldSelector, slim: slimPod, name: 'the pod that takes the place' });
-    this.#successors.set(key, reflector);
+    const reflector = known ?? this.#watch('replacement pod', path, `metadata.name=${name}`, slimPod);
+    this.#namedPods.set(key, reflector);
     await this.#inTime(reflector, signal);
   }
 
-  /** The pod of that name (`namespace/name`), wherever it is. */
-  successor(key: string): DrainPod | undefined {
-    return this.#successors
-      .get(key)
-      ?.list()
-      .find((pod) => podKey(pod) === key);
+  /** The pod of that name (`namespace/name`), on any node. */
+  pod(key: string): DrainPod | undefined {
+    const pods = this.#namedPods.get(key)?.list() ?? [];
+    return pods.find((pod) => podKey(pod) === key);
   }
 
-  #watch<T extends KubernetesObject>(what: {
-    readonly path: string;
-    readonly fieldSelector?: string;
-    readonly slim: (raw: unknown) => T;
-    readonly name: string;
-  }): Reflector<T> {
-    const { client, clock, log, node, signal, changed } = this.#options;
-    const { path, fieldSelector, slim, name } = what;
-    const query = fieldSelector === undefined ? {} : { fieldSelector };
+  #watch<T extends KubernetesObject>(
+    name: string,
+    path: string,
+    fieldSelector: string,
+    slim: (raw: unknown) => T,
+  ): Reflector<T> {
+    const { client, clock, log, node, signal } = this.#options;
+    const query = { fieldSelector };
     const reflector = new Reflector({ client, path, query, slim, clock, log: log.with({ node }), name });
-    reflector.subscribe(changed);
+    reflector.subscribe(() => this.changes.notify());
     this.#running.push(reflector.run(signal));
     return reflector;
   }
 
   async #inTime(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>, signal: AbortSignal): Promise<void> {
     const limit = new AbortController();
-    const late = new ApiError(
-      'Unavailable',
-      `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`,
-    );
-    const cancel = this.#options.clock.after(SYNC_LIMIT_MS, () => limit.abort(late));
+    const message = `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`;
+    const late = (): void => limit.abort(new ApiError('Unavailable', message));
+    const cancel = this.#options.clock.after(SYNC_LIMIT_MS, late);
     await reflector.waitSynced(AbortSignal.any([signal, limit.signal])).finally(cancel);
   }
 }

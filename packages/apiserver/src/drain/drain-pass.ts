@@ -1,141 +1,206 @@
-import type { DrainBlock } from '@brupop/shared/api/shadow';
-import { type DrainPod, hasVolumes } from '@brupop/shared/drain/pods';
-import { backoff, type Backoff } from '@brupop/shared/runtime/backoff';
+/**
+ * One pass of a drain over one node. The drain goes through its stages by the clock (Evict, Force,
+ * Over; see settings.ts), and a pass does what its stage allows:
+ *
+ * 1. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
+ *    node is not cordoned.
+ * 2. The node is cordoned.
+ * 3. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
+ *    the node, the spec changes, or the time of the pass is over.
+ * 4. The node counts as empty only after a list past every cache, while it is still cordoned.
+ */
+import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
+import type { DrainBlock, DrainResultName } from '@brupop/shared/api/shadow';
+import { type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
+import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Identity } from '../auth/authenticator.ts';
 import { Semaphore } from '../http/semaphore.ts';
-import { type Attempt, blocks, due, goesBefore, isLeaving, isStuck, turn } from './eviction-order.ts';
-import type { EvictionOutcome } from './eviction.ts';
-
-/** Lets pods with volumes go one at a time. */
-export interface HandoverKeeper {
-  /** Goes as far as it can. Undefined: nothing is waited for; else the pod that is, while it is still there. */
-  pending(
-    pods: readonly DrainPod[],
-    isLeaving: (pod: DrainPod) => boolean,
-  ): Promise<{ readonly pod: DrainPod | undefined } | undefined>;
-  /** Writes down that this pod goes next; false: another one may be on its way. */
-  begin(pod: DrainPod): Promise<boolean>;
-  /** What is waited for beyond the pods that are still there. */
-  blocks(): readonly DrainBlock[];
-}
+import type { Nodes } from '../nodes/nodes.ts';
+import { cordonedSince, type Node } from '../nodes/policy.ts';
+import type { Changes, DrainView } from './cluster-view.ts';
+import type { DrainRecord, PassOutcome } from './drain-record.ts';
+import { EvictionOrder } from './eviction-order.ts';
+import type { EvictionOutcome, Evictor } from './evictor.ts';
+import { CORDON_REMOVED, isAbandoned, type Stage, stageOf, timedOut } from './settings.ts';
+import { VolumeHandovers } from './volume-handover.ts';
 
 export interface DrainPassOptions {
-  /** What is to go, as the watch knows it now. */
-  readonly pods: () => readonly DrainPod[];
-  readonly evict: (pod: DrainPod) => Promise<EvictionOutcome>;
-  readonly handovers: HandoverKeeper;
-  /** False: the pass ends, since somebody has made the node schedulable, or does not want the drain any more. */
-  readonly mayGoOn: () => boolean;
+  /** Synced. */
+  readonly view: DrainView;
+  readonly nodes: Pick<Nodes, 'cordon' | 'read'>;
+  readonly evictor: Pick<Evictor, 'evict'>;
+  readonly record: DrainRecord;
+  readonly settings: DrainSettings;
+  /** The agent that requests the drain; its pod stays. */
+  readonly identity: Identity;
+  /** The pod of this replica, as `namespace/name`. It is evicted last, and never deleted past its budget. */
+  readonly self: string;
+  /** False once the spec of the shadow has changed. */
+  readonly isCurrent: () => boolean;
   readonly clock: Clock;
-  /** Monotonic milliseconds. */
+  /** The end of the pass, monotonic milliseconds. */
   readonly deadline: number;
+  readonly signal: AbortSignal;
 }
 
-/** What a pass has found and done. */
-export interface PassResult {
-  readonly evicted: number;
-  readonly remaining: number;
-  readonly blockedBy: readonly DrainBlock[];
+export interface DrainOutcome extends PassOutcome {
+  readonly failure?: DrainFailure;
 }
 
-const PARALLEL = 10;
-const RETRY = { baseMs: 500, capMs: 4_000 };
-/** The watch wakes the pass; this is for when it stays silent. */
-const LOOK_AGAIN_MS = 1_000;
-
-/** Evicts pods turn by turn until all are gone, nothing moves any more, or time is up. */
 export class DrainPass {
   readonly #options: DrainPassOptions;
-  readonly #attempts = new Map<string, Attempt>();
-  readonly #retries = new Map<string, Backoff>();
-  readonly #semaphore = new Semaphore(PARALLEL);
-  #evicted = 0;
-  #woken = false;
-  #interrupt: (() => void) | undefined;
 
   constructor(options: DrainPassOptions) {
     this.#options = options;
   }
 
-  /** Something has changed. */
-  wake(): void {
-    this.#woken = true;
-    this.#interrupt?.();
+  /** Throws KubeError, ApiError, and the reason of the signal. */
+  async run(): Promise<DrainOutcome> {
+    const { view, nodes, identity, settings, record, clock, signal } = this.#options;
+    await view.learnDaemonSets(view.pods(), signal);
+    const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), view.node()), clock.now());
+    const force = stage !== 'Evict' && settings.onTimeout === 'Force';
+    const pods = this.#remaining(view.pods(), view.node(), force);
+    const { handover, blockedBy = [] } = record.current;
+    const unchanged = { evicted: 0, remaining: pods.length, handover, result: undefined, forced: false };
+    const failed = (result: DrainResultName, failure: DrainFailure, blocks: readonly DrainBlock[]): DrainOutcome => ({
+      ...unchanged,
+      handover: undefined,
+      result,
+      failure,
+      blockedBy: blocks,
+    });
+    if (stage === 'Over' && pods.length > 0) return failed('TimedOut', timedOut(settings), blockedBy);
+    const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
+    if (blocks.length > 0) return { ...unchanged, blockedBy: blocks };
+    if ((await nodes.cordon(identity, signal)) === 'CordonRemoved') return failed('CordonRemoved', CORDON_REMOVED, []);
+    return this.#evict(stage, force);
   }
 
-  /** Throws the reason of `signal`, and what the handovers throw. */
-  async run(signal: AbortSignal): Promise<PassResult> {
-    const { pods, clock, handovers } = this.#options;
-    while (this.#mayGoOn()) {
-      this.#woken = false;
-      const pending = await handovers.pending(pods(), (pod) => isLeaving(pod, this.#attempts));
-      if (pending === undefined && (pods().length === 0 || isStuck(pods(), this.#attempts))) break;
-      const inTurn = turn(pods(), this.#attempts).filter(
-        (pod) => pending === undefined || goesBefore(pod, pending.pod),
-      );
-      const now = due(inTurn, this.#attempts, clock.monotonic());
-      await Promise.all(now.map((pod) => this.#semaphore.run(() => this.#try(pod))));
-      if (now.length === 0) await this.#pause(this.#nextDue(inTurn), signal);
-      signal.throwIfAborted();
-    }
-    const left = pods();
-    const blockedBy = [...handovers.blocks(), ...blocks(left, this.#attempts, clock.now())];
-    return { evicted: this.#evicted, remaining: left.length, blockedBy };
+  async #evict(stage: Stage, force: boolean): Promise<DrainOutcome> {
+    const { view, evictor, self, clock, deadline, signal, isCurrent } = this.#options;
+    const isCordoned = cordonCheck(view);
+    const handovers = stage === 'Evict' ? new VolumeHandovers(this.#options) : undefined;
+    const loop = new EvictionLoop({
+      pods: () => this.#remaining(view.pods(), view.node(), force),
+      evict: (pod) => evictor.evict(pod, force && podKey(pod) !== self),
+      handovers,
+      order: new EvictionOrder(self),
+      mayContinue: () => isCurrent() && isCordoned(),
+      changes: view.changes,
+      clock,
+      deadline,
+    });
+    const result = await loop.run(signal);
+    const handover = handovers?.current;
+    const outcome = { ...result, handover, result: undefined, forced: force && result.evicted > 0 };
+    if (result.remaining > 0 || handover !== undefined) return outcome;
+    return { ...outcome, ...(await this.#confirm(force)) };
   }
 
-  async #try(pod: DrainPod): Promise<void> {
-    const { clock, evict } = this.#options;
-    if (!this.#mayGoOn()) return;
-    const { uid } = pod.metadata;
-    const outcome = (await this.#mayBegin(pod)) ? await evict(pod) : NOT_YET;
-    const count = (this.#attempts.get(uid)?.count ?? 0) + 1;
-    if (outcome.kind !== 'blocked') {
-      this.#evicted += outcome.kind === 'accepted' ? 1 : 0;
-      this.#attempts.set(uid, { count, notBefore: clock.monotonic() });
-      return;
-    }
-    const wait = Math.max(this.#retryOf(uid).next(), outcome.retryAfterMs);
-    this.#attempts.set(uid, { count, block: outcome.block, notBefore: clock.monotonic() + wait });
+  async #confirm(force: boolean): Promise<Pick<PassOutcome, 'remaining' | 'result'>> {
+    const { view, nodes, identity, signal } = this.#options;
+    const [pods, node] = await Promise.all([view.listPods(signal), nodes.read(identity, signal)]);
+    await view.learnDaemonSets(pods, signal);
+    const remaining = this.#remaining(pods, node, force).length;
+    const success = force ? 'Forced' : 'Drained';
+    return { remaining, result: remaining === 0 && node.unschedulable ? success : undefined };
   }
 
-  #mayGoOn(): boolean {
-    const { clock, deadline, mayGoOn } = this.#options;
-    return clock.monotonic() < deadline && mayGoOn();
+  #podsToEvict(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
+    const { view, identity, record } = this.#options;
+    const since = cordonedSince(node, record.current);
+    const filter = { orphaned: view.missingDaemonSets(), caller: identity.podUID };
+    return podsToEvict(pods, { ...filter, ...(since !== undefined && { cordonedSince: since }) });
   }
 
-  async #mayBegin(pod: DrainPod): Promise<boolean> {
-    return !hasVolumes(pod) || this.#options.handovers.begin(pod);
-  }
-
-  #retryOf(uid: string): Backoff {
-    const retry = this.#retries.get(uid) ?? backoff(RETRY);
-    this.#retries.set(uid, retry);
-    return retry;
-  }
-
-  /** Until something changes, the next retry is due or time is up. */
-  async #pause(dueAt: number, signal: AbortSignal): Promise<void> {
-    if (this.#woken || signal.aborted) return;
-    const { clock, deadline } = this.#options;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const now = clock.monotonic();
-    const cancel = clock.after(Math.max(1, Math.min(dueAt, deadline, now + LOOK_AGAIN_MS) - now), resolve);
-    this.#interrupt = resolve;
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-    cancel();
-    this.#interrupt = undefined;
-  }
-
-  #nextDue(inTurn: readonly DrainPod[]): number {
-    const now = this.#options.clock.monotonic();
-    return Math.min(Infinity, ...inTurn.map((pod) => this.#attempts.get(pod.metadata.uid)?.notBefore ?? now));
+  /** Without those that a forced drain leaves behind. */
+  #remaining(pods: readonly DrainPod[], node: Node | undefined, force: boolean): readonly DrainPod[] {
+    const now = this.#options.clock.now();
+    return this.#podsToEvict(pods, node).filter((pod) => !(force && isAbandoned(pod, now)));
   }
 }
 
-/** Another replica may have asked for another pod with volumes just now. */
+/** True until the cordon is gone again: the watch shows it a moment after it was set. */
+function cordonCheck(view: DrainView): () => boolean {
+  let seen = false;
+  return () => {
+    const cordoned = view.node()?.unschedulable === true;
+    seen ||= cordoned;
+    return !seen || cordoned;
+  };
+}
+
+export interface EvictionLoopOptions {
+  /** What is left to evict, by the watch. */
+  readonly pods: () => readonly DrainPod[];
+  readonly evict: (pod: DrainPod) => Promise<EvictionOutcome>;
+  /** Undefined: pods with volumes go like all others. */
+  readonly handovers: Pick<VolumeHandovers, 'pending' | 'start' | 'blocks'> | undefined;
+  readonly order: EvictionOrder;
+  readonly mayContinue: () => boolean;
+  readonly changes: Changes;
+  readonly clock: Clock;
+  /** Monotonic milliseconds. */
+  readonly deadline: number;
+}
+
+const PARALLEL = 10;
+/** The longest wait for a change. */
+const POLL_MS = 1_000;
+
+/** The evictions of one pass. */
+export class EvictionLoop {
+  readonly #options: EvictionLoopOptions;
+  readonly #semaphore = new Semaphore(PARALLEL);
+  #evicted = 0;
+
+  constructor(options: EvictionLoopOptions) {
+    this.#options = options;
+  }
+
+  /** Throws the reason of the signal, and what the handovers throw. */
+  async run(signal: AbortSignal): Promise<Pick<PassOutcome, 'evicted' | 'remaining' | 'blockedBy'>> {
+    const { pods, clock, deadline, handovers, order, changes } = this.#options;
+    while (this.#mayContinue()) {
+      changes.reset();
+      const pending = await handovers?.pending(pods(), order);
+      if (pending === undefined && (pods().length === 0 || order.isStuck(pods()))) break;
+      const next = order
+        .next(pods())
+        .filter((pod) => pending === undefined || (pending.pod !== undefined && order.isBefore(pod, pending.pod)));
+      const now = clock.monotonic();
+      const due = order.due(next, now);
+      await Promise.all(due.map((pod) => this.#semaphore.run(() => this.#request(pod))));
+      const waitMs = Math.min(order.dueAt(next, now), deadline, now + POLL_MS) - now;
+      if (due.length === 0) await changes.wait(Math.max(1, waitMs), signal);
+      signal.throwIfAborted();
+    }
+    const left = pods();
+    const blockedBy = [...(handovers?.blocks() ?? []), ...order.blocks(left, clock.now())];
+    return { evicted: this.#evicted, remaining: left.length, blockedBy };
+  }
+
+  async #request(pod: DrainPod): Promise<void> {
+    const { clock, evict, handovers, order } = this.#options;
+    if (!this.#mayContinue()) return;
+    const mayStart = handovers === undefined || !hasVolumes(pod) || (await handovers.start(pod));
+    const outcome = mayStart ? await evict(pod) : NOT_YET;
+    if (outcome.kind === 'accepted') this.#evicted += 1;
+    order.record(pod, outcome, clock.monotonic());
+  }
+
+  #mayContinue(): boolean {
+    const { clock, deadline, mayContinue } = this.#options;
+    return clock.monotonic() < deadline && mayContinue();
+  }
+}
+
+/** Another replica may be evicting another pod with volumes. */
 const NOT_YET: EvictionOutcome = {
   kind: 'blocked',
-  block: { reason: 'Throttled', message: 'another pod with volumes may be on its way' },
+  block: { reason: 'Throttled', message: 'another pod with volumes may be terminating' },
   retryAfterMs: 1_000,
 };

@@ -1,92 +1,121 @@
+/**
+ * The order in which a pass evicts the pods of a node.
+ *
+ * - Finished pods go first, then lower priorities before higher ones and, within a priority, pods
+ *   without volumes before those with. Pods with the drain policy `last` follow, then the operator's
+ *   own Deployments, and at the very end the replica that drains: its eviction ends the pass, and
+ *   another replica continues.
+ * - All pods of one rank go together, those with volumes one at a time. The next rank waits until
+ *   every pod before is terminating, so a budget that blocks the first leaves the later ones alone.
+ */
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import type { EvictionOutcome } from './evictor.ts';
 
-/** What came of the latest request to evict a pod. */
-export interface Attempt {
-  /** Requests so far in this pass. */
+/** The latest request to evict a pod. */
+interface Attempt {
+  /** Requests in this pass. */
   readonly count: number;
-  /** Undefined: accepted, or the pod is gone already. */
+  /** Undefined: the eviction was accepted, or the pod is gone. */
   readonly block?: Omit<DrainBlock, 'pod'>;
-  /** Not again before this (monotonic milliseconds). */
+  /** Monotonic milliseconds. */
   readonly notBefore: number;
+  readonly retry: Backoff;
 }
 
-/** By pod UID. */
-export type Attempts = ReadonlyMap<string, Attempt>;
-
-/** The pod is on its way out: marked by the API server, or its eviction was accepted and the watch has not told yet. */
-export function isLeaving(pod: DrainPod, attempts: Attempts): boolean {
-  if (isTerminating(pod)) return true;
-  const attempt = attempts.get(pod.metadata.uid);
-  return attempt !== undefined && attempt.block === undefined;
-}
-
-/** Which pods go before which, as a list of numbers to be compared from the left. */
-function rank(pod: DrainPod): readonly number[] {
-  if (pod.finished) return [0, 0, 0];
-  const last = pod.wish === 'last' ? 2 : 1;
-  return [pod.own ? 3 : last, pod.priority, hasVolumes(pod) ? 1 : 0];
-}
-
-function compareRanks(a: DrainPod, b: DrainPod): number {
-  const other = rank(b);
-  const differences = rank(a).map((number, index) => number - (other[index] ?? 0));
-  return differences.find((difference) => difference !== 0) ?? 0;
-}
-
-/** True when a pod need not wait for another one that takes its time; undefined: one that is gone, whose volumes are waited for. */
-export function goesBefore(pod: DrainPod, other: DrainPod | undefined): boolean {
-  return other !== undefined && compareRanks(pod, other) < 0;
-}
-
-/**
- * The pods whose turn it is: all of the same rank. Pods of a lower priority go first, then those without volumes, then those with volumes; those
- * that ask to be last and our own Deployments' come after all others. The next rank begins when all before are on their way, so a budget that
- * holds up the first leaves the later ones undisturbed.
- */
-export function turn(pods: readonly DrainPod[], attempts: Attempts): readonly DrainPod[] {
-  const staying = pods.filter((pod) => !isLeaving(pod, attempts)).toSorted(compareRanks);
-  const [first] = staying;
-  return first === undefined ? [] : staying.filter((pod) => compareRanks(pod, first) === 0);
-}
-
-/** The pods of a turn to be asked for now: those due; of pods with volumes the one that was tried least. */
-export function due(inTurn: readonly DrainPod[], attempts: Attempts, now: number): readonly DrainPod[] {
-  const ready = inTurn.filter((pod) => (attempts.get(pod.metadata.uid)?.notBefore ?? now) <= now);
-  // Those that take longest first, so that the whole takes no longer than one of them.
-  return inTurn.some(hasVolumes)
-    ? leastTried(ready, attempts)
-    : ready.toSorted((a, b) => b.graceSeconds - a.graceSeconds);
-}
-
-function leastTried(pods: readonly DrainPod[], attempts: Attempts): readonly DrainPod[] {
-  const count = (pod: DrainPod): number => attempts.get(pod.metadata.uid)?.count ?? 0;
-  return pods.toSorted((a, b) => count(a) - count(b)).slice(0, 1);
-}
-
-/** True when waiting longer in this pass is no use: nothing is on its way out, and each pod in turn was refused at least twice. */
-export function isStuck(pods: readonly DrainPod[], attempts: Attempts): boolean {
-  if (pods.some((pod) => isLeaving(pod, attempts))) return false;
-  return turn(pods, attempts).every((pod) => (attempts.get(pod.metadata.uid)?.count ?? 0) >= 2);
-}
-
-/** A pod that is still there so long after it was to be gone is held by something. */
-export const OVERDUE_MS = 10_000;
-
-/**
- * Why pods are still there; pods whose turn has not come are not mentioned.
- * @param now - epoch milliseconds
- */
-export function blocks(pods: readonly DrainPod[], attempts: Attempts, now: number): readonly DrainBlock[] {
-  return pods.flatMap((pod) => {
-    const found = terminating(pod, now) ?? attempts.get(pod.metadata.uid)?.block;
-    if (found !== undefined) return [{ pod: podKey(pod), ...found }];
-    return isLeaving(pod, attempts) ? [{ pod: podKey(pod), ...JUST_EVICTED }] : [];
-  });
-}
-
+const RETRY = { baseMs: 500, capMs: 4_000 };
+/** How long after its deletion time a pod counts as stuck. */
+const OVERDUE_MS = 10_000;
 const JUST_EVICTED = { reason: 'Terminating', message: 'has just been evicted' } as const;
+
+export class EvictionOrder {
+  readonly #self: string;
+  /** By pod UID. */
+  readonly #attempts = new Map<string, Attempt>();
+
+  /** @param self - the pod of this replica, as `namespace/name` */
+  constructor(self: string) {
+    this.#self = self;
+  }
+
+  /** @param now - monotonic milliseconds */
+  record({ metadata: { uid } }: DrainPod, outcome: EvictionOutcome, now: number): void {
+    const { count, retry } = this.#attempts.get(uid) ?? { count: 0, retry: backoff(RETRY) };
+    const attempt = { count: count + 1, retry, notBefore: now };
+    if (outcome.kind !== 'blocked') this.#attempts.set(uid, attempt);
+    else {
+      const notBefore = now + Math.max(retry.next(), outcome.retryAfterMs);
+      this.#attempts.set(uid, { ...attempt, block: outcome.block, notBefore });
+    }
+  }
+
+  /** True when the pod is terminating, or its eviction was accepted and the watch has not shown it yet. */
+  isLeaving(pod: DrainPod): boolean {
+    const attempt = this.#attempts.get(pod.metadata.uid);
+    return isTerminating(pod) || (attempt !== undefined && attempt.block === undefined);
+  }
+
+  /** True for a pod of a lower rank. */
+  isBefore(pod: DrainPod, other: DrainPod): boolean {
+    return this.#compare(pod, other) < 0;
+  }
+
+  /** The pods of the lowest rank that are not leaving. */
+  next(pods: readonly DrainPod[]): readonly DrainPod[] {
+    const staying = pods.filter((pod) => !this.isLeaving(pod)).toSorted((a, b) => this.#compare(a, b));
+    const [first] = staying;
+    return first === undefined ? [] : staying.filter((pod) => this.#compare(pod, first) === 0);
+  }
+
+  /** Those of `next` to request now; of pods with volumes the one with the fewest attempts. */
+  due(next: readonly DrainPod[], now: number): readonly DrainPod[] {
+    const ready = next.filter(({ metadata }) => (this.#attempts.get(metadata.uid)?.notBefore ?? now) <= now);
+    if (next.some(hasVolumes)) return ready.toSorted((a, b) => this.#count(a) - this.#count(b)).slice(0, 1);
+    // The longest grace period first, so that all together take no longer than that.
+    return ready.toSorted((a, b) => b.graceSeconds - a.graceSeconds);
+  }
+
+  /** When the first of these pods is due, monotonic milliseconds. */
+  dueAt(next: readonly DrainPod[], now: number): number {
+    return Math.min(Infinity, ...next.map(({ metadata }) => this.#attempts.get(metadata.uid)?.notBefore ?? now));
+  }
+
+  /** True when no pod is leaving, and each of `next` was rejected at least twice. */
+  isStuck(pods: readonly DrainPod[]): boolean {
+    return !pods.some((pod) => this.isLeaving(pod)) && this.next(pods).every((pod) => this.#count(pod) >= 2);
+  }
+
+  /**
+   * Why pods are still there, without those of later ranks.
+   * @param now - epoch milliseconds
+   */
+  blocks(pods: readonly DrainPod[], now: number): readonly DrainBlock[] {
+    return pods.flatMap((pod) => {
+      const block = terminating(pod, now) ?? this.#attempts.get(pod.metadata.uid)?.block;
+      if (block !== undefined) return [{ pod: podKey(pod), ...block }];
+      return this.isLeaving(pod) ? [{ pod: podKey(pod), ...JUST_EVICTED }] : [];
+    });
+  }
+
+  #count({ metadata }: DrainPod): number {
+    return this.#attempts.get(metadata.uid)?.count ?? 0;
+  }
+
+  #compare(a: DrainPod, b: DrainPod): number {
+    const other = this.#rank(b);
+    const differences = this.#rank(a).map((number, index) => number - (other[index] ?? 0));
+    return differences.find((difference) => difference !== 0) ?? 0;
+  }
+
+  #rank(pod: DrainPod): readonly number[] {
+    if (pod.finished) return [0, 0, 0];
+    const last = podKey(pod) === this.#self ? 4 : 3;
+    const group = pod.drainPolicy === 'last' ? 2 : 1;
+    return [pod.own ? last : group, pod.priority, hasVolumes(pod) ? 1 : 0];
+  }
+}
 
 function terminating({ metadata, finalizers }: DrainPod, now: number): Attempt['block'] {
   const { deletionTimestamp } = metadata;
@@ -94,7 +123,7 @@ function terminating({ metadata, finalizers }: DrainPod, now: number): Attempt['
   if (now <= (parseTime(deletionTimestamp) ?? now) + OVERDUE_MS) {
     return { reason: 'Terminating', message: `is to be gone by ${deletionTimestamp}` };
   }
-  const held =
+  const cause =
     finalizers.length === 0 ? 'its kubelet has not ended it' : `finalizers hold it: ${finalizers.join(', ')}`;
-  return { reason: 'TerminationStuck', message: `was to be gone by ${deletionTimestamp}: ${held}` };
+  return { reason: 'TerminationStuck', message: `was to be gone by ${deletionTimestamp}: ${cause}` };
 }

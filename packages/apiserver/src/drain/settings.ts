@@ -1,16 +1,21 @@
+import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { type DrainSettings, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
+import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
 import type { Reflector } from '@brupop/shared/kube/reflector';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 
-/** The settings of the BrupopConfig as the watch knows it. */
+/** The drain settings of the BrupopConfig in the watch cache. */
 export class Settings {
   readonly #configs: Pick<Reflector<BrupopConfig>, 'get'>;
   readonly #log: Logger;
-  #good: DrainSettings | undefined;
-  #complained: string | undefined;
+  #lastValid: DrainSettings | undefined;
+  #logged: string | undefined;
 
   constructor(configs: Pick<Reflector<BrupopConfig>, 'get'>, log: Logger) {
     this.#configs = configs;
@@ -18,23 +23,66 @@ export class Settings {
   }
 
   /**
-   * What holds now: what the controller has put in force, or the spec itself while it has not seen it. A configuration that cannot be followed
-   * leaves the last good one in force for the nodes under way (the controller begins nothing new). Throws Failure `Unavailable` when this
-   * replica has seen none that was good.
+   * Returns what the controller has put in force, or the spec while it has not seen it. While the
+   * configuration is invalid, the last valid one applies to updates under way; the controller starts
+   * none. Throws ApiError `Unavailable` when this replica has seen no valid one.
    */
   current(): DrainSettings {
     const { spec, status } = this.#configs.get(CONFIG_NAME) ?? {};
-    const { value: settings, problems } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
+    const { value, problems } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
     const [problem] = problems;
-    this.#complain(problem);
-    if (problem === undefined) this.#good = settings;
-    if (this.#good !== undefined) return this.#good;
-    throw new ApiError('Unavailable', `BrupopConfig "${CONFIG_NAME}" cannot be followed: ${problem ?? ''}`);
+    if (problem !== undefined && problem !== this.#logged) this.#log.error('the BrupopConfig is invalid', { problem });
+    this.#logged = problem;
+    if (problem === undefined) this.#lastValid = value;
+    if (this.#lastValid !== undefined) return this.#lastValid;
+    throw new ApiError('Unavailable', `BrupopConfig "${CONFIG_NAME}" is invalid: ${problem ?? ''}`);
   }
+}
 
-  #complain(problem: string | undefined): void {
-    if (problem !== undefined && problem !== this.#complained)
-      this.#log.error('the BrupopConfig cannot be followed', { problem });
-    this.#complained = problem;
-  }
+/** Evict: within disruption budgets. Force: delete past them. Over: do nothing more. */
+export type Stage = 'Evict' | 'Force' | 'Over';
+
+/** How long Force lasts beyond the longest grace period; at most FORCE_LIMIT_MS in all. */
+const FORCE_MS = 10 * 60_000;
+/** How long after its deletion time a pod is left behind: its processes end with the reboot. */
+const ABANDON_MS = 60_000;
+
+type Limits = Pick<DrainSettings, 'timeoutMs' | 'onTimeout' | 'maxGracePeriodMs'>;
+
+/** The limit of a drain with all stages, milliseconds. */
+function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodMs }: Limits, pods: readonly DrainPod[]): number {
+  if (onTimeout === 'Abort') return timeoutMs;
+  const longest = pods.reduce((most, { graceSeconds }) => Math.max(most, graceSeconds), 0);
+  const graceMs = Math.min(longest * 1000, maxGracePeriodMs ?? Infinity);
+  return timeoutMs + Math.min(FORCE_MS + graceMs, FORCE_LIMIT_MS);
+}
+
+/** What is left of the whole limit, milliseconds; not below 0. */
+export function limitRemainingMs(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): number {
+  return Math.max(0, wholeLimitMs(settings, pods) - elapsedMs(drain, now));
+}
+
+export function stageOf(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): Stage {
+  if (elapsedMs(drain, now) < settings.timeoutMs) return 'Evict';
+  return limitRemainingMs(drain, settings, pods, now) > 0 ? 'Force' : 'Over';
+}
+
+/** Not below 0: the start may be ahead of this replica's clock. */
+function elapsedMs({ startTime, resumeTime = startTime }: DrainStatus, now: number): number {
+  return Math.max(0, now - (parseTime(resumeTime) ?? now));
+}
+
+/** True for a pod that is still terminating long after its deletion time. */
+export function isAbandoned(pod: DrainPod, now: number): boolean {
+  const goneBy = parseTime(pod.metadata.deletionTimestamp);
+  return isTerminating(pod) && goneBy !== undefined && goneBy + ABANDON_MS < now;
+}
+
+export const CORDON_REMOVED: DrainFailure = {
+  code: 'CordonRemoved',
+  message: 'another actor uncordoned the node twice while it was drained, so the node is left alone',
+};
+
+export function timedOut({ timeoutMs }: Pick<DrainSettings, 'timeoutMs'>): DrainFailure {
+  return { code: 'DrainTimedOut', message: `the node was not empty after ${Math.round(timeoutMs / 60_000)} min` };
 }

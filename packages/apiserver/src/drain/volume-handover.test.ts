@@ -1,33 +1,33 @@
 import type { Handover } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { beginHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
+import { newHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LIMITS = { volumeDetachTimeoutMs: 120_000, replacementTimeoutMs: 60_000 };
 const pod = aPod('db-0', { claims: ['data'], stateful: true });
-const begun = beginHandover(pod, ['pv-1'], NOW);
+const started = newHandover(pod, ['pv-1'], NOW);
 const view = (changes: Partial<HandoverView> = {}): HandoverView => ({
   pods: [],
   isHeld: () => false,
-  successor: undefined,
+  replacement: undefined,
   now: NOW,
   ...changes,
 });
 const at = (phase: Handover['phase'], agoMs = 0, changes: Partial<Handover> = {}): Handover => ({
-  ...begun,
+  ...started,
   phase,
   since: rfc3339(NOW - agoMs),
   ...changes,
 });
-const successor = (changes: Parameters<typeof aPod>[1] = {}): ReturnType<typeof aPod> => {
+const replacement = (changes: Parameters<typeof aPod>[1] = {}): ReturnType<typeof aPod> => {
   const { metadata, ...rest } = aPod('db-0', { node: 'node-b', ...changes });
   return { metadata: { ...metadata, uid: 'next' }, ...rest };
 };
 
-it('begins with the pod, its volumes and whether another takes its place', () => {
+it('names the pod, its volumes and whether it is replaced', () => {
   const since = '2026-01-02T03:04:05Z';
-  expect(begun).toEqual({
+  expect(started).toEqual({
     pod: 'apps/db-0',
     podUID: 'db-0',
     phase: 'Evicting',
@@ -42,20 +42,20 @@ const cases: Record<string, [Handover, Partial<HandoverView>, Handover['phase'] 
   'a pod that is still there is waited for, however long': [at('Evicting', 1e9), { pods: [pod] }, 'Evicting'],
   'then its volumes are': [at('Evicting', 5_000), attached, 'Detaching'],
   'volumes that are gone at once are not': [at('Evicting'), {}, 'Replacing'],
-  'volumes get their time': [at('Detaching', 119_000), attached, 'Detaching'],
-  'and no more': [at('Detaching', 120_000), attached, 'Replacing'],
-  'a pod that nobody replaces is done with its volumes': [at('Detaching', 0, { replaced: false }), {}, 'over'],
+  'volumes are waited for': [at('Detaching', 119_000), attached, 'Detaching'],
+  'until the timeout': [at('Detaching', 120_000), attached, 'Replacing'],
+  'a pod without replacement ends with its volumes': [at('Detaching', 0, { replaced: false }), {}, 'over'],
   'its replacement is waited for': [at('Replacing'), {}, 'Replacing'],
-  'also one that is not ready': [at('Replacing'), { successor: successor({ ready: false }) }, 'Replacing'],
+  'also one that is not ready': [at('Replacing'), { replacement: replacement({ ready: false }) }, 'Replacing'],
   'also one on the very node': [
     at('Replacing'),
-    { successor: successor({ node: 'node-a' }), pods: [successor()] },
+    { replacement: replacement({ node: 'node-a' }), pods: [replacement()] },
     'Replacing',
   ],
-  'a ready one ends it': [at('Replacing'), { successor: successor() }, 'over'],
-  'the old pod is not its own replacement': [at('Replacing'), { successor: pod }, 'Replacing'],
-  'a replacement gets its time': [at('Replacing', 59_000), {}, 'Replacing'],
-  'and no more either': [at('Replacing', 60_000), {}, 'over'],
+  'a ready one ends it': [at('Replacing'), { replacement: replacement() }, 'over'],
+  'the old pod is not its own replacement': [at('Replacing'), { replacement: pod }, 'Replacing'],
+  'a replacement is waited for longer': [at('Replacing', 59_000), {}, 'Replacing'],
+  'until its timeout': [at('Replacing', 60_000), {}, 'over'],
 };
 
 it.each(Object.entries(cases))('%s', (_what, [handover, changes, expected]) => {
@@ -67,7 +67,7 @@ it('does not wait where the configuration says so', () => {
   expect(nextHandover(at('Evicting', 5_000), view(attached), none)).toBeUndefined();
 });
 
-it('counts each phase from its own beginning', () => {
+it('counts each timeout from the start of the phase', () => {
   expect(nextHandover(at('Evicting', 600_000), view(attached), LIMITS)?.since).toBe(rfc3339(NOW));
 });
 

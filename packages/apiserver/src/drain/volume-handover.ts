@@ -1,75 +1,76 @@
+/**
+ * Pods with volumes leave a node one at a time. Each passes through the phases of a handover, which
+ * the shadow's `status.drain.handover` records, so that any replica can continue it:
+ *
+ *     Evicting ── the pod is gone ─▶ Detaching ── detached, or timeout ─▶ Replacing ── ready elsewhere, or timeout ─▶ over
+ *
+ * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a
+ * replacement to wait for.
+ */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
-import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
+import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { DrainView } from './cluster-view.ts';
+import type { DrainRecord } from './drain-record.ts';
+import type { EvictionOrder } from './eviction-order.ts';
+import { EVICTION_LIMIT_MS } from './evictor.ts';
 
-/** What a handover is judged by. */
+/** What decides about the phase of a handover. */
 export interface HandoverView {
   /** All pods on the node. */
   readonly pods: readonly DrainPod[];
-  /** True while a PersistentVolume is attached to the node although no pod there has it in use. */
+  /** True while a PersistentVolume is attached to the node and no pod there uses it. */
   readonly isHeld: (volume: string) => boolean;
-  /** The pod that has the name of the one that was evicted, wherever it is; undefined: none, or not known. */
-  readonly successor: DrainPod | undefined;
+  /** The pod that has the name of the evicted one, on any node. */
+  readonly replacement: DrainPod | undefined;
   /** Epoch milliseconds. */
   readonly now: number;
 }
 
 type Limits = Pick<DrainSettings, 'volumeDetachTimeoutMs' | 'replacementTimeoutMs'>;
 
-/** The handover of a pod that is evicted next. */
-export function beginHandover(pod: DrainPod, volumes: readonly string[], now: number): Handover {
+/** The handover of a pod before its eviction. */
+export function newHandover(pod: DrainPod, volumes: readonly string[], now: number): Handover {
   const { uid } = pod.metadata;
-  const since = rfc3339(now);
-  return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since, volumes, replaced: pod.stateful };
+  return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since: rfc3339(now), volumes, replaced: pod.stateful };
 }
 
-/** Where a handover stands now; undefined: it is over, and the next pod with volumes may go. */
+/** The handover in its present phase; undefined when it is over. */
 export function nextHandover(handover: Handover, view: HandoverView, limits: Limits): Handover | undefined {
-  switch (handover.phase) {
-    case 'Evicting':
-      return isOnNode(handover, view) ? handover : detaching(enter(handover, 'Detaching', view), view, limits);
-    case 'Detaching':
-      return detaching(handover, view, limits);
-    default:
-      return replacing(handover, view, limits);
+  const { phase, replaced } = handover;
+  const enter = (next: Handover['phase']): Handover | undefined =>
+    nextHandover({ ...handover, phase: next, since: rfc3339(view.now) }, view, limits);
+  if (phase === 'Evicting') return has(view.pods, handover.podUID) ? handover : enter('Detaching');
+  if (phase === 'Detaching') {
+    const waits = heldVolumes(handover, view).length > 0 && !isOver(handover, view, limits.volumeDetachTimeoutMs);
+    return waits ? handover : enter('Replacing');
   }
+  const waits =
+    replaced === true && !isReplaced(handover, view) && !isOver(handover, view, limits.replacementTimeoutMs);
+  return waits ? handover : undefined;
 }
 
-function detaching(handover: Handover, view: HandoverView, limits: Limits): Handover | undefined {
-  const held = heldVolumes(handover, view).length > 0;
-  if (held && !isOver(handover, view, limits.volumeDetachTimeoutMs)) return handover;
-  return replacing(enter(handover, 'Replacing', view), view, limits);
-}
-
-function replacing(handover: Handover, view: HandoverView, limits: Limits): Handover | undefined {
-  const waits = handover.replaced === true && !isReadyElsewhere(handover, view);
-  return waits && !isOver(handover, view, limits.replacementTimeoutMs) ? handover : undefined;
-}
-
-function enter(handover: Handover, phase: Handover['phase'], { now }: HandoverView): Handover {
-  return { ...handover, phase, since: rfc3339(now) };
-}
-
-/** The clocks of two replicas differ: a time that lies far ahead is as old as one far behind. */
+/** Absolute, since the clocks of two replicas differ. */
 function isOver({ since }: Handover, { now }: HandoverView, limitMs: number): boolean {
   return Math.abs(now - (parseTime(since) ?? 0)) >= limitMs;
 }
 
-function isOnNode({ podUID }: Handover, { pods }: HandoverView): boolean {
-  return pods.some(({ metadata }) => metadata.uid === podUID);
+function has(pods: readonly DrainPod[], uid: string): boolean {
+  return pods.some(({ metadata }) => metadata.uid === uid);
 }
 
-function isReadyElsewhere({ podUID }: Handover, { successor, pods }: HandoverView): boolean {
-  if (successor === undefined || successor.metadata.uid === podUID || !successor.ready) return false;
-  return !pods.some(({ metadata }) => metadata.uid === successor.metadata.uid);
+/** True when a ready pod on another node has taken the name. */
+function isReplaced({ podUID }: Handover, { replacement, pods }: HandoverView): boolean {
+  if (replacement === undefined || replacement.metadata.uid === podUID || !replacement.ready) return false;
+  return !has(pods, replacement.metadata.uid);
 }
 
 function heldVolumes({ volumes = [] }: Handover, { isHeld }: HandoverView): readonly string[] {
   return volumes.filter(isHeld);
 }
 
-/** What the handover makes the drain wait for beyond pods that are still there. */
+/** What a handover waits for once its pod is gone. */
 export function handoverBlock(handover: Handover, view: HandoverView): readonly DrainBlock[] {
   const { pod, phase } = handover;
   if (phase === 'Detaching') {
@@ -77,7 +78,104 @@ export function handoverBlock(handover: Handover, view: HandoverView): readonly 
     return [{ pod, reason: 'VolumeDetach', message: `its volumes are still attached to the node: ${names}` }];
   }
   if (phase === 'Replacing') {
-    return [{ pod, reason: 'Replacement', message: 'the pod that takes its place is not ready on another node yet' }];
+    return [{ pod, reason: 'Replacement', message: 'its replacement is not ready on another node yet' }];
   }
   return [];
+}
+
+export interface VolumeHandoversOptions {
+  readonly view: DrainView;
+  readonly record: DrainRecord;
+  readonly settings: DrainSettings;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** The handovers of one pass. Each method throws KubeError and ApiError. */
+export class VolumeHandovers {
+  readonly #options: VolumeHandoversOptions;
+  /** Whether this pass has started the current handover. */
+  #startedHere = false;
+
+  constructor(options: VolumeHandoversOptions) {
+    this.#options = options;
+  }
+
+  get current(): Handover | undefined {
+    return this.#options.record.current.handover;
+  }
+
+  /**
+   * Advances the current handover as far as possible. Returns undefined when there is nothing to
+   * wait for, else the pod that is waited for unless it is gone.
+   * @param pods - the pods to evict
+   */
+  async pending(
+    pods: readonly DrainPod[],
+    order: EvictionOrder,
+  ): Promise<{ readonly pod: DrainPod | undefined } | undefined> {
+    while (await this.#advance());
+    await this.#dropExempt(pods);
+    if (this.current !== undefined && this.current.phase !== 'Evicting') return { pod: undefined };
+    const leaving = pods.filter((pod) => hasVolumes(pod) && order.isLeaving(pod));
+    const own = leaving.find(({ metadata }) => metadata.uid === this.current?.podUID);
+    const [adopted] = leaving;
+    // Pods that another actor has deleted are waited for, too.
+    if (own === undefined && adopted !== undefined) await this.#start(adopted);
+    const pod = own ?? adopted;
+    return pod === undefined ? undefined : { pod };
+  }
+
+  /** Records that this pod is evicted next; false while the eviction of another one may be under way. */
+  async start(pod: DrainPod): Promise<boolean> {
+    if (this.current?.podUID === pod.metadata.uid) return true;
+    if (this.#mayBeUnderWay()) return false;
+    await this.#start(pod);
+    return true;
+  }
+
+  blocks(): readonly DrainBlock[] {
+    return this.current === undefined ? [] : handoverBlock(this.current, this.#view(this.current));
+  }
+
+  async #start(pod: DrainPod): Promise<void> {
+    const { view, record, clock, signal } = this.#options;
+    const volumes = await view.volumes.of(pod, signal);
+    await record.saveHandover(newHandover(pod, volumes, clock.now()));
+    this.#startedHere = true;
+  }
+
+  /** Another replica that has lost the agent's connection may still be evicting the recorded pod. */
+  #mayBeUnderWay(): boolean {
+    const { since, phase } = this.current ?? {};
+    const age = Math.abs(this.#options.clock.now() - (parseTime(since) ?? -Infinity));
+    return !this.#startedHere && phase === 'Evicting' && age < EVICTION_LIMIT_MS;
+  }
+
+  /** Drops the handover of a pod that is not to be evicted any more. */
+  async #dropExempt(pods: readonly DrainPod[]): Promise<void> {
+    const { podUID = '', phase } = this.current ?? {};
+    const stays = this.#options.view.pods().some((pod) => pod.metadata.uid === podUID && !isTerminating(pod));
+    if (phase === 'Evicting' && stays && !has(pods, podUID)) await this.#options.record.saveHandover(undefined);
+  }
+
+  /** True when the phase has changed. */
+  async #advance(): Promise<boolean> {
+    const before = this.current;
+    if (before === undefined) return false;
+    const { view, settings, record, signal } = this.#options;
+    const gone = !has(view.pods(), before.podUID);
+    if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? [], signal);
+    if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod, signal);
+    const after = nextHandover(before, this.#view(before), settings);
+    if (after === before) return false;
+    await record.saveHandover(after);
+    return true;
+  }
+
+  #view({ pod }: Handover): HandoverView {
+    const { view, clock } = this.#options;
+    const isHeld = (volume: string): boolean => view.isHeld(volume);
+    return { pods: view.pods(), isHeld, replacement: view.pod(pod), now: clock.now() };
+  }
 }

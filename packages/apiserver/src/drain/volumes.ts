@@ -1,7 +1,12 @@
+/** What a drain must know of volumes: which PersistentVolumes pods use, and which are attached where. */
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
-import { corePath } from '@brupop/shared/kube/paths';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
+import { Reflector } from '@brupop/shared/kube/reflector';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 
 interface Claim {
   readonly spec?: { readonly volumeName?: string };
@@ -11,7 +16,7 @@ interface Volume {
   readonly spec?: { readonly csi?: { readonly driver: string; readonly volumeHandle: string } };
 }
 
-/** Looks up which PersistentVolumes pods use, and what a Node's status calls them. Remembers the answers. All throw KubeError. */
+/** Looks up PersistentVolumes and remembers the answers. All methods throw KubeError. */
 export class Volumes {
   readonly #client: KubeClient;
   /** By claim, as `namespace/name`; empty: none. */
@@ -28,7 +33,7 @@ export class Volumes {
     return this.known(pod);
   }
 
-  /** The same of what was looked up before. */
+  /** The same, of what `of` has looked up before. */
   known(pod: DrainPod): readonly string[] {
     return pod.claims.map((claim) => this.#volumes.get(claimKey(pod, claim)) ?? '').filter((name) => name !== '');
   }
@@ -40,21 +45,17 @@ export class Volumes {
     this.#volumes.set(key, (await this.#find<Claim>(path, signal))?.spec?.volumeName ?? '');
   }
 
-  /** Makes `nameOnNode` know these volumes. */
+  /** Looks up what `nameOnNode` returns for these volumes. */
   async learn(volumes: readonly string[], signal: AbortSignal): Promise<void> {
-    await Promise.all(
-      volumes
-        .filter((name) => !this.#namesOnNodes.has(name))
-        .map(async (name) => {
-          const volume = await this.#find<Volume>(corePath('persistentvolumes', { name }), signal);
-          const csi = volume?.spec?.csi;
-          const nameOnNode = csi === undefined ? undefined : `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`;
-          this.#namesOnNodes.set(name, nameOnNode);
-        }),
-    );
+    const unknown = volumes.filter((name) => !this.#namesOnNodes.has(name));
+    const learnOne = async (name: string): Promise<void> => {
+      const csi = (await this.#find<Volume>(corePath('persistentvolumes', { name }), signal))?.spec?.csi;
+      this.#namesOnNodes.set(name, csi && `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`);
+    };
+    await Promise.all(unknown.map(learnOne));
   }
 
-  /** The name in `node.status.volumesAttached` (pkg/volume/util/util.go of Kubernetes); undefined when there is none or it was not learnt. */
+  /** The name in `node.status.volumesAttached` (pkg/volume/util/util.go of Kubernetes); undefined: none or not learnt. */
   nameOnNode(volume: string): string | undefined {
     return this.#namesOnNodes.get(volume);
   }
@@ -71,4 +72,65 @@ export class Volumes {
 
 function claimKey({ metadata: { namespace = '' } }: DrainPod, claim: string): string {
   return `${namespace}/${claim}`;
+}
+
+/** A VolumeAttachment, reduced to what is used. */
+export interface Attachment extends KubernetesObject {
+  readonly node: string;
+  /** Name of the PersistentVolume; undefined for an inline volume. */
+  readonly volume: string | undefined;
+}
+
+interface RawAttachment extends KubernetesObject {
+  readonly spec: { readonly nodeName: string; readonly source: { readonly persistentVolumeName?: string } };
+}
+
+function slimAttachment(raw: unknown): Attachment {
+  const { metadata, spec } = raw as RawAttachment;
+  const { name, uid, resourceVersion } = metadata;
+  return { metadata: { name, uid, resourceVersion }, node: spec.nodeName, volume: spec.source.persistentVolumeName };
+}
+
+export interface AttachmentsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** How long the watch continues after its last use. */
+const IDLE_MS = 120_000;
+
+/**
+ * The VolumeAttachments of the cluster, which no selector limits to a node: one watch for all drains
+ * of this replica, only while one of them needs it.
+ */
+export class Attachments {
+  readonly #options: AttachmentsOptions;
+  #watch: { readonly reflector: Reflector<Attachment>; readonly end: AbortController } | undefined;
+  #cancelIdle: () => void = () => undefined;
+
+  constructor(options: AttachmentsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the watch, which may not be synced yet, and keeps it for another IDLE_MS. */
+  watch(): Reflector<Attachment> {
+    this.#cancelIdle();
+    this.#cancelIdle = this.#options.clock.after(IDLE_MS, () => {
+      this.#watch?.end.abort();
+      this.#watch = undefined;
+    });
+    this.#watch ??= this.#start();
+    return this.#watch.reflector;
+  }
+
+  #start(): { readonly reflector: Reflector<Attachment>; readonly end: AbortController } {
+    const { client, clock, log, signal } = this.#options;
+    const path = groupPath('storage.k8s.io/v1', 'volumeattachments');
+    const reflector = new Reflector({ client, path, slim: slimAttachment, clock, log, name: 'volume attachments' });
+    const end = new AbortController();
+    void reflector.run(AbortSignal.any([signal, end.signal]));
+    return { reflector, end };
+  }
 }

@@ -14,14 +14,13 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   SpecForbids: 409,
   Conflict: 409,
   TooLarge: 413,
-  ReplicaOnSameNode: 421,
   TooManyRequests: 429,
   Unavailable: 503,
   Internal: 500,
 };
 
 /** Answers that close the connection, so that the next request may reach another replica. */
-const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['ReplicaOnSameNode', 'TooLarge', 'Unavailable']);
+const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['TooLarge', 'Unavailable']);
 
 /** Refuses paths and methods that are not part of the protocol. */
 export const notFound: RequestHandler = ({ method, path }) => {

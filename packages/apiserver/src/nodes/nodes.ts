@@ -49,7 +49,7 @@ export class Nodes {
     );
   }
 
-  /** Cordons the node, or reports a veto: another actor has uncordoned it twice. */
+  /** Cordons the node, or returns `CordonRemoved`: another actor has uncordoned it twice. */
   async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
     return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
   }

@@ -41,8 +41,10 @@ describe('a cordon', () => {
     });
   });
 
-  it('is not set a third time: it is vetoed', () => {
-    expect(cordon(node({ annotations: { [cordoned]: time, [again]: time } }), now)).toEqual({ result: 'Vetoed' });
+  it('is not set a third time', () => {
+    expect(cordon(node({ annotations: { [cordoned]: time, [again]: time } }), now)).toEqual({
+      result: 'CordonRemoved',
+    });
   });
 
   it.each([

@@ -45,8 +45,8 @@ export interface NodeChange<T> {
   readonly result: T;
 }
 
-/** Whether the node may be drained. `Vetoed`: another actor has uncordoned it twice. */
-export type Cordon = 'Cordoned' | 'Vetoed';
+/** Whether the node may be drained. `CordonRemoved`: another actor has uncordoned it twice. */
+export type Cordon = 'Cordoned' | 'CordonRemoved';
 
 /**
  * Cordons a node, records in an annotation that the operator did, and holds autoscalers off it. A
@@ -57,7 +57,7 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
   const holds = holdAnnotations(node);
   if (node.unschedulable) return { ...held(holds), result: 'Cordoned' };
   const { annotations = {} } = node.metadata;
-  if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'Vetoed' };
+  if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'CordonRemoved' };
   const signature = cordonedByUs(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
   const patch = {
     metadata: { annotations: { ...holds, [signature]: rfc3339(now) } },

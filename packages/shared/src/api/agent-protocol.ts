@@ -130,16 +130,9 @@ const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a U
 export const statusReport = s.closedObject({ shadowUID, status: shadow.agentStatus });
 export type StatusReport = s.Infer<typeof statusReport>;
 
-/** Body of load-balancer-exclusion: the spec that the agent acts for. Refused with `SpecChanged` when it is not the current one. */
+/** Body of load-balancer-exclusion and drain: the spec that the agent acts for. Refused with `SpecChanged` when it is not the current one. */
 export const specReference = s.closedObject({ shadowUID, generation: s.count64() });
 export type SpecReference = s.Infer<typeof specReference>;
-
-/**
- * Body of drain. `makeRoom`: many replicas in a row have refused because they run on this node, perhaps because all do. One of them may
- * then make room: it cordons the node and evicts one of the apiserver's own pods from it, so that another one starts elsewhere and drains.
- */
-export const drainRequest = s.closedObject({ shadowUID, generation: s.count64(), makeRoom: v.exactOptional(s.flag()) });
-export type DrainRequest = s.Infer<typeof drainRequest>;
 
 /** Answer of load-balancer-exclusion: how long load balancers still need to take the node out. Evictions start after that. */
 export const exclusionResult = s.object({ remainingMs: anyCount });
@@ -191,7 +184,6 @@ export const API_ERROR_CODES = [
   'SpecForbids', // 409: the shadow's spec does not call for this
   'Conflict', // 409: another actor changed the object at the same time: repeat
   'TooLarge', // 413: body over the limit; 431: headers over the limit
-  'ReplicaOnSameNode', // 421: this replica runs on the node to drain: repeat on a new connection
   'TooManyRequests', // 429: over the rate of the node
   'Unavailable', // 503: not ready, shutting down, or the Kubernetes API is out of reach: repeat
   'Internal', // 500

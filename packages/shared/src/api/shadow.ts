@@ -9,7 +9,7 @@ export * from './shadow-agent.ts';
  * apiserver writes `status.drain`. Types, readers and the definition of the resource come from these schemas.
  */
 
-export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'Vetoed', 'Cancelled'] as const;
+export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'CordonRemoved', 'Cancelled'] as const;
 export type DrainResultName = (typeof DRAIN_RESULTS)[number];
 export const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
 /** Why a pod is still on the node, or what the drain still waits for after it. `docs/runbook.md` explains each. */
@@ -85,7 +85,7 @@ const drain = s.object({
   result: s.optional(
     s.oneOf(DRAIN_RESULTS),
     'How the drain ended. Drained: no pods are left to evict. Forced: the pods left at the time limit were deleted. TimedOut: pods ' +
-      'were left at the time limit, and the node returned to service. Vetoed: another actor made the node schedulable twice. ' +
+      'were left at the time limit, and the node returned to service. CordonRemoved: another actor made the node schedulable twice. ' +
       'Cancelled: the update was cancelled.',
   ),
   evicted: s.described(s.count(), 'Number of accepted evictions.'),

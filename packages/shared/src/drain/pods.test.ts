@@ -14,8 +14,8 @@ describe('the pods that a drain must see gone', () => {
     ['a finished pod of a DaemonSet', true, aPod('x', { daemonSet: 'apps/logs', finished: true })],
     ['a pod of a DaemonSet that is gone', true, aPod('x', { daemonSet: 'apps/gone' })],
     ['the pod that asks', false, aPod('agent')],
-    ['a pod that asks to be left', false, aPod('x', { wish: 'skip' })],
-    ['a pod that asks to be last', true, aPod('x', { wish: 'last' })],
+    ['a pod that asks to be left', false, aPod('x', { drainPolicy: 'skip' })],
+    ['a pod that asks to be last', true, aPod('x', { drainPolicy: 'last' })],
     ['a pod of our own Deployments', true, aPod('x', { own: true })],
   ])('count %s: %s', (_what, goes, pod) => {
     expect(podsToEvict([pod], staying)).toHaveLength(goes ? 1 : 0);
@@ -23,8 +23,8 @@ describe('the pods that a drain must see gone', () => {
 
   it('are not those that came back after the drain had begun, although the node was cordoned', () => {
     const later = { ...aPod('x').metadata, creationTimestamp: '2026-01-02T00:00:01Z' };
-    const since = Date.UTC(2026, 0, 2);
-    const left = (pod: DrainPod): number => podsToEvict([pod], { ...staying, since }).length;
+    const cordonedSince = Date.UTC(2026, 0, 2);
+    const left = (pod: DrainPod): number => podsToEvict([pod], { ...staying, cordonedSince }).length;
     expect(left(aPod('x', { toleratesCordon: true, metadata: later }))).toBe(0);
     expect(left(aPod('x', { toleratesCordon: true }))).toBe(1);
     expect(left(aPod('x', { metadata: later }))).toBe(1);
@@ -83,18 +83,23 @@ describe('a pod of the API', () => {
     ],
     ['that tolerates something else', {}, tolerating({ key: 'gpu', operator: 'Exists' }), { toleratesCordon: false }],
     ['held by a finalizer', { finalizers: ['a/b'] }, {}, { finalizers: ['a/b'] }],
-    ['whose label asks to be left', { labels: { 'brupop.bottlerocket.aws/drain': 'skip' } }, {}, { wish: 'skip' }],
+    [
+      'whose label asks to be left',
+      { labels: { 'brupop.bottlerocket.aws/drain': 'skip' } },
+      {},
+      { drainPolicy: 'skip' },
+    ],
     [
       'whose annotation asks to be last',
       { annotations: { 'brupop.bottlerocket.aws/drain': 'last' } },
       {},
-      { wish: 'last' },
+      { drainPolicy: 'last' },
     ],
     [
-      'whose wish nobody understands',
+      'whose drainPolicy nobody understands',
       { labels: { 'brupop.bottlerocket.aws/drain': 'never' } },
       {},
-      { wish: undefined },
+      { drainPolicy: undefined },
     ],
   ])('%s is known for it', (_what, more, rest, expected) => {
     expect(slimPod({ metadata: { ...metadata, ...more }, ...rest })).toMatchObject(expected);

@@ -28,8 +28,7 @@ export interface DrainPod extends KubernetesObject {
   readonly graceSeconds: number;
   /** It may be put back on a cordoned node. */
   readonly toleratesCordon: boolean;
-  /** What its owner asks of a drain. */
-  readonly wish: DrainPolicy | undefined;
+  readonly drainPolicy: DrainPolicy | undefined;
   /** One of our own Deployments. */
   readonly own: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
@@ -119,11 +118,11 @@ function marksOf({
   labels = {},
   annotations = {},
   finalizers = [],
-}: ObjectMeta): Pick<DrainPod, 'finalizers' | 'mirror' | 'wish' | 'own'> {
+}: ObjectMeta): Pick<DrainPod, 'finalizers' | 'mirror' | 'drainPolicy' | 'own'> {
   return {
     finalizers,
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
-    wish: wishOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
+    drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
     own: [APISERVER, CONTROLLER].includes(labels[COMPONENT_LABEL] ?? ''),
   };
 }
@@ -153,8 +152,8 @@ function ownership({
   };
 }
 
-/** What nobody can read is no wish. */
-function wishOf(value: string | undefined): DrainPolicy | undefined {
+/** Undefined also for another value. */
+function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
   return value === 'skip' || value === 'last' ? value : undefined;
 }
 
@@ -178,8 +177,8 @@ export interface DrainFilter {
   readonly orphaned: ReadonlySet<string>;
   /** UID of the agent's pod that asks for the drain: without it nobody would go on. */
   readonly caller?: string;
-  /** When the drain began, epoch milliseconds. What is put on the node after that although it is cordoned would be put there for ever. */
-  readonly since?: number;
+  /** Epoch milliseconds. Pods that were created later and tolerate the cordon would come back for ever. */
+  readonly cordonedSince?: number;
 }
 
 /**
@@ -187,12 +186,15 @@ export interface DrainFilter {
  * pods and the unfinished pods of a DaemonSet that exists; and not the pod that asks, nor those that ask to be left, nor those that came back although
  * the node was cordoned.
  */
-export function podsToEvict(pods: readonly DrainPod[], { orphaned, caller, since }: DrainFilter): readonly DrainPod[] {
+export function podsToEvict(
+  pods: readonly DrainPod[],
+  { orphaned, caller, cordonedSince }: DrainFilter,
+): readonly DrainPod[] {
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
-    pod.wish === 'skip' ||
+    pod.drainPolicy === 'skip' ||
     pod.metadata.uid === caller ||
-    (since !== undefined && pod.toleratesCordon && isCreatedAfter(pod, since)) ||
+    (cordonedSince !== undefined && pod.toleratesCordon && isCreatedAfter(pod, cordonedSince)) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
   return pods.filter((pod) => !stays(pod)).toSorted((a, b) => (podKey(a) < podKey(b) ? -1 : 1));
 }

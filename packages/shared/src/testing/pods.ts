@@ -28,7 +28,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     priority: 0,
     graceSeconds: 30,
     toleratesCordon: false,
-    wish: undefined,
+    drainPolicy: undefined,
     own: false,
     ...rest,
   };

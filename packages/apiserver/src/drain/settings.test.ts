@@ -1,7 +1,7 @@
 import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/config-spec';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { isAbandoned, limitRemainingMs, stageOf } from './limits.ts';
+import { isAbandoned, limitRemainingMs, stageOf } from './settings.ts';
 
 const MINUTE = 60_000;
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);

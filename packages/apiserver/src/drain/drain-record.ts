@@ -1,0 +1,214 @@
+/**
+ * Writes `status.drain` of a shadow. Each change is recorded there, so that any replica can continue
+ * a drain: `start` before anything is done to the node, `saveHandover` before a pod with volumes is
+ * evicted, `finish` after a pass. A write throws what Shadows.writeDrain throws; then the record
+ * stays as it was.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
+import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
+import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Metrics } from '../metrics.ts';
+import type { SlimShadow } from '../shadows/policy.ts';
+import type { Shadows } from '../shadows/shadows.ts';
+
+/** `remaining` counts those that are not listed, too. */
+const MAX_BLOCKS = 20;
+const MAX_MESSAGE = 500;
+const MAX_BUDGETS = 20;
+
+/** What a pass has done and found. */
+export interface PassOutcome {
+  readonly evicted: number;
+  readonly remaining: number;
+  readonly blockedBy: readonly DrainBlock[];
+  readonly handover: Handover | undefined;
+  /** Undefined: another pass continues. */
+  readonly result: DrainResultName | undefined;
+  /** Whether pods were deleted past their budgets. */
+  readonly forced: boolean;
+}
+
+export interface DrainRecordOptions {
+  readonly shadows: Pick<Shadows, 'read' | 'writeDrain'>;
+  readonly events: Events;
+  readonly metrics: Pick<Metrics, 'drainBlocks' | 'drainDuration'>;
+  readonly clock: Clock;
+  readonly node: string;
+  /** As it was read for this call. */
+  readonly shadow: SlimShadow;
+  readonly signal: AbortSignal;
+}
+
+export class DrainRecord {
+  readonly #options: DrainRecordOptions;
+  readonly #generation: number;
+  /** Before this pass. */
+  readonly #started: DrainStatus;
+  #current: DrainStatus;
+
+  /** @param remaining - the number of pods to evict */
+  constructor(options: DrainRecordOptions, remaining: number) {
+    const { shadow, clock } = options;
+    this.#options = options;
+    this.#generation = shadow.metadata.generation ?? 0;
+    this.#started = continued(shadow.drain, { generation: this.#generation, remaining, now: clock.now() });
+    this.#current = this.#started;
+  }
+
+  get current(): DrainStatus {
+    return this.#current;
+  }
+
+  /** Records a new drain: from here its time limit counts, also when this replica ends. */
+  async start(): Promise<void> {
+    const { drain } = this.#options.shadow;
+    if (this.#started !== drain && !this.#hasSucceeded()) await this.#write(this.#started);
+  }
+
+  async saveHandover(handover: Handover | undefined): Promise<void> {
+    const { handover: _, ...rest } = this.#current;
+    await this.#set(handover === undefined ? rest : { ...rest, handover });
+  }
+
+  /** Records the pass, counts it, and writes an Event for each new block. */
+  async finish(outcome: PassOutcome): Promise<void> {
+    const { clock, metrics, events, shadow, node } = this.#options;
+    const before = this.#started;
+    // A node that is still empty needs no other record.
+    const unchanged = this.#current === before && isSuccess(outcome.result) && outcome.evicted === 0;
+    if (unchanged && this.#hasSucceeded()) return;
+    const after = afterPass(before, outcome, clock.now());
+    await this.#set(after);
+    for (const block of newBlocks(before, after)) {
+      metrics.drainBlocks.inc({ reason: block.reason });
+      events.record(blockedEvent(shadow, node, block));
+    }
+    if (outcome.forced) events.record(forcedEvent(shadow, node));
+    if (after.result === undefined || after.result === before.result) return;
+    const seconds = (clock.now() - (parseTime(after.startTime) ?? clock.now())) / 1000;
+    metrics.drainDuration.observe({ result: after.result }, Math.max(0, seconds));
+  }
+
+  /** True when the drain for this generation has emptied the node before. */
+  #hasSucceeded(): boolean {
+    const { drain } = this.#options.shadow;
+    return drain?.observedGeneration === this.#generation && isSuccess(drain.result);
+  }
+
+  async #set(next: DrainStatus): Promise<void> {
+    if (isDeepStrictEqual(next, this.#current)) return;
+    await this.#write(next);
+    this.#current = next;
+  }
+
+  async #write(next: DrainStatus): Promise<void> {
+    const { shadows, node, shadow, signal } = this.#options;
+    const { uid } = shadow.metadata;
+    await shadows.writeDrain({ node, uid, generation: this.#generation }, next, signal);
+  }
+}
+
+/** Records that an open drain is cancelled. Throws KubeError and ApiError. */
+export async function cancelDrain(
+  { shadows, clock }: Pick<DrainRecordOptions, 'shadows' | 'clock'>,
+  node: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { drain, metadata } = await shadows.read(node, signal);
+  if (isOpen(drain)) await shadows.writeDrain({ node, uid: metadata.uid }, cancelled(drain, clock.now()), signal);
+}
+
+export function isOpen(drain: DrainStatus | undefined): drain is DrainStatus {
+  return drain !== undefined && drain.result === undefined;
+}
+
+/** True for the results after which the node is empty. */
+export function isSuccess(result: DrainResultName | undefined): boolean {
+  return result === 'Drained' || result === 'Forced';
+}
+
+/**
+ * The drain that a pass for this generation continues, or a new one. A drained node that has pods
+ * again gets the whole time limit again. A forced drain does not, or it would wait for the pods that
+ * it has left behind.
+ */
+export function continued(
+  before: DrainStatus | undefined,
+  { generation, remaining, now }: { readonly generation: number; readonly remaining: number; readonly now: number },
+): DrainStatus {
+  const time = rfc3339(now);
+  const own = before?.observedGeneration === generation && before.result !== 'Cancelled' ? before : undefined;
+  if (own === undefined) return { observedGeneration: generation, startTime: time, evicted: 0, remaining };
+  if (own.result !== 'Drained') return own;
+  const { observedGeneration, startTime, evicted } = own;
+  return { observedGeneration, startTime, resumeTime: time, evicted, remaining };
+}
+
+export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'forced'>, now: number): DrainStatus {
+  const { result, handover, remaining } = outcome;
+  const { observedGeneration, startTime, resumeTime } = before;
+  const endTime = before.result === result ? before.endTime : rfc3339(now);
+  const blockedBy = outcome.blockedBy.slice(0, MAX_BLOCKS).map((block) => dated(block, before, now));
+  return {
+    observedGeneration,
+    startTime,
+    ...(resumeTime !== undefined && { resumeTime }),
+    evicted: before.evicted + outcome.evicted,
+    remaining,
+    ...(blockedBy.length > 0 && { blockedBy }),
+    ...(handover !== undefined && { handover }),
+    ...(result !== undefined && { result, ...(endTime !== undefined && { endTime }) }),
+  };
+}
+
+export function cancelled(before: DrainStatus, now: number): DrainStatus {
+  const { blockedBy: _, handover: __, ...rest } = before;
+  return { ...rest, result: 'Cancelled', endTime: rfc3339(now) };
+}
+
+function dated(block: DrainBlock, { blockedBy = [] }: DrainStatus, now: number): DrainBlockStatus {
+  const known = blockedBy.find((one) => isSame(one, block));
+  const { podDisruptionBudgets: budgets, ...rest } = block;
+  return {
+    ...rest,
+    message: block.message.slice(0, MAX_MESSAGE),
+    ...(budgets !== undefined && { podDisruptionBudgets: budgets.slice(0, MAX_BUDGETS) }),
+    since: known?.since ?? rfc3339(now),
+  };
+}
+
+function isSame(a: DrainBlock, b: DrainBlock): boolean {
+  return a.pod === b.pod && a.reason === b.reason;
+}
+
+/** Reasons that every drain has for a while: no Event. */
+const ORDINARY: readonly DrainBlock['reason'][] = ['Terminating', 'VolumeDetach', 'Replacement', 'Throttled'];
+
+export function newBlocks(before: DrainStatus, after: DrainStatus): readonly DrainBlockStatus[] {
+  const known = before.blockedBy ?? [];
+  const blocks = after.blockedBy ?? [];
+  return blocks.filter((block) => !ORDINARY.includes(block.reason) && !known.some((one) => isSame(one, block)));
+}
+
+/** `docs/runbook.md` explains each. */
+export const EVENT_REASONS = ['DrainBlocked', 'DrainForced'] as const;
+
+/** One Event for each pod, reason and update. */
+function blockedEvent(shadow: SlimShadow, node: string, block: DrainBlockStatus): EventSource {
+  const { pod, reason, message } = block;
+  return {
+    reason: 'DrainBlocked',
+    warning: true,
+    about: shadowReference(shadow),
+    message: `Pod ${pod} blocks the drain of ${node}: ${reason}: ${message}`,
+    key: `${shadow.metadata.generation ?? 0}/${pod}/${reason}`,
+  };
+}
+
+function forcedEvent(shadow: SlimShadow, node: string): EventSource {
+  const setting = 'BrupopConfig "cluster" in spec.drain.onTimeout';
+  const message = `The time limit for draining ${node} is over: deleting the remaining pods past their disruption budgets, as ${setting} demands`;
+  const key = String(shadow.metadata.generation ?? 0);
+  return { reason: 'DrainForced', warning: true, about: shadowReference(shadow), message, key };
+}

@@ -1,0 +1,50 @@
+import { KubeError } from '@brupop/shared/kube/client';
+import { outcomeOf } from './evictor.ts';
+
+const rejected = (status: number, message: string, causes: object[] = [], retryAfterMs?: number): KubeError =>
+  new KubeError(status, 'Reason', `POST eviction: ${status} ${message}`, {
+    body: { message, details: { causes } },
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+
+const budget = 'The disruption budget web needs 2 healthy pods and has 2 currently';
+
+describe('a rejected eviction', () => {
+  it.each([
+    ['no pod of that name', rejected(404, 'not found')],
+    ['a pod with another UID', rejected(409, 'Precondition failed: UID in precondition')],
+  ])('because there is %s means that the pod is gone', (_why, error) => {
+    expect(outcomeOf(error)).toEqual({ kind: 'gone' });
+  });
+
+  it.each([
+    [
+      'a budget',
+      rejected(429, 'Cannot evict pod.', [{ reason: 'DisruptionBudget', message: budget }]),
+      'DisruptionBudget',
+    ],
+    ['too many requests', rejected(429, 'too many requests'), 'Throttled'],
+    [
+      'two budgets',
+      rejected(500, 'This pod has more than one PodDisruptionBudget, which'),
+      'MultipleDisruptionBudgets',
+    ],
+    ['an error of the server', rejected(500, 'etcdserver: request timed out'), 'Error'],
+    ['missing permissions', rejected(403, 'forbidden'), 'Forbidden'],
+    ['its namespace', rejected(403, 'forbidden', [{ reason: 'NamespaceTerminating' }]), 'NamespaceTerminating'],
+    ['a webhook', rejected(400, 'admission webhook denied the request'), 'Error'],
+    ['no response', new KubeError(0, 'Unreachable', 'no answer'), 'Error'],
+    ['anything else', new TypeError('x is not a function'), 'Error'],
+  ])('because of %s is blocked', (_why, error, reason) => {
+    expect(outcomeOf(error)).toMatchObject({ kind: 'blocked', block: { reason } });
+  });
+
+  it('names the budget as kube-apiserver does, and when to retry', () => {
+    const error = rejected(429, 'Cannot evict pod.', [{ reason: 'DisruptionBudget', message: budget }], 10_000);
+    expect(outcomeOf(error)).toEqual({
+      kind: 'blocked',
+      block: { reason: 'DisruptionBudget', message: `Cannot evict pod. ${budget}` },
+      retryAfterMs: 10_000,
+    });
+  });
+});

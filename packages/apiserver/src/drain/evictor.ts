@@ -1,0 +1,149 @@
+import { type Budget, budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
+import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
+import type { DrainBlock } from '@brupop/shared/api/shadow';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { TokenBucket } from '../http/rate-limit.ts';
+import type { Metrics } from '../metrics.ts';
+
+/** The response to a request to evict or delete a pod. */
+export type EvictionOutcome =
+  | { readonly kind: 'accepted' }
+  /** There is no such pod, or another one of that name. */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'blocked'; readonly block: Omit<DrainBlock, 'pod'>; readonly retryAfterMs: number };
+
+/** The limit of one request. */
+export const EVICTION_LIMIT_MS = 10_000;
+const MAX_MESSAGE = 500;
+
+interface StatusBody {
+  readonly message?: string;
+  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
+}
+
+export interface EvictorOptions {
+  readonly client: KubeClient;
+  /** Shared by all drains of this replica. */
+  readonly rateLimit: TokenBucket;
+  readonly metrics: Pick<Metrics, 'evictions'>;
+  readonly log: Logger;
+  /** Shortens longer grace periods of pods. */
+  readonly maxGracePeriodMs: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Evicts pods within one drain pass. */
+export class Evictor {
+  readonly #options: EvictorOptions;
+  /** By namespace. */
+  readonly #budgets = new Map<string, Promise<readonly Budget[]>>();
+
+  constructor(options: EvictorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Requests once to evict the pod, or to delete it past its disruption budgets. Waits for the rate
+   * limit, and throws the reason of the signal meanwhile.
+   */
+  async evict(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
+    const { rateLimit, metrics, log, signal } = this.#options;
+    await rateLimit.wait(signal);
+    const outcome = await this.#request(pod, force);
+    const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
+    metrics.evictions.inc({ result: reason ?? outcome.kind });
+    log.info(force ? 'requested a deletion' : 'requested an eviction', {
+      pod: podKey(pod),
+      result: outcome.kind,
+      reason,
+      message,
+    });
+    return outcome.kind === 'blocked' ? { ...outcome, block: await this.#withBudgets(pod, outcome.block) } : outcome;
+  }
+
+  /**
+   * Only its own limit cuts the request off: kube-apiserver first counts the disruption in the
+   * budget and then deletes the pod, so a request that is cut off in between blocks the budget for
+   * two minutes.
+   */
+  async #request(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
+    const { client, maxGracePeriodMs = Infinity } = this.#options;
+    const { name, namespace = '', uid } = pod.metadata;
+    const grace = pod.graceSeconds * 1000 > maxGracePeriodMs ? { gracePeriodSeconds: maxGracePeriodMs / 1000 } : {};
+    const deleteOptions = { preconditions: { uid }, ...grace };
+    const path = corePath('pods', { namespace, name, ...(!force && { subresource: 'eviction' }) });
+    const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace }, deleteOptions };
+    const call = force
+      ? ({ method: 'DELETE', body: deleteOptions } as const)
+      : ({ method: 'POST', body: eviction } as const);
+    try {
+      await client.request({ ...call, path, timeoutMs: EVICTION_LIMIT_MS });
+      return { kind: 'accepted' };
+    } catch (error) {
+      return outcomeOf(error);
+    }
+  }
+
+  /** Names the budgets of the pod, which kube-apiserver does not when there are more than one. */
+  async #withBudgets(pod: DrainPod, block: Omit<DrainBlock, 'pod'>): Promise<Omit<DrainBlock, 'pod'>> {
+    if (block.reason !== 'DisruptionBudget' && block.reason !== 'MultipleDisruptionBudgets') return block;
+    const { namespace = '' } = pod.metadata;
+    const known = this.#budgets.get(namespace) ?? this.#listBudgets(namespace);
+    this.#budgets.set(namespace, known);
+    const podDisruptionBudgets = budgetsOf(pod, await known)
+      .map(({ metadata }) => metadata.name)
+      .toSorted((a, b) => (a < b ? -1 : 1));
+    return podDisruptionBudgets.length === 0 ? block : { ...block, podDisruptionBudgets };
+  }
+
+  async #listBudgets(namespace: string): Promise<readonly Budget[]> {
+    const { client, log, signal } = this.#options;
+    const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
+    try {
+      const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, signal });
+      return items.map((raw) => slimBudget(raw));
+    } catch (error) {
+      log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
+      return [];
+    }
+  }
+}
+
+/** Reads a rejection as kube-apiserver's pkg/registry/core/pod/storage/eviction.go words it. */
+export function outcomeOf(error: unknown): EvictionOutcome {
+  if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
+  const { status, retryAfterMs } = error;
+  if (status === 404 || status === 409) return { kind: 'gone' };
+  return blocked(reasonOf(error), textOf(error), retryAfterMs);
+}
+
+function reasonOf(error: KubeError): DrainBlock['reason'] {
+  const hasCause = (reason: string): boolean => causes(error).some((cause) => cause.reason === reason);
+  switch (error.status) {
+    case 429:
+      return hasCause('DisruptionBudget') ? 'DisruptionBudget' : 'Throttled';
+    case 403:
+      return hasCause('NamespaceTerminating') ? 'NamespaceTerminating' : 'Forbidden';
+    case 500:
+      return error.message.includes('more than one PodDisruptionBudget') ? 'MultipleDisruptionBudgets' : 'Error';
+    default:
+      return 'Error';
+  }
+}
+
+/** The causes name the budget; the message alone does not. */
+function textOf(error: KubeError): string {
+  const { message = error.message } = (error.body ?? {}) as StatusBody;
+  return [message, ...causes(error).map((cause) => cause.message)].filter((part) => part !== undefined).join(' ');
+}
+
+function causes(error: KubeError): NonNullable<NonNullable<StatusBody['details']>['causes']> {
+  return ((error.body ?? {}) as StatusBody).details?.causes ?? [];
+}
+
+function blocked(reason: DrainBlock['reason'], message: string, retryAfterMs = 0): EvictionOutcome {
+  return { kind: 'blocked', block: { reason, message: message.slice(0, MAX_MESSAGE) }, retryAfterMs };
+}
