@@ -1,15 +1,18 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
-import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/env';
+import { type Env, integer, requiredText } from '@brupop/shared/runtime/env';
 
 export interface ControllerConfig {
   readonly access: ClusterAccess;
-  /** Where the shadows, the Lease and our own pods are. */
+  /** The namespace of this pod, its Lease and the shadows. */
   readonly namespace: string;
-  readonly nodeName: string;
+  /** Name of this pod, for Events. */
   readonly podName: string;
+  /** The node that this replica runs on, which updates last. */
+  readonly nodeName: string;
   /** Unique to this process, for the Lease. */
   readonly identity: string;
-  readonly healthHost: string;
+  /** Address of the health listener. */
+  readonly host: string;
   readonly healthPort: number;
 }
 
@@ -19,10 +22,10 @@ export function readConfig(env: Env): ControllerConfig {
   return {
     access: clusterAccess(env),
     namespace: requiredText(env, 'POD_NAMESPACE'),
-    nodeName: requiredText(env, 'NODE_NAME'),
     podName,
+    nodeName: requiredText(env, 'NODE_NAME'),
     identity: `${podName}_${requiredText(env, 'POD_UID')}`,
-    healthHost: text(env, 'POD_IP', '0.0.0.0'),
+    host: requiredText(env, 'POD_IP'),
     healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
   };
 }

@@ -12,39 +12,27 @@ import { createMetrics } from './metrics.ts';
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
 
-/** One replica: caches always, the loop while it leads. Resolves after a clean stop. */
+/** Keeps the watch caches, and reconciles while this replica leads, until the signal aborts; then resolves within some seconds. */
 export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
   const { signal, log, clock } = context;
-  const { namespace, identity } = config;
-  const registry = createRegistry(CONTROLLER);
+  const { namespace, identity, host, healthPort: port } = config;
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
-  const cluster = new Cluster({ client, clock, log, ...config });
-  const metrics = createMetrics(registry, () => cluster.watchLags());
   const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
-  const controller = new Controller({
-    ...config,
-    client: client.fenced(isLeading),
-    clock,
-    log,
-    cluster,
-    metrics,
-    isLeading,
-  });
-  await serveHealth({
-    host: config.healthHost,
-    port: config.healthPort,
-    live: () => controller.stalled(),
-    ready: () => (cluster.synced ? undefined : 'the watch caches are not filled yet'),
-    metrics: metricsOf(registry),
-    signal,
-  });
+  const cluster = new Cluster({ ...config, client, clock, log });
+  const registry = createRegistry(CONTROLLER);
+  const metrics = createMetrics(registry, () => cluster.watchLags());
+  const writes = { client: client.fenced(isLeading), isLeading };
+  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics });
+  const live = (): string | undefined => controller.stalled();
+  const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
+  const lead = async (): Promise<void> => {
+    await cluster.waitSynced(signal);
+    await election.run(signal, (leading) => controller.run(leading));
+  };
   try {
-    const stand = async (): Promise<void> => {
-      await cluster.waitSynced(signal);
-      await election.run(signal, (leading) => controller.run(leading));
-    };
-    await Promise.all([cluster.run(signal), stand()]);
+    await serveHealth({ host, port, signal, live, ready, metrics: metricsOf(registry) });
+    await Promise.all([cluster.run(signal), lead()]);
   } finally {
     await client.close();
   }

@@ -7,19 +7,19 @@ import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';
 
-/** A controller that runs in this process. */
+/** A controller in this process. */
 export interface Replica {
   /** Log lines. */
   readonly lines: readonly string[];
   metrics(): Promise<string>;
-  leads(): Promise<boolean>;
-  /** As SIGTERM: resolves when it has stopped. */
+  isLeader(): Promise<boolean>;
+  /** Shuts it down as SIGTERM does; resolves when it has stopped. */
   stop(): Promise<void>;
 }
 
 /**
  * Starts a controller as the chart's service account and waits until it is ready.
- * @param release - the program of another release; default the sources
+ * @param release - the controller of another release; by default the sources
  */
 export async function startReplica(
   { url }: Connection,
@@ -38,7 +38,7 @@ export async function startReplica(
     nodeName: 'node-of-the-replica',
     podName,
     identity: `${podName}_uid`,
-    healthHost: '127.0.0.1',
+    host: '127.0.0.1',
     healthPort,
     ...settings,
   };
@@ -53,7 +53,7 @@ export async function startReplica(
   return {
     lines,
     metrics,
-    leads: async () => /^brupop_controller_leader 1$/m.test(await metrics()),
+    isLeader: async () => /^brupop_controller_leader 1$/m.test(await metrics()),
     stop: async () => {
       stopping.abort(new Error('the test is over'));
       await ended;
