@@ -1,4 +1,4 @@
-/** Objects as people, other releases or accidents write them: nothing crashes, and what cannot be read is left out by name. */
+/** Objects as users, other releases or accidents write them: nothing crashes, and an error names what cannot be read. */
 import fc from 'fast-check';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
@@ -33,12 +33,12 @@ const count = fc.constantFrom(0, 1, 7, 2 ** 31, Number.MAX_SAFE_INTEGER, 9e18);
 const words = fc.string({ maxLength: 300 });
 const state = fc.constantFrom(...SHADOW_STATES);
 const text = fc.string({ maxLength: 20 });
-/** Of any other type than the schema allows. */
+/** Of another type than the schema allows. */
 const nonsense = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
   fc.constantFrom<unknown>(null, undefined, {}, [], '', -1, NaN),
 );
-/** As the schema allows it, but now and then not. */
+/** As the schema allows, with a few exceptions. */
 const or = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 30, arbitrary: value }, { weight: 1, arbitrary: nonsense });
 const some = (fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
@@ -148,7 +148,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   return { managedNodes, config: given, policy, pods, budgets: [], watchLags: [], ownNode: 'node-0' };
 }
 
-/** All that a plan makes the controller send, as it is sent. */
+/** The bodies of all requests that follow from a plan. */
 function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
   const events = made.specs.flatMap(({ event }) => event ?? []);
   return [
@@ -165,7 +165,7 @@ const BY = { component: 'brupop-controller', instance: 'pod' };
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
-it(`plans for any fleet without a crash, starts no more than may be, and gives each node that waits a reason (seed ${seed})`, () => {
+it(`plans for any fleet without a crash, starts no more nodes than allowed, and gives each waiting node a reason (seed ${seed})`, () => {
   const property = fc.property(fc.array(pair, { maxLength: 8 }), config, (pairs, wanted) => {
     const snapshot = snapshotOf(pairs, wanted);
     const made = plan(snapshot, NOW);
@@ -187,7 +187,7 @@ it(`plans for any fleet without a crash, starts no more than may be, and gives e
   fc.assert(property, { seed, numRuns });
 });
 
-it(`reads a shadow or says in few words why not (seed ${seed})`, () => {
+it(`reads a shadow, or names the field, what it expected and what it found (seed ${seed})`, () => {
   const property = fc.property(pair, (one) => {
     const raw = rawShadow('a', one);
     let problem = '';
@@ -202,9 +202,9 @@ it(`reads a shadow or says in few words why not (seed ${seed})`, () => {
 });
 
 it.each<readonly [string, unknown, unknown, RegExp]>([
-  ['a spec that is null', null, undefined, /spec: expected an object, found null/],
+  ['a null spec', null, undefined, /spec: expected an object, found null/],
   [
-    'a message that is no text',
+    'a message that is not a string',
     { state: 'Idle' },
     { lastOperation: { operation: 'Stage', state: 'Failed', version: '1.0.0', bootID: 'b', message: 7 } },
     /lastOperation.message: expected a string, found 7/,
@@ -216,7 +216,7 @@ it.each<readonly [string, unknown, unknown, RegExp]>([
     /lastOperation.version: expected a string, found nothing/,
   ],
   [
-    'conditions that are no list',
+    'conditions that are not a list',
     { state: 'Idle' },
     { conditions: 'none' },
     /conditions: expected a list, found "none"/,

@@ -23,12 +23,12 @@ export async function readShadow({ api }: Cluster, node: string): Promise<Bottle
   return await api.get(`${shadowsPath}/${shadowName(node)}`);
 }
 
-/** What an agent and the apiserver write for a node, played by the test. */
+/** Writes the status of a node's shadow, as its agent does through the apiserver. */
 export async function report({ api }: Cluster, node: string, status: Partial<AgentStatus>): Promise<void> {
   await api.patch(`${shadowsPath}/${shadowName(node)}/status`, { status });
 }
 
-/** Creates a managed node and its shadow, at rest and offered `target`. */
+/** Creates a managed node and its idle shadow. The host offers `target`. */
 export async function createMember(cluster: Cluster, name: string, target = newVersion): Promise<V1Node> {
   const node = await createNode(cluster, { name, labels: managedLabel, bootID: `boot-of-${name}` });
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid };
@@ -57,14 +57,14 @@ export async function deleteMembers({ api }: Cluster, names: readonly string[]):
   }
 }
 
-/** Agents that do at once what their spec says. */
+/** Agents that reach the state of their spec at once. */
 export interface Agents {
-  /** The most nodes seen with a spec other than Idle at one instant. */
+  /** The most nodes that had a spec other than Idle at the same time. */
   mostUnderWay(): number;
   stop(): Promise<void>;
 }
 
-/** Plays the agents of all shadows, looking every 25 ms, and counts how many are under way. */
+/** Plays the agents of all shadows, polling every 25 ms, and counts the nodes that update. */
 export function playAgents(cluster: Cluster): Agents {
   const stopped = new AbortController();
   let most = 0;

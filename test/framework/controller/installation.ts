@@ -14,7 +14,7 @@ const paths: Readonly<Record<string, string>> = {
 };
 
 /**
- * Installs of the chart what a controller needs: definitions, service accounts and exactly the chart's permissions, but no workloads.
+ * Installs what a controller needs of the chart: definitions, service accounts and exactly the chart's permissions, but no workloads.
  * Returns a folder with `token` and `ca.crt` of the controller's service account.
  */
 export async function installForController(cluster: Connection): Promise<string> {

@@ -1,4 +1,4 @@
-/** Shadows and configurations written by hand with whatever the API server lets through: the controller goes on, and says what is wrong. */
+/** Shadows and configurations with whatever values the API server accepts: the controller continues, and reports what is wrong. */
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
 import {
@@ -94,8 +94,8 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-/** Whether the API server takes it. */
-async function takes(write: Promise<unknown>): Promise<boolean> {
+/** Whether the API server accepts the write. */
+async function isAccepted(write: Promise<unknown>): Promise<boolean> {
   try {
     await write;
     return true;
@@ -105,9 +105,9 @@ async function takes(write: Promise<unknown>): Promise<boolean> {
   }
 }
 
-const setConfig = (body: object): Promise<boolean> => takes(cluster.api.patch(`${configs}/${CONFIG_NAME}`, body));
+const setConfig = (body: object): Promise<boolean> => isAccepted(cluster.api.patch(`${configs}/${CONFIG_NAME}`, body));
 
-/** Whether the node's condition says how it stands. An agent that contradicts its spec gets five minutes to answer it first. */
+/** Whether the node's condition has a message. An agent whose status contradicts its spec first gets five minutes to answer. */
 async function explanation(name: string): Promise<string> {
   const { spec: wanted, status: known } = await readShadow(cluster, name);
   const said = known?.conditions?.find(({ type }) => type === 'Progressing');
@@ -119,17 +119,17 @@ async function explanation(name: string): Promise<string> {
 
 const failedRuns = (): string[] => replica.lines.filter((line) => /reconcile failed|exiting with an error/.test(line));
 
-it(`outlives what the API server lets people write: others are updated, and each node says why it is not (seed ${seed})`, async () => {
-  let taken = 0;
+it(`survives what the API server lets users write: other nodes update, and each node reports why it does not (seed ${seed})`, async () => {
+  let accepted = 0;
   const names = fc.constantFrom(...odd);
   for (const [name, body] of fc.sample(fc.tuple(names, edit), { seed, numRuns: 150 })) {
     const path = `${shadowsPath}/${shadowName(name)}${'status' in body ? '/status' : ''}`;
-    if (await takes(cluster.api.patch(path, body))) taken += 1;
+    if (await isAccepted(cluster.api.patch(path, body))) accepted += 1;
   }
-  for (const body of fc.sample(config, { seed, numRuns: 25 })) if (await setConfig(body)) taken += 1;
-  expect(taken).toBeGreaterThan(30);
+  for (const body of fc.sample(config, { seed, numRuns: 25 })) if (await setConfig(body)) accepted += 1;
+  expect(accepted).toBeGreaterThan(30);
 
-  // A node whose spec was written by hand takes a place until the deadline of its step.
+  // A node whose spec a user wrote holds an update slot until the deadline of its step.
   await setConfig({ spec: { paused: null, pauseReason: null, concurrency: { maxUpdating: 5 } } });
   const healthy = 'healthy';
   await createMember(cluster, healthy);
@@ -145,5 +145,5 @@ it(`outlives what the API server lets people write: others are updated, and each
   for (const name of odd)
     await eventually(async () => expect([name, await explanation(name)]).toEqual([name, 'given']));
   expect(failedRuns()).toEqual([]);
-  expect(await replica.leads()).toBe(true);
+  expect(await replica.isLeader()).toBe(true);
 });

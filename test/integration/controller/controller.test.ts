@@ -82,7 +82,7 @@ async function configure(spec: BrupopConfig['spec']): Promise<void> {
   };
   await cluster.api.request(
     'PATCH',
-    `${configs}/${CONFIG_NAME}?fieldManager=people&force=true`,
+    `${configs}/${CONFIG_NAME}?fieldManager=user&force=true`,
     body,
     'application/apply-patch+yaml',
   );
@@ -118,7 +118,7 @@ async function eventsOf(name: string): Promise<string[]> {
 const nodeOf = async (name: string): Promise<V1Node> => await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
 
 describe('a controller', () => {
-  it('updates one node after the other, with four specs and at most three conditions for each', async () => {
+  it('updates one node after another, with four writes of the spec and at most three of the condition for each', async () => {
     const fleet = await members('fleet', 3);
     const position = await auditPosition(cluster.auditLogPath);
     const agents = playAgents(cluster);
@@ -143,7 +143,7 @@ describe('a controller', () => {
     }
   });
 
-  it('starts as many as the configuration allows, and says on it how the fleet stands', async () => {
+  it('starts as many nodes as the configuration allows, and reports the state of the fleet in its status', async () => {
     await configure({ concurrency: { maxUpdating: '50%' } });
     const fleet = await members('half', 4);
     const agents = playAgents(cluster);
@@ -166,7 +166,7 @@ describe('a controller', () => {
     });
   });
 
-  it('finishes what is under way in a pause, and begins nothing until its end', async () => {
+  it('finishes updates in progress while paused, and starts none until updates resume', async () => {
     const [first = '', second = ''] = await members('paused', 2);
     await start();
     const generation = await waitForState(first, 'StagedAndPerformedUpdate');
@@ -189,7 +189,7 @@ describe('a controller', () => {
     await agents.stop();
   });
 
-  it('monitors a node for as long as the configuration says now, without a restart', async () => {
+  it('applies a changed monitoring period to a node that is being monitored', async () => {
     await configure({ monitoring: { healthyFor: '1h' } });
     const [name = ''] = await members('monitored', 1);
     const agents = playAgents(cluster);
@@ -204,7 +204,7 @@ describe('a controller', () => {
     await agents.stop();
   });
 
-  it('does not repeat an update that rolled back until a person asks, and then once', async () => {
+  it('retries an update that rolled back only when a user asks for it, and then once', async () => {
     const [name = ''] = await members('rollback', 1);
     await start();
     for (const attempt of [1, 2]) {
@@ -239,7 +239,7 @@ describe('a controller', () => {
     });
   });
 
-  it('stops the update of a node that is no longer managed, and gives it back when its agent has ended', async () => {
+  it('cancels the update of a node that is no longer managed, and restores the node when its agent has exited', async () => {
     const [name = ''] = await members('released', 1);
     const pod = await agentPod(name);
     await start();
@@ -260,7 +260,7 @@ describe('a controller', () => {
     });
   });
 
-  /** The path of a pod that stands for the agent of a node. */
+  /** Creates a pod in place of the agent of a node, and returns its path. */
   async function agentPod(node: string): Promise<string> {
     const pods = `/api/v1/namespaces/${releaseNamespace}/pods`;
     const name = `agent-of-${node}`;
@@ -271,7 +271,7 @@ describe('a controller', () => {
     return `${pods}/${name}`;
   }
 
-  /** Leaves on a node what an update leaves there: the cordon, and the load balancer exclusion. */
+  /** Leaves the cordon and the load balancer exclusion of an update on a node. */
   async function mark(name: string, cordon: boolean): Promise<void> {
     const time = '2026-01-01T00:00:00Z';
     await cluster.api.patch(`/api/v1/nodes/${name}`, {
@@ -293,23 +293,23 @@ describe('a controller', () => {
     });
   }
 
-  it('takes back what an agent at rest has left', async () => {
+  it('restores a node that an idle agent does not restore', async () => {
     const [name = ''] = await members('leftover', 1);
     await configure({ paused: true });
     await mark(name, true);
     await start();
-    // The shadow was never under way, so the 30 seconds of the agent are long over.
+    // The shadow was never updating, so the 30 seconds that the agent has are over.
     await expectRestored(name);
     await waitFor(name, 'Paused');
     await eventually(async () => expect(await eventsOf(name)).toEqual(['Restored']));
   });
 
-  it('takes back what an agent has left that does not answer any more, when its pod is gone', async () => {
+  it('restores the node of an agent that does not answer, once its pod is gone', async () => {
     const [name = ''] = await members('silent', 1);
     await configure({ paused: true });
     await mark(name, true);
     const pod = await agentPod(name);
-    // Ten minutes ago the spec went to Idle, which nobody has confirmed.
+    // The spec went to Idle ten minutes ago, and the agent has not confirmed it.
     const state_transition_timestamp = new Date(Date.now() - 600_000).toISOString();
     await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { spec: { state_transition_timestamp } });
     await start();
@@ -321,7 +321,7 @@ describe('a controller', () => {
     await expectRestored(name);
   });
 
-  it('does not take back a cordon that somebody sets after taking back ours', async () => {
+  it('keeps a cordon that a user sets after removing that of the operator', async () => {
     const [name = ''] = await members('recordoned', 1);
     await configure({ paused: true });
     await mark(name, true);
@@ -336,7 +336,7 @@ describe('a controller', () => {
     expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
   });
 
-  it('starts nothing in place of a cordoned node whose shadow is lost', async () => {
+  it('starts no other node while a cordoned node without a shadow holds the slot', async () => {
     const [lost = '', other = ''] = await members('lost', 2);
     await cluster.api.patch(`/api/v1/nodes/${lost}`, {
       metadata: { annotations: { [CORDONED_ANNOTATION]: new Date().toISOString() } },
@@ -349,7 +349,7 @@ describe('a controller', () => {
     expect(await replica.metrics()).toMatch(/^brupop_controller_watch_lag_seconds\{resource="nodes"\} [\d.]+$/m);
   });
 
-  it("leaves somebody else's cordon, and does not update that node", async () => {
+  it('keeps the cordon of another actor, and does not update that node', async () => {
     const [name = ''] = await members('foreign', 1);
     await mark(name, false);
     await start();
@@ -379,7 +379,7 @@ describe('a controller', () => {
     return (await cluster.api.get<V1Node>('/api/v1/namespaces/default')).metadata?.uid;
   }
 
-  it('gets its specs written while others change the shadows all the time', async () => {
+  it('writes its specs while another client keeps changing the shadows', async () => {
     const fleet = await members('busy', 2);
     const agents = playAgents(cluster);
     const over = new AbortController();
@@ -399,7 +399,7 @@ describe('a controller', () => {
     expect(agents.mostUnderWay()).toBe(1);
   });
 
-  it('does nothing but renew its Lease while nothing happens', async () => {
+  it('only renews its Lease while nothing changes', async () => {
     const [name = ''] = await members('idle', 1);
     await report(cluster, name, { target_version: oldVersion });
     await configure({});
@@ -409,7 +409,7 @@ describe('a controller', () => {
       const { status } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
       expect(status?.nodes?.upToDate).toBe(1);
     });
-    await eventually(async () => expect(await leader.leads()).not.toBe(await other.leads()));
+    await eventually(async () => expect(await leader.isLeader()).not.toBe(await other.isLeader()));
     await sleep(1_000);
     const position = await auditPosition(cluster.auditLogPath);
     await sleep(5_000);
@@ -420,15 +420,15 @@ describe('a controller', () => {
 });
 
 describe('two controllers', () => {
-  it('hand over in the middle of an update without starting one too many', async () => {
+  it('fail over in the middle of an update without starting one node too many', async () => {
     const fleet = await members('handover', 6);
     const agents = playAgents(cluster);
     const position = await auditPosition(cluster.auditLogPath);
     const [first, second] = [await start(), await start()];
     await waitFor('handover-1', 'Updating');
-    expect([await first.leads(), await second.leads()]).toEqual([true, false]);
+    expect([await first.isLeader(), await second.isLeader()]).toEqual([true, false]);
     await first.stop();
-    await eventually(async () => expect(await second.leads()).toBe(true));
+    await eventually(async () => expect(await second.isLeader()).toBe(true));
     for (const name of fleet) await waitFor(name, 'UpToDate');
     await agents.stop();
 

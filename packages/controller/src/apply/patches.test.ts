@@ -30,7 +30,7 @@ const write = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, aShadow(parts), aNode());
 
 describe('the patch of a spec', () => {
-  it('names the very object it was planned from', () => {
+  it('has the UID and resourceVersion that it was planned from', () => {
     expect(patchOf(write({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toEqual({
       metadata: {
         uid: 'shadow-node-a',
@@ -47,7 +47,7 @@ describe('the patch of a spec', () => {
     });
   });
 
-  it('uses up the annotation that asks for another attempt, at the start only', () => {
+  it('removes the retry annotation at the start of an update only', () => {
     const annotations = { [RETRY_ANNOTATION]: NEW };
     const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
     expect(patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toMatchObject(
@@ -57,18 +57,18 @@ describe('the patch of a spec', () => {
   });
 });
 
-describe('the count of attempts that were called off', () => {
+describe('the count of cancelled attempts', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
     const annotations = count === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: count };
     const patch = patchOf(write({ annotations }, { spec: idleSpec(POLICY, NOW), outcome })) as { metadata: object };
     return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNREPORTED_ATTEMPTS_ANNOTATION];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
-    'begins with the first': [counted(undefined, 'Cancelled'), '1'],
-    'goes on with the next': [counted('2', 'Cancelled'), '3'],
+    'starts with the first': [counted(undefined, 'Cancelled'), '1'],
+    'grows with the next': [counted('2', 'Cancelled'), '3'],
     'stays when the agent reports a failure': [counted('2', 'Failed'), undefined],
-    'ends with a success': [counted('2', 'Succeeded'), null],
-    'is not written where there is none': [counted(undefined, 'Succeeded'), undefined],
+    'is removed after a success': [counted('2', 'Succeeded'), null],
+    'is not written when there is none': [counted(undefined, 'Succeeded'), undefined],
   };
   it.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));
 });
@@ -85,23 +85,23 @@ describe('an Event', () => {
     { spec: idleSpec(POLICY, NOW), outcome: 'Failed' },
   ).event;
 
-  it('tells the versions at the start and the code at a failure', () => {
+  it('has the versions of a start and the error code of a failure', () => {
     expect(started?.message).toBe('Updates from 1.20.0 to 1.21.0');
     expect(failed?.message).toBe('The update to 1.21.0 failed: DrainTimedOut: web-0');
   });
 
-  it('tells why an update is called off', () => {
+  it('has the reason of a cancelled update', () => {
     const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
-    const calledOff = write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Cancelled', because }).event;
-    expect(calledOff).toMatchObject(because);
+    const cancelled = write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Cancelled', because }).event;
+    expect(cancelled).toMatchObject(because);
   });
 
-  it('is not written for each step', () => {
+  it('is not recorded for each step', () => {
     expect(write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Advanced' }).event).toBeUndefined();
   });
 
-  it('has the same name for the same occurrence, and another one for another', () => {
-    if (started === undefined || failed === undefined) throw new Error('both deserve an Event');
+  it('has the same name for the same occurrence, and another name for another occurrence', () => {
+    if (started === undefined || failed === undefined) throw new Error('expected two Events');
     const nameOf = (occurrence: typeof started, time: string): string =>
       (eventOf(eventSource(occurrence), BY, time) as { metadata: { name: string } }).metadata.name;
     expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
@@ -109,8 +109,8 @@ describe('an Event', () => {
     expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
   });
 
-  it('is cut to the length that the API server takes', () => {
-    if (failed === undefined) throw new Error('it deserves an Event');
+  it('is cut to the length that the API server accepts', () => {
+    if (failed === undefined) throw new Error('expected an Event');
     const { message } = eventOf(eventSource({ ...failed, message: 'x'.repeat(5_000) }), BY, ago(0)) as {
       message: string;
     };
@@ -132,7 +132,7 @@ describe('lastTransitionTime of Progressing', () => {
   });
 });
 
-test('a Node is restored only as it was seen', () => {
+test('the patch that restores a Node has the UID and resourceVersion that were read', () => {
   const node = aNode({ annotations: { [CORDONED_ANNOTATION]: ago(0) }, unschedulable: true });
   expect(restorePatch(node)).toMatchObject({
     metadata: { uid: 'uid-node-a', resourceVersion: '1', annotations: { [CORDONED_ANNOTATION]: null } },
@@ -140,7 +140,7 @@ test('a Node is restored only as it was seen', () => {
   });
 });
 
-test('a signature of what somebody has taken back goes alone, and with it nothing that is theirs', () => {
+test('the patch of orphaned annotations removes these and leaves everything else', () => {
   const annotations = { [CORDONED_ANNOTATION]: ago(0), [EXCLUDED_ANNOTATION]: ago(0) };
   const labels = { [EXCLUSION_LABEL]: 'true' };
   expect(prunePatch(aNode({ annotations, labels }))).toEqual({
@@ -149,14 +149,14 @@ test('a signature of what somebody has taken back goes alone, and with it nothin
 });
 
 describe('an agent that does not confirm its spec', () => {
-  const isBlocked = 'nothing is begun for 7 min';
+  const isBlocked = 'no step starts for 7 min';
 
-  it('is quoted where it says what it waits for', () => {
+  it('is quoted while its step is in progress', () => {
     const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: isBlocked });
     expect(silent(step).message).toContain(isBlocked);
   });
 
-  it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted where that is over: %j', (last) => {
+  it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted after its step: %j', (last) => {
     expect(silent(last).message).toBe('The agent does not confirm the spec; look whether its pod runs on the node');
   });
 });
