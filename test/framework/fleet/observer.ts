@@ -17,7 +17,8 @@ import {
 } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
-import { type KubernetesObject, selects } from '../../../packages/shared/src/api/meta.ts';
+import { selects } from '../../../packages/shared/src/api/label-selector.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
 import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
 import type { ReflectorEvent } from '../../../packages/shared/src/kube/store.ts';
 import { OWNERSHIP_ANNOTATIONS } from '../../../packages/shared/src/node/ownership.ts';

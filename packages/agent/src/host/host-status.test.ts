@@ -44,7 +44,7 @@ it('reads a status with every optional part null', () => {
 
 it.each<readonly [string, object, RegExp]>([
   ['a state that is not known', { update_state: 'Rebooting' }, /update_state: expected one of Idle.*"Rebooting"/],
-  ['a chosen update without a version', { chosen_update: {} }, /chosen_update.version: expected a version/],
+  ['a chosen update without a version', { chosen_update: {} }, /chosen_update.version: expected a semantic version/],
   ['a staging partition without an image', { staging_partition: {} }, /staging_partition.image: expected an object/],
   ['a command that is not known', { most_recent_command: { cmd_type: 'x' } }, /cmd_type: expected one of refresh/],
   [
@@ -55,7 +55,7 @@ it.each<readonly [string, object, RegExp]>([
   [
     'a version that no report can carry',
     { chosen_update: { version: 'latest' } },
-    /expected a version such as 1.20.0, found "latest"/,
+    /expected a semantic version such as 1.21.0, .*found "latest"/,
   ],
   [
     'a command of which it is not known how it ended',

@@ -1,5 +1,5 @@
 import * as s from '@brupop/shared/api/schema';
-import { version, versionLock } from '@brupop/shared/api/shadow-agent';
+import { version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
 import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';

@@ -7,7 +7,7 @@ import { type BrupopConfig, type InForce, inForceOf } from '@brupop/shared/api/b
 import { type DrainSettings, readConfigSpec, type SpecValues, withDefaults } from '@brupop/shared/api/config-spec';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import type { LabelSelector } from '@brupop/shared/api/meta';
+import type { LabelSelector } from '@brupop/shared/api/label-selector';
 import type { HostSettings } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';

@@ -4,6 +4,7 @@ import { shorten } from '../runtime/text.ts';
 import type { ErrorCode } from './error-codes.ts';
 import * as s from './schema.ts';
 import * as shadow from './shadow-agent.ts';
+import { version, versionLock } from './version.ts';
 import type { AgentStatus, BlockReason, ShadowSpec } from './shadow.ts';
 
 /**
@@ -50,11 +51,11 @@ const prefixed = s.changed(v.string('a version such as 1.20.0'), (value) => valu
 /** A spec as an agent reads it. Settings and time limits of another release count as absent; the version may carry a leading `v`. */
 const readSpec = s.object({
   ...shadow.SPEC,
-  version: v.exactOptional(v.nullable(v.pipe(prefixed, shadow.version))),
+  version: v.exactOptional(v.nullable(v.pipe(prefixed, version))),
   state_transition_timestamp: s.ifReadable(v.string()),
   timeoutSeconds: s.ifReadable(shadow.SPEC.timeoutSeconds.wrapped.wrapped),
   hostSettings: s.ifReadable(
-    s.notEmpty({ versionLock: s.ifReadable(shadow.versionLock), ignoreWaves: s.ifReadable(s.flag()) }),
+    s.notEmpty({ versionLock: s.ifReadable(versionLock), ignoreWaves: s.ifReadable(s.flag()) }),
   ),
 });
 
@@ -74,7 +75,7 @@ const readStatus = s.object({
   bootTime: s.ifReadable(s.time()),
   hostSettings: s.ifReadable(
     s.notEmpty({
-      versionLock: s.ifReadable(s.object({ value: shadow.versionLock, before: shadow.versionLock })),
+      versionLock: s.ifReadable(s.object({ value: versionLock, before: versionLock })),
       ignoreWaves: s.ifReadable(s.object({ value: s.flag(), before: s.flag() })),
       message: s.ifReadable(s.changed(v.string(), (value) => shorten(value, shadow.MESSAGE_LIMIT - 3))),
     }),

@@ -7,7 +7,7 @@
  */
 import type * as v from 'valibot';
 import { DRAIN_TIMEOUT_MAX_MS, EXCLUSION_MAX_MS, REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
-import { blackout, nodeLimit, numberOfNodes, reason, timeZone, version, window } from './config-values.ts';
+import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
 import { labelSelector } from './label-selector.ts';
 import { flag, type Infer, oneOf, whole } from './schema.ts';
 import {
@@ -24,7 +24,7 @@ import {
   readSpec,
   requireThat,
 } from './spec-schema.ts';
-import { sameVersion } from './version.ts';
+import { sameVersion, version } from './version.ts';
 
 const POD_POLICIES = ['Evict', 'Block'] as const;
 

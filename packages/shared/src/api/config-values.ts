@@ -3,7 +3,6 @@ import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
 import { described, oneOf } from './schema.ts';
 import { duration, field, fields, inMs, listOf, requireThat } from './spec-schema.ts';
-import { isVersionText } from './version.ts';
 
 /** Weekdays, as windows name them. */
 export const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
@@ -43,12 +42,6 @@ export const reason = (maxLength: number) =>
     v.metadata({ minLength: 1, maxLength }),
     v.transform((value) => (value === '' ? undefined : value)),
   );
-const VERSION = 'a semantic version such as 1.21.0, without a leading v';
-export const version = v.pipe(
-  v.string(VERSION),
-  v.check((value: string) => isVersionText(value), VERSION),
-  v.metadata({ maxLength: 128 }),
-);
 
 /** RFC 3339 to the millisecond. */
 const TIME = /^(?<date>\d{4}-\d{2}-\d{2})T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/u;

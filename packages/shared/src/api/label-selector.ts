@@ -1,4 +1,4 @@
-/** metav1.LabelSelector as users write it. */
+/** metav1.LabelSelector: its schema in a BrupopConfig, and which objects it selects. */
 import * as v from 'valibot';
 import { described, oneOf } from './schema.ts';
 import { field, fields, isFields, listOf, requireThat } from './spec-schema.ts';
@@ -65,3 +65,42 @@ export const labelSelector = fields({
     { absent: [] },
   ),
 });
+
+/** metav1.LabelSelector: an object must meet all requirements. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly Requirement[];
+}
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+/** True when `selector` selects an object with these labels: an empty selector selects all, an absent one none. */
+export function selects(selector: LabelSelector | null | undefined, labels: Readonly<Record<string, string>>): boolean {
+  if (selector == null) return false;
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    matchExpressions.every((requirement) => matches(requirement, labels))
+  );
+}
+
+/** An operator of another release selects, so that the pods of an unknown budget stay protected. */
+function matches({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
+  const value = labels[key];
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'DoesNotExist':
+      return value === undefined;
+    case 'Exists':
+      return value !== undefined;
+    default:
+      return true;
+  }
+}

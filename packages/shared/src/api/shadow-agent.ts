@@ -1,6 +1,6 @@
 import { ERROR_CODES, type ErrorCode } from './error-codes.ts';
 import * as s from './schema.ts';
-import { isVersion, isVersionText, VERSION_LIMIT } from './version.ts';
+import { version, versionLock } from './version.ts';
 
 /** The part of a BottlerocketShadow that agents exchange: the spec, and the status that they report. The rest is not in their bundle. */
 
@@ -26,23 +26,6 @@ export const ID_LIMIT = 128;
 /** Bounds of `spec.timeoutSeconds`. */
 const TIMEOUT = { min: 60, max: 86_400 } as const;
 
-/** The rule for versions in the language of the API server. */
-const VERSION_RULE = {
-  'x-kubernetes-validations': [
-    {
-      rule: "self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')",
-      message: 'must be a semantic version such as 1.21.0, without a leading v',
-    },
-  ],
-} as const;
-
-export const version = s.textThat(isVersionText, VERSION_LIMIT, 'a version such as 1.20.0');
-/** A version lock as hosts store it: `latest` or a version, perhaps with a leading `v`. */
-export const versionLock = s.textThat(
-  (value) => value === 'latest' || isVersion(value),
-  VERSION_LIMIT,
-  'a version or latest',
-);
 const bootID = s.textThat(
   (value) => /^[0-9A-Za-z-]+$/u.test(value),
   ID_LIMIT,
@@ -50,11 +33,7 @@ const bootID = s.textThat(
 );
 
 const hostSettings = s.object({
-  versionLock: s.nullable(
-    version,
-    'The only version that the host may offer (settings.updates.version-lock).',
-    VERSION_RULE,
-  ),
+  versionLock: s.nullable(version, 'The only version that the host may offer (settings.updates.version-lock).'),
   ignoreWaves: s.nullable(
     s.flag(),
     'Whether the host offers releases at once instead of when its wave starts (settings.updates.ignore-waves).',
@@ -71,7 +50,7 @@ export const SPEC = {
       'node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators ' +
       'wrote after a failure; it means Idle.',
   ),
-  version: s.nullable(version, 'Version to drive the node to, such as 1.21.0. Absent or null in Idle.', VERSION_RULE),
+  version: s.nullable(version, 'Version to drive the node to, such as 1.21.0. Absent or null in Idle.'),
   state_transition_timestamp: s.nullable(
     s.time(),
     'When the state was set. Time limits of a state count from this time.',
@@ -115,7 +94,7 @@ export const LAST_OPERATION = {
       'the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again.',
   ),
   state: s.described(s.oneOf(OPERATION_STATES), 'Whether the step is in progress, done or failed.'),
-  version: s.described(version, 'Version that the update goes to.', VERSION_RULE),
+  version: s.described(version, 'Version that the update goes to.'),
   bootID: s.described(
     bootID,
     'Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since.',
@@ -145,11 +124,10 @@ export const AGENT_STATUS = {
     s.oneOf(SHADOW_STATES),
     'State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation).',
   ),
-  current_version: s.described(version, 'Version of Bottlerocket that the node runs.', VERSION_RULE),
+  current_version: s.described(version, 'Version of Bottlerocket that the node runs.'),
   target_version: s.described(
     version,
     'Newest version that the host offers, or the running version when it offers nothing.',
-    VERSION_RULE,
   ),
   crash_count: s.described(
     s.count(),

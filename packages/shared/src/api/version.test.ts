@@ -1,4 +1,5 @@
-import { isVersion, isVersionText, sameVersion } from './version.ts';
+import { is } from 'valibot';
+import { isVersion, sameVersion, version } from './version.ts';
 
 const versions: Record<string, [string, boolean]> = {
   'three numbers are a version': ['1.20.0', true],
@@ -23,11 +24,7 @@ const pairs: Record<string, [string | undefined, string | undefined, boolean]> =
 test.each(Object.entries(pairs))('%s', (_, [a, b, expected]) => expect(sameVersion(a, b)).toBe(expected));
 
 test('objects and messages take no version with a v in front, and none that is too long', () => {
-  expect(['1.20.0', '1.20.0+x', 'v1.20.0', `1.20.0-${'a'.repeat(122)}`, null].map(isVersionText)).toEqual([
-    true,
-    true,
-    false,
-    false,
-    false,
-  ]);
+  expect(
+    ['1.20.0', '1.20.0+x', 'v1.20.0', `1.20.0-${'a'.repeat(122)}`, null].map((value) => is(version, value)),
+  ).toEqual([true, true, false, false, false]);
 });

@@ -1,23 +1,32 @@
+import * as v from 'valibot';
+import { textThat } from './schema.ts';
+
 /** Semantic Versioning 2.0.0, items 2, 9 and 10, with an optional `v`, which version locks of Bottlerocket may carry. */
 const VERSION =
   /^v?(?<release>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/u;
 
-/** Longest version in every object and message, in characters. */
-export const VERSION_LIMIT = 128;
+const LIMIT = 128;
+const EXPECTED = 'a semantic version such as 1.21.0, without a leading v';
+/** {@link VERSION} without a leading `v`, in the language of the API server. */
+const RULE =
+  "self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')";
+
+/** A version in an object or a message. */
+export const version = v.pipe(
+  textThat((text) => !text.startsWith('v') && isVersion(text), LIMIT, EXPECTED),
+  v.metadata({ 'x-kubernetes-validations': [{ rule: RULE, message: `must be ${EXPECTED}` }] }),
+);
+/** A version lock as hosts store it: `latest` or a version, perhaps with a leading `v`. */
+export const versionLock = textThat((text) => text === 'latest' || isVersion(text), LIMIT, 'a version or latest');
 
 /** True when `text` is a semantic version, with or without a leading `v`. */
 export function isVersion(text: string): boolean {
   return VERSION.test(text);
 }
 
-/** True when objects and messages take `value` as a version: a semantic version without a leading `v`. */
-export function isVersionText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= VERSION_LIMIT && !value.startsWith('v') && isVersion(value);
-}
-
 /**
- * True when both name the same release: a leading `v` and build metadata do not count. Texts that are no versions, such as the
- * version lock `latest`, are compared as they are. An absent version equals nothing.
+ * True when both name the same release: a leading `v` and build metadata do not count. Texts that
+ * are no versions, such as `latest`, are compared as they are. An absent version equals nothing.
  */
 export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
   if (a == null || b == null) return false;

@@ -1,4 +1,5 @@
-import { type KubernetesObject, type LabelSelector, type ObjectMeta, selects } from '../api/meta.ts';
+import { type LabelSelector, selects } from '../api/label-selector.ts';
+import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
 import { type DrainPod, isTerminating } from './pods.ts';
 
 /** A PodDisruptionBudget, cut to what evictions are decided by. */

@@ -1,5 +1,5 @@
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
-import { selects } from '@brupop/shared/api/meta';
+import { selects } from '@brupop/shared/api/label-selector';
 import { isManaged, type NodeView } from '../../cluster/node.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Blocked } from '../reasons.ts';

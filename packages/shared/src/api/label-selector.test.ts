@@ -1,4 +1,4 @@
-import { type LabelSelector, selects } from './meta.ts';
+import { type LabelSelector, selects } from './label-selector.ts';
 
 const labels = { app: 'web', tier: 'front' };
 const expression = (operator: string, key: string, values?: string[]): LabelSelector => ({
@@ -20,8 +20,8 @@ test.each<[string, boolean, LabelSelector | null | undefined]>([
   ['Exists of a label that is not there', false, expression('Exists', 'zone')],
   ['DoesNotExist', false, expression('DoesNotExist', 'app')],
   ['DoesNotExist of a label that is not there', true, expression('DoesNotExist', 'zone')],
-  ['an operator that nobody knows selects', true, expression('Resembles', 'app', ['x'])],
-  ['labels and expressions must both hold', false, { matchLabels: { app: 'web' }, ...expression('Exists', 'zone') }],
+  ['an unknown operator selects', true, expression('Resembles', 'app', ['x'])],
+  ['labels and expressions must both match', false, { matchLabels: { app: 'web' }, ...expression('Exists', 'zone') }],
 ])('%s: %s', (_what, expected, selector) => {
   expect(selects(selector, labels)).toBe(expected);
 });
