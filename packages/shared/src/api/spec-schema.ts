@@ -39,13 +39,11 @@ interface InMs {
 }
 
 /** Marks what is read as milliseconds. */
-/* @__NO_SIDE_EFFECTS__ */
 export function inMs<S extends v.GenericSchema>(schema: S): S & InMs {
   return Object.assign(schema, { unit: 'ms' } as const);
 }
 
 /** A duration as text, read as milliseconds. Throws a RangeError for bounds that are no durations. */
-/* @__NO_SIDE_EFFECTS__ */
 export function duration(min: string, max: string): v.GenericSchema<string, number> & InMs {
   const [minMs, maxMs] = [parseDuration(min), parseDuration(max)];
   if (minMs === undefined || maxMs === undefined) throw new RangeError(`expected durations, found ${min} and ${max}`);
@@ -72,7 +70,6 @@ export type Field<S extends v.GenericSchema, A> = v.NullishSchema<S, A> & Pick<S
 type Value<S extends v.GenericSchema> = v.InferInput<S> | readonly [];
 
 /** A value that is the default of this release and of all before, so what a record means that lacks it. */
-/* @__NO_SIDE_EFFECTS__ */
 export function always<const T>(value: T): { readonly default: T; readonly absent: T } {
   return { default: value, absent: value };
 }
@@ -81,7 +78,6 @@ export function always<const T>(value: T): { readonly default: T; readonly absen
  * Describes a field. `default` is its value in this release, `absent` what it means in a record
  * that lacks it (ADR 0019). Without them the field has no default: it limits nothing.
  */
-/* @__NO_SIDE_EFFECTS__ */
 export function field<S extends v.GenericSchema>(
   schema: S & { readonly range?: string },
   text: string,
@@ -111,7 +107,6 @@ type Named<E extends v.ObjectEntries> = {
 export type Fields<E extends v.ObjectEntries> = v.GenericSchema<v.InferInput<v.ObjectSchema<E, undefined>>, Named<E>>;
 
 /** An object with these fields. Durations and times are read under their names with `Ms`, after the checks. */
-/* @__NO_SIDE_EFFECTS__ */
 export function fields<E extends v.ObjectEntries>(
   entries: E,
   ...checks: readonly v.RawCheckAction<never>[]
@@ -128,7 +123,6 @@ export function fields<E extends v.ObjectEntries>(
 }
 
 /** A field with fields of its own. Absent it is read as one without any. */
-/* @__NO_SIDE_EFFECTS__ */
 export function group<E extends v.ObjectEntries>(
   text: string,
   entries: E,
@@ -139,13 +133,11 @@ export function group<E extends v.ObjectEntries>(
 }
 
 /** A list. The API server limits its length; a reader takes a longer one. */
-/* @__NO_SIDE_EFFECTS__ */
 export function listOf<S extends v.GenericSchema>(item: S, maxItems: number, type: 'atomic' | 'set' = 'atomic') {
   return v.pipe(v.array(item, 'a list'), v.metadata({ maxItems, 'x-kubernetes-list-type': type }));
 }
 
 /** Checks one field of an object against the others; `found` is what a message shows of it. */
-/* @__NO_SIDE_EFFECTS__ */
 export function requireThat<T extends object>(
   key: keyof T & string,
   expected: string,

@@ -54,20 +54,12 @@ export class KubeClient {
 
   /** Sends one request and returns the parsed body. Throws KubeError; status 0 means that there was no response. */
   async request<T>(request: KubeRequest): Promise<T> {
-    return this.#limited(request, async (signal) => {
-      const answer = await this.#send(request, signal);
-      if (answer.statusCode >= 300) throw await this.#refusal(request, answer);
-      return parse(request, await answer.body.text()) as T;
-    });
+    return this.#limited(request, async ({ body }) => parse(request, await body.text()) as T);
   }
 
   /** Sends one request and returns the body as it arrives, for watches. Throws KubeError as `request` does. */
   async stream(request: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
-    return this.#limited(request, async (signal) => {
-      const answer = await this.#send(request, signal);
-      if (answer.statusCode >= 300) throw await this.#refusal(request, answer);
-      return answer.body;
-    });
+    return this.#limited(request, async ({ body }) => body);
   }
 
   /** JSON merge patch. Fails with 409 when the body has a `metadata.resourceVersion` and the object has changed since. */
@@ -91,13 +83,15 @@ export class KubeClient {
     await this.#connection.close();
   }
 
-  async #limited<T>(request: KubeRequest, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #limited<T>(request: KubeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
     const limit = new AbortController();
     const limitMs = request.timeoutMs ?? REQUEST_LIMIT_MS;
     const cancel = this.#options.clock.after(limitMs, () => limit.abort(new Error(`no response within ${limitMs} ms`)));
     const signal = request.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, request.signal]);
     try {
-      return await call(signal);
+      const answer = await this.#send(request, signal);
+      if (answer.statusCode >= 300) throw await this.#errorOf(request, answer);
+      return await read(answer);
     } catch (error) {
       throw this.#unanswered(request, error);
     } finally {
@@ -126,7 +120,7 @@ export class KubeClient {
     });
   }
 
-  async #refusal(request: KubeRequest, answer: Answer): Promise<KubeError> {
+  async #errorOf(request: KubeRequest, answer: Answer): Promise<KubeError> {
     if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
     return errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
   }

@@ -37,7 +37,7 @@ export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 
-/** The error for a response with a status of 300 or above, with a metav1.Status or any other body. */
+/** The error for a response with a status of 300 or above, whatever its body. */
 export function errorFromAnswer(
   request: { readonly method: string; readonly path: string },
   status: number,

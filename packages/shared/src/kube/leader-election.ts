@@ -18,7 +18,7 @@ import type { KubernetesObject } from '../api/meta.ts';
 import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import type { Logger } from '../runtime/log.ts';
-import type { KubeClient } from './client.ts';
+import type { KubeClient, KubeRequest } from './client.ts';
 import { hasStatus } from './error.ts';
 import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
@@ -31,11 +31,9 @@ export interface LeaderElectionOptions {
   readonly name: string;
   /** Unique to this process, for example pod name and UID. */
   readonly identity: string;
-  /** Default 15 s, as in client-go; so are the next two. */
+  /** Default 15 s, as in client-go; the next two: 10 s and 2 s. */
   readonly leaseDurationMs?: number;
-  /** Default 10 s. */
   readonly renewDeadlineMs?: number;
-  /** Default 2 s. */
   readonly retryPeriodMs?: number;
 }
 
@@ -119,6 +117,7 @@ export class LeaderElection {
     await watching;
   }
 
+  /** How much longer this process may lead, milliseconds. */
   #leadingForMs(): number {
     return this.#renewedAt + this.#options.renewDeadlineMs - this.#options.clock.monotonic();
   }
@@ -204,15 +203,16 @@ export class LeaderElection {
   }
 
   /** Creates the Lease, or replaces the spec of `lease` if it has not changed since it was read. */
-  async #write(lease: Lease | undefined, spec: LeaseSpec, signal?: AbortSignal): Promise<Lease> {
+  #write(lease: Lease | undefined, spec: LeaseSpec, signal?: AbortSignal): Promise<Lease> {
     const { namespace, name } = this.#options;
     const metadata = lease?.metadata ?? { name, namespace };
-    return await this.#request(lease === undefined ? 'POST' : 'PUT', signal, { metadata, spec });
+    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
+    return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...(signal && { signal }) });
   }
 
   async #read(signal?: AbortSignal): Promise<Lease | undefined> {
     try {
-      return await this.#request('GET', signal);
+      return await this.#request({ method: 'GET', ...(signal && { signal }) });
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw error;
@@ -220,16 +220,11 @@ export class LeaderElection {
   }
 
   /** No request of a leader takes longer than its leadership lasts. */
-  #request(method: 'GET' | 'POST' | 'PUT', signal?: AbortSignal, lease?: object): Promise<Lease> {
+  #request(request: Pick<KubeRequest, 'method' | 'body' | 'signal'>): Promise<Lease> {
     const { client, namespace, name, retryPeriodMs } = this.#options;
+    const path = groupPath(GROUP_VERSION, 'leases', { namespace, ...(request.method !== 'POST' && { name }) });
     const leftMs = this.isLeading() ? this.#leadingForMs() : Infinity;
-    return client.request({
-      method,
-      path: groupPath(GROUP_VERSION, 'leases', { namespace, ...(method !== 'POST' && { name }) }),
-      ...(lease && { body: { apiVersion: GROUP_VERSION, kind: 'Lease', ...lease } }),
-      ...(signal && { signal }),
-      timeoutMs: Math.max(1, Math.min(2 * retryPeriodMs, leftMs)),
-    });
+    return client.request({ ...request, path, timeoutMs: Math.max(1, Math.min(2 * retryPeriodMs, leftMs)) });
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
