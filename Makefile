@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build test matrix soak lint generate structure demo bench clean
 
-# npm writes this file last, so it says which lock file node_modules was installed from.
+# npm writes this file last.
 installed := node_modules/.package-lock.json
 
 $(installed): package-lock.json
@@ -47,8 +47,8 @@ bench: $(installed) ## Measure what the operator costs
 	@npm run --silent build
 	@npm run --silent bench
 
-soak: $(installed) ## Bring about random faults; FAULTS=1000 says how many, SEED=7 repeats a run
-	@echo '== Bringing about random faults'
+soak: $(installed) ## Inject random faults; FAULTS=1000 says how many, SEED=7 repeats a run
+	@echo '== Injecting random faults'
 	@npm run --silent build
 	@FAULTS=$(FAULTS) SEED=$(SEED) npm run --silent soak
 

@@ -1,6 +1,6 @@
 /**
  * Writes what follows from the schemas of the API: the definitions of the custom resources in the
- * chart, and the reference of the BrupopConfig in the docs. `--check` only says what differs.
+ * chart, and the reference of the BrupopConfig in the docs. `--check` only prints which files differ.
  *
  * A definition is `scripts/crds/NAME.yaml` (names, printer columns, rules across fields) with the
  * schema merged into it.
@@ -42,7 +42,7 @@ const LAST = ['items', 'properties', 'additionalProperties'];
 
 const position = (key: string): number => (FIRST.includes(key) ? FIRST.indexOf(key) : LAST.indexOf(key) + 10);
 
-/** The same, with the keys of schemas in one order and without what says nothing. */
+/** The same, with the keys of schemas in one order, without empty ones. */
 function tidy(schema: Json): Json {
   const entries = Object.entries(schema)
     .filter(([key, value]) => key !== '$schema' && !(key === 'required' && (value as unknown[]).length === 0))

@@ -5,7 +5,7 @@ export const MARKS = [
   'specStaged',
   'statusStaged',
   'specRebooted',
-  'drainBegins',
+  'drainStarts',
   'drainEnds',
   'hostDown',
   'agentBack',
@@ -30,8 +30,8 @@ export interface Leg {
 export const LEGS: readonly Leg[] = [
   { name: 'stage: refresh, prepare, report', from: 'specStaged', to: 'statusStaged', whose: 'operator' },
   { name: 'controller: staged → reboot', from: 'statusStaged', to: 'specRebooted', whose: 'operator' },
-  { name: 'agent begins to drain', from: 'specRebooted', to: 'drainBegins', whose: 'operator' },
-  { name: 'drain', from: 'drainBegins', to: 'drainEnds', whose: 'drain' },
+  { name: 'agent starts the drain', from: 'specRebooted', to: 'drainStarts', whose: 'operator' },
+  { name: 'drain', from: 'drainStarts', to: 'drainEnds', whose: 'drain' },
   { name: 'activate, reboot call', from: 'drainEnds', to: 'hostDown', whose: 'operator' },
   { name: 'boot, start of the agent', from: 'hostDown', to: 'agentBack', whose: 'host and pod start' },
   { name: 'restore, report', from: 'agentBack', to: 'statusRebooted', whose: 'operator' },
@@ -56,7 +56,7 @@ const OF_STATUS: Record<ShadowState, readonly Mark[]> = {
 };
 const OF_OPERATION: Record<Operation, readonly Mark[]> = {
   Stage: [],
-  Drain: ['drainBegins'],
+  Drain: ['drainStarts'],
   Activate: ['drainEnds'],
   Reboot: ['drainEnds'],
   Restore: [],
@@ -77,8 +77,8 @@ export function marksOf({ spec, status }: BottlerocketShadow): Mark[] {
 
 /** Milliseconds of a leg, undefined when one of its ends was not seen. */
 export function legMs(timeline: Timeline, { from, to }: Pick<Leg, 'from' | 'to'>): number | undefined {
-  const [begun, ended] = [timeline[from], timeline[to]];
-  return begun === undefined || ended === undefined ? undefined : ended - begun;
+  const [started, ended] = [timeline[from], timeline[to]];
+  return started === undefined || ended === undefined ? undefined : ended - started;
 }
 
 /** The middle one of the values. */

@@ -6,7 +6,7 @@ import { type Row, rowOf } from './rows.ts';
 export class Rollout {
   readonly #fleet: Fleet;
   readonly #goal: string;
-  readonly #begun = new Map<string, number>();
+  readonly #startedTimes = new Map<string, number>();
   readonly #took = new Map<string, number>();
   #startedAt: number | undefined;
 
@@ -38,10 +38,10 @@ export class Rollout {
     const now = performance.now();
     if (spec.state !== 'Idle') {
       this.#startedAt ??= now;
-      if (!this.#begun.has(name)) this.#begun.set(name, now);
+      if (!this.#startedTimes.has(name)) this.#startedTimes.set(name, now);
     } else if (status?.current_state === 'Idle' && status.current_version === this.#goal) {
-      const begun = this.#begun.get(name);
-      if (begun !== undefined && !this.#took.has(name)) this.#took.set(name, now - begun);
+      const started = this.#startedTimes.get(name);
+      if (started !== undefined && !this.#took.has(name)) this.#took.set(name, now - started);
     }
   }
 }

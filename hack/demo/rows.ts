@@ -51,7 +51,7 @@ function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: str
 
 function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
   if (spec.state === 'MonitoringUpdate') return 'checking';
-  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'begins';
+  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'starting';
 }
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {

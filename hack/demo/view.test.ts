@@ -12,7 +12,7 @@ describe('the table of the demo', () => {
     row('node-3', 'waiting', 'all update slots are in use'),
   ];
 
-  it('has a line per node and says how far the fleet is and how long it takes', () => {
+  it('has a line per node, and one with the progress of the fleet and the time left', () => {
     expect(renderProgress({ rows, elapsedMs: 4_000, width: 80, height: 24 })).toEqual([
       'NODE    ZONE  STATE       VERSION  WAITS FOR',
       'node-1  a     up to date  1.26.0',

@@ -27,7 +27,7 @@ interface AuditEvent {
   readonly requestReceivedTimestamp: string;
 }
 
-/** Where the audit log ends now, in bytes: a place to read on from. */
+/** Where the audit log ends now, in bytes: where to read on. */
 export async function auditPosition(path: string): Promise<number> {
   return (await stat(path)).size;
 }

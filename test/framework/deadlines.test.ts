@@ -40,9 +40,9 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
   });
   const staging = specOf('StagedAndPerformedUpdate');
   const rebooting = specOf('RebootedIntoUpdate');
-  const begun = { observedGeneration: 1, startTime: rfc3339(NOW), evicted: 0, remaining: 1 };
+  const started = { observedGeneration: 1, startTime: rfc3339(NOW), evicted: 0, remaining: 1 };
   /** The longest that the apiserver goes on with a drain, the exclusion from load balancers before it included. */
-  const drain = policy.drain.exclusionMs + limitRemainingMs(begun, policy.drain, [], NOW);
+  const drain = policy.drain.exclusionMs + limitRemainingMs(started, policy.drain, [], NOW);
 
   it('is a configuration that is accepted', () => expect(policy.problem).toBeUndefined());
 

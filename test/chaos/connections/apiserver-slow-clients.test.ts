@@ -144,13 +144,13 @@ describe('clients that are slow, silent or greedy', () => {
     const served = serve(watching.signal);
     const memory = watchMemory(watching.signal);
     served.catch(() => undefined);
-    const begun = performance.now();
+    const startedAt = performance.now();
     try {
       await misbehave();
     } finally {
       watching.abort();
     }
-    const seconds = (performance.now() - begun) / 1000;
+    const seconds = (performance.now() - startedAt) / 1000;
     const { calls, slowestMs } = await served;
     const peak = await memory;
     process.stdout.write(
@@ -169,10 +169,10 @@ describe('clients that are slow, silent or greedy', () => {
     const client = connectAgent(apiserver.port, apiserver.ca);
     let [calls, slowestMs] = [0, 0];
     for (; !stop.aborted; calls += 1) {
-      const begun = performance.now();
+      const startedAt = performance.now();
       const { status, body } = await client.act(good, 'restore');
       if (status !== 200) throw new Error(`restore: ${status} ${JSON.stringify(body)}`);
-      slowestMs = Math.max(slowestMs, performance.now() - begun);
+      slowestMs = Math.max(slowestMs, performance.now() - startedAt);
       await sleep(500);
     }
     await client.close();

@@ -43,23 +43,23 @@ let pairs = 0;
 
 /** How many cases are tried at once. */
 const PARALLEL = 15;
-/** A machine that stands still for so long makes a leader lose its lead. */
-const STILL_MS = 400;
+/** A leader on a machine that is frozen for this long may lose leadership. */
+const FROZEN_MS = 400;
 let machineLag: MachineLag | undefined;
 
-/** Tries a case again when the machine stood still meanwhile; not when two led at once, which nothing tolerates. */
+/** Retries a case when the machine was frozen meanwhile; not when two led at once. */
 async function steadily(run: Case, triesLeft = 2): Promise<void> {
   const since = performance.now();
   try {
     await run();
   } catch (error) {
-    const still = (machineLag?.worstSince(since) ?? 0) > STILL_MS;
-    if (error instanceof TwoLeaders || !still || triesLeft === 0) throw error;
+    const frozen = (machineLag?.worstSince(since) ?? 0) > FROZEN_MS;
+    if (error instanceof TwoLeaders || !frozen || triesLeft === 0) throw error;
     await steadily(run, triesLeft - 1);
   }
 }
 
-/** What is to be ended, whatever happens. */
+/** Run after the tests, whatever happens. */
 const ends: (() => Promise<void>)[] = [];
 
 async function start(options: Omit<LeaseCandidateOptions, 'namespace'>): Promise<LeaseCandidate> {
@@ -79,7 +79,7 @@ async function startApi(): Promise<{ api: FaultyApi; access: ClusterAccess }> {
   return { api, access: accessThrough(api, dir) };
 }
 
-/** Two contenders, one of which leads and writes, behind a proxy. Ends them and expects that no two wrote at once. */
+/** Two candidates; the leader writes through a proxy. Stops them and expects that no two wrote at once. */
 async function withPair(
   work: (pair: Pair) => Promise<void>,
   settings: Partial<LeaseCandidateOptions> = {},
@@ -99,7 +99,7 @@ async function withPair(
   await expectOneAtATime(world, lease);
 }
 
-/** The leader's connection is bad until another leads, and then good again. */
+/** The leader's connection fails until another candidate leads, and then recovers. */
 async function takenOver({ leader, other, api, lease }: Pair, open: Answer, faults: readonly Fault[]): Promise<void> {
   for (const fault of faults) api.set(fault);
   api.interrupt(open);
@@ -125,7 +125,7 @@ async function hung(pair: Pair, how: Cut): Promise<void> {
   expect(pair.leader.leads).toBe(false);
 }
 
-/** The leader is disturbed and goes on leading. */
+/** The leader is disturbed and keeps leading. */
 async function kept({ leader, other, api, lease }: Pair, answer: Answer, times: number): Promise<void> {
   api.set({ match: { verbs: ['update'] }, answer, times });
   await eventually(async () => expect(await readSpec(world, lease)).toMatchObject({ holderIdentity: 'a' }));
@@ -164,7 +164,7 @@ const disturbances: Record<string, readonly [Answer, number]> = {
   'one answer to a renewal is half': [{ kind: 'truncated', clean: true }, 1],
 };
 
-/** What a hand can make of the spec, and whether the leader keeps the lead. */
+/** Edits of the spec by a user, and whether the leader keeps leading. */
 const edits: Record<string, readonly [(spec: LeaseSpec) => object | undefined, boolean]> = {
   'loses its spec': [() => ({}), true],
   'loses its holder': [(spec) => ({ ...spec, holderIdentity: '' }), true],
@@ -302,14 +302,14 @@ describe('the lead', () => {
     expect((await settled).map(({ status }) => status)).toContain('rejected');
   });
 
-  it('is never with two processes of which one is frozen, stopped and killed, and goes on in time', async () => {
+  it('is never with two processes, whether the leader is frozen, stopped or killed, and moves in time', async () => {
     const since = performance.now();
-    const outcome = await scenario(world, 'ordeal', LIMITS);
-    const still = machineLag?.worstSince(since) ?? 0;
+    const outcome = await scenario(world, 'scenario', LIMITS);
+    const frozen = machineLag?.worstSince(since) ?? 0;
     expect(outcome.terms).toEqual([...new Set(outcome.terms)]);
     expect(outcome.lateWrites).toBe(0);
-    expect(Math.max(...outcome.takeovers, outcome.killMs)).toBeLessThan(LIMITS.leaseDurationMs + MARGIN_MS + still);
-    expect(outcome.stopMs).toBeLessThan(1_000 + still);
+    expect(Math.max(...outcome.takeovers, outcome.killMs)).toBeLessThan(LIMITS.leaseDurationMs + MARGIN_MS + frozen);
+    expect(outcome.stopMs).toBeLessThan(1_000 + frozen);
     expect(outcome.terms.length).toBeGreaterThanOrEqual(4);
   });
 
@@ -319,7 +319,7 @@ describe('the lead', () => {
       await expect(world.cluster.api.create(leasePath(world), lease(spec))).rejects.toThrow(/4(00|22)/u);
   });
 
-  it('is asked for in the very instant in which a write goes out, not when it was begun', async () => {
+  it('is checked when a write is sent, not when the call starts', async () => {
     const { log } = recordingLogger();
     const access = world.cluster.accessAs('admin');
     const client = await createKubeClient({ userAgent: 'fenced', clock: systemClock, log, access });

@@ -27,14 +27,14 @@ interface World {
 }
 
 const world = {} as World;
-/** A machine that stands still for so long makes watches fall silent that are well. */
+/** On a machine that is frozen for this long, healthy watches become idle. */
 const STILL_MS = 400;
 const LEASE = 'contended';
 
 /** A new watch is believed for a moment, until it has shown what was missed; that takes a while on a busy machine. */
 const DECEPTION_LIMIT_MS = 1.5 * SILENCE_LIMIT_MS;
 
-/** How often a reflector may try within so many milliseconds: its delays are at least 100, 200, 400, … ms; what lived for a second begins them anew. */
+/** How often a reflector may try within `ms`: its delays are at least 100, 200, 400, … ms, and start again after a watch of a second. */
 function tries(ms: number): number {
   return Math.floor(Math.log2(ms / 100 + 1)) + 1 + Math.floor(ms / 1_000);
 }
@@ -57,7 +57,7 @@ const broken = async (subject: Subject, answer: Answer, ...faults: Fault[]): Pro
   api.clear();
 };
 
-/** For so long nothing gets better. */
+/** How long a fault lasts. */
 const lasting = async (subject: Subject, ms: number, answer: Answer, ...faults: Fault[]): Promise<void> => {
   for (const fault of faults) subject.api.set(fault);
   subject.api.interrupt(answer);
@@ -214,7 +214,7 @@ const servers: Record<string, Scenario> = {
       await world.cluster.components.apiserver.kill('SIGKILL');
       await world.cluster.components.apiserver.restart();
     },
-    // Its watch cache begins anew, later than where the watch had been: 410.
+    // Its new watch cache starts after the resourceVersion of the watch: 410.
     lists: 1,
     watches: tries(10_000) + 1,
   },
@@ -233,14 +233,14 @@ const servers: Record<string, Scenario> = {
       await sleep(1_500);
       await world.cluster.components.etcd.restart();
     },
-    // The API server makes its watch cache anew when it has lost etcd.
+    // The API server recreates its watch cache when it has lost etcd.
     lists: 1,
     watches: tries(10_000) + 1,
     silentMs: 1_000,
   },
 };
 
-/** Two who stand for election and write while they lead, straight at the API server. */
+/** Two candidates that write while they lead, without a proxy. */
 async function startCandidates({ cluster, namespace }: World): Promise<LeaseCandidate[]> {
   const limits = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
   const common = { access: cluster.accessAs('admin'), namespace, lease: LEASE, limits, pauseMs: 20 };

@@ -29,9 +29,9 @@ export function wrong(field: string, value: unknown, says: RegExp, taken?: strin
   return { spec: specWith(field, value), field: `spec.${field}`, says, ...(taken !== undefined && { taken }) };
 }
 
-/** As {@link wrong}, with the place of the mistake within the field. */
-export function wrongAt(place: string, ...rest: Parameters<typeof wrong>): InvalidSpec {
-  return { ...wrong(...rest), field: `spec.${rest[0]}${place}` };
+/** As {@link wrong}, with the path of the mistake within the field. */
+export function wrongAt(path: string, ...rest: Parameters<typeof wrong>): InvalidSpec {
+  return { ...wrong(...rest), field: `spec.${rest[0]}${path}` };
 }
 
 /** Reasons for which the controller takes what the API server refuses. */

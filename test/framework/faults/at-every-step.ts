@@ -36,7 +36,7 @@ export async function comeThroughChosen(cases: Cases, rules: Rules): Promise<Pla
 }
 
 /**
- * On one fleet, for one case after the other: has nodes at every step of their update and others waiting for their turn, brings the faults about, and lets the
+ * On one fleet, for one case after the other: has nodes at every step of their update and others waiting, brings the faults about, and lets the
  * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it
  * does not, or that violates what must never happen.
  */

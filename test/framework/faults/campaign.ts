@@ -48,9 +48,9 @@ export async function runCampaign(scene: Scene, options: CampaignOptions): Promi
       trigger: instants.fraction() < 0.5 ? drawTrigger(instants) : undefined,
     }));
     const version = scene.fleet.publishNext();
-    const begun = drawn.map(({ fault, trigger }) => JSON.stringify({ ...fault, trigger })).join(' ');
-    say(`${version} ${begun}`);
-    await afflict({ scene, tolerances, report, version }, drawn);
+    const faults = drawn.map(({ fault, trigger }) => JSON.stringify({ ...fault, trigger })).join(' ');
+    say(`${version} ${faults}`);
+    await injectAll({ scene, tolerances, report, version }, drawn);
     await heal(scene);
     const { ms, askedAgain } = await recover(scene, { version, nodes, limitMs: LONG_RECOVERY_MS });
     report.recovered(ms);
@@ -75,21 +75,21 @@ interface Round {
 }
 
 /** One fault per node and program at a time: what two would do to each other is not the operator's fault. */
-async function afflict(round: Round, drawn: readonly Drawn[]): Promise<void> {
+async function injectAll(round: Round, drawn: readonly Drawn[]): Promise<void> {
   const busy = new Map<string, Promise<void>>();
   for (const one of drawn) {
     await sleep(one.pauseMs);
-    const place = placeOf(one.fault);
-    const before = busy.get(place) ?? Promise.resolve();
+    const target = targetOf(one.fault);
+    const before = busy.get(target) ?? Promise.resolve();
     busy.set(
-      place,
-      before.then(async () => await strike(round, one)),
+      target,
+      before.then(async () => await injectOne(round, one)),
     );
   }
   await Promise.all(busy.values());
 }
 
-async function strike({ scene, tolerances, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
+async function injectOne({ scene, tolerances, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
   if (trigger !== undefined) {
     const node = 'node' in fault ? fault.node : undefined;
     report.waited(await untilTriggered(scene.fleet, trigger, { version, node, limitMs: INSTANT_MS }));
@@ -97,7 +97,7 @@ async function strike({ scene, tolerances, report, version }: Round, { fault, tr
   report.tried(fault, await tolerances.during(fault, async () => await inject(scene, fault)));
 }
 
-function placeOf(fault: Fault): string {
+function targetOf(fault: Fault): string {
   if ('node' in fault) return fault.node;
   if ('who' in fault) return 'node' in fault.who ? fault.who.node : fault.who.program;
   return fault.kind;

@@ -22,7 +22,7 @@ export interface HeldSteps {
 
 /**
  * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
- * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait for their turn.
+ * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait.
  */
 export async function holdAtSteps(scene: Scene): Promise<HeldSteps> {
   const { fleet } = scene;
@@ -65,5 +65,5 @@ function assertWaits({ fleet }: Scene, name: string, version: string): void {
   const { target_version: offered, conditions } = fleet.shadow(name)?.status ?? {};
   const reason = conditions?.find(({ type }) => type === 'Progressing')?.reason;
   if (offered !== version || reason !== 'WaitingForCapacity')
-    throw new Error(`${name} does not wait for its turn yet: ${offered}, ${reason}`);
+    throw new Error(`${name} does not wait yet: ${offered}, ${reason}`);
 }

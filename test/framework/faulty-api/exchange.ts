@@ -26,7 +26,7 @@ export class Exchange {
     response.once('close', () => this.#close());
   }
 
-  /** True when the API server's answer has begun. */
+  /** True when the API server has started to answer. */
   get open(): boolean {
     return this.#upstream !== undefined;
   }
@@ -44,7 +44,7 @@ export class Exchange {
     if (kind === 'reset') return this.#reset();
     if (kind === 'lost') return void (await buffer(await this.#open()));
     if (kind === 'error-event' || this.request.verb === 'watch') return await this.#beginBadly(answer);
-    return await this.#spoil(answer);
+    return await this.#corrupt(answer);
   }
 
   /** Goes on with `answer` in the middle of what is being sent. */
@@ -79,7 +79,7 @@ export class Exchange {
   }
 
   /** The answer to anything but a watch. */
-  async #spoil(answer: Answer): Promise<void> {
+  async #corrupt(answer: Answer): Promise<void> {
     const upstream = await this.#open();
     const body = await buffer(upstream);
     this.#response.writeHead(upstream.statusCode ?? 502, { 'content-type': 'application/json' });

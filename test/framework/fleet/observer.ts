@@ -70,8 +70,8 @@ export class Observer {
   readonly #lostRecords = new Map<string, number>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
-  /** UIDs of nodes and budgets that have been well once: what is only starting is not judged. */
-  readonly #begun = new Set<string>();
+  /** UIDs of nodes and budgets that were healthy once. Before that they are only starting, which violates nothing. */
+  readonly #seenHealthy = new Set<string>();
   /** UIDs of budgets that are violated now. */
   readonly #short = new Set<string>();
 
@@ -162,10 +162,10 @@ export class Observer {
 
   #checkUnavailable(changed: Observed<V1Node>): void {
     this.checks += 1;
-    if (!isUnavailable(changed)) this.#begun.add(changed.metadata.uid);
+    if (!isUnavailable(changed)) this.#seenHealthy.add(changed.metadata.uid);
     const unavailable = this.nodes
       .list()
-      .filter((node) => this.#begun.has(node.metadata.uid) && isManaged(node) && isUnavailable(node));
+      .filter((node) => this.#seenHealthy.has(node.metadata.uid) && isManaged(node) && isUnavailable(node));
     this.mostUnavailable = Math.max(this.mostUnavailable, unavailable.length);
     const blamed = this.hostsFail ? unavailable.filter(isCordonedByUs) : unavailable;
     if (blamed.length > this.#options.maxUnavailable()) {
@@ -180,9 +180,9 @@ export class Observer {
     // Tests kill the operator's pods, which no budget prevents.
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
     const { name, uid } = budget.metadata;
-    if (isWell(budget)) this.#begun.add(uid);
+    if (isWell(budget)) this.#seenHealthy.add(uid);
     const missing = shortfall(budget) - this.#markedNotReady(budget);
-    const isShort = missing > 0 && this.#begun.has(uid) && !this.hostsFail;
+    const isShort = missing > 0 && this.#seenHealthy.has(uid) && !this.hostsFail;
     if (isShort && !this.#short.has(uid)) {
       this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
     }

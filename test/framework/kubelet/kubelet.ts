@@ -117,7 +117,7 @@ export class StandInKubelet {
     });
   }
 
-  /** Starts it; resolves when it knows all pods and has begun to run those of its nodes. */
+  /** Starts it; resolves when it knows all pods and has started those of its nodes. */
   static async start(options: StandInKubeletOptions): Promise<StandInKubelet> {
     const kubelet = new StandInKubelet(options, await PodAddresses.claim());
     await kubelet.#watch();

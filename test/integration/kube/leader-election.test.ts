@@ -16,9 +16,9 @@ interface Lease {
 interface Candidate {
   readonly election: LeaderElection;
   readonly client: KubeClient;
-  /** Ends it in order. */
+  /** Stops it gracefully. */
   readonly stop: () => Promise<void>;
-  /** When it last began and ended to lead, by the monotonic clock. */
+  /** When it last became leader and lost leadership, on the monotonic clock. */
   readonly times: { led?: number; lost?: number };
 }
 
@@ -42,7 +42,7 @@ describe('leader election', () => {
 
   const leasePath = (name: string): string => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
 
-  async function stand(name: string, identity: string): Promise<Candidate> {
+  async function startCandidate(name: string, identity: string): Promise<Candidate> {
     const { log } = recordingLogger();
     const client = await createKubeClient({
       userAgent: identity,
@@ -72,7 +72,7 @@ describe('leader election', () => {
   }
 
   it('has one leader, which keeps renewing', async () => {
-    const [a, b] = [await stand('one', 'a'), await stand('one', 'b')];
+    const [a, b] = [await startCandidate('one', 'a'), await startCandidate('one', 'b')];
     await eventually(() => expect(a.election.isLeading() || b.election.isLeading()).toBe(true));
     const first = await cluster.api.get<Lease>(leasePath('one'));
     expect(first.spec.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/u);
@@ -82,10 +82,10 @@ describe('leader election', () => {
     expect([a.election.isLeading(), b.election.isLeading()].filter(Boolean)).toHaveLength(1);
   });
 
-  it('hands over within a second when the leader stops in order', async () => {
-    const a = await stand('handover', 'a');
+  it('hands over within a second when the leader stops gracefully', async () => {
+    const a = await startCandidate('handover', 'a');
     await eventually(() => expect(a.election.isLeading()).toBe(true));
-    const b = await stand('handover', 'b');
+    const b = await startCandidate('handover', 'b');
     await eventually(() => expect(b.election.holder).toBe('a'));
     const stoppedAt = performance.now();
     await a.stop();
@@ -97,10 +97,10 @@ describe('leader election', () => {
     });
   });
 
-  it('goes to another candidate when the leader falls silent, which by then has stopped leading', async () => {
-    const a = await stand('silent', 'a');
+  it('goes to another candidate when the leader stops renewing, which by then has stopped leading', async () => {
+    const a = await startCandidate('unrenewed', 'a');
     await eventually(() => expect(a.election.isLeading()).toBe(true));
-    const b = await stand('silent', 'b');
+    const b = await startCandidate('unrenewed', 'b');
     await eventually(() => expect(b.election.holder).toBe('a'));
     await a.client.close();
     await eventually(() => expect(b.election.isLeading()).toBe(true));
@@ -108,8 +108,8 @@ describe('leader election', () => {
     expect(a.times.lost ?? Infinity).toBeLessThan(b.times.led ?? 0);
   });
 
-  it('ends for a leader whose Lease somebody else has taken', async () => {
-    const a = await stand('taken', 'a');
+  it('ends for a leader whose Lease another actor has edited', async () => {
+    const a = await startCandidate('taken', 'a');
     await eventually(() => expect(a.election.isLeading()).toBe(true));
     await eventually(async () => {
       const lease = await cluster.api.get<object>(leasePath('taken'));
@@ -123,7 +123,7 @@ describe('leader election', () => {
   });
 
   it('starts again with a new Lease when the Lease was deleted', async () => {
-    const a = await stand('deleted', 'a');
+    const a = await startCandidate('deleted', 'a');
     await eventually(() => expect(a.election.isLeading()).toBe(true));
     await cluster.api.delete(leasePath('deleted'));
     await eventually(async () => {

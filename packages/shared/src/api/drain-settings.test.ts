@@ -15,7 +15,7 @@ test('without a configuration the defaults hold', () => {
   });
 });
 
-test('what people set is read', () => {
+test('what users set is read', () => {
   const drain = { timeout: '1m', onTimeout: 'Force', emptyDirPods: 'Block', maxGracePeriod: '5s' };
   const { value: settings, problems } = readDrainSettings({ drain, loadBalancer: { exclusion: '30s' } });
   expect(problems).toEqual([]);

@@ -20,7 +20,7 @@ it('leaves out unknown fields, fields that may be unreadable and are, and fields
 });
 
 it.each<readonly [string, unknown, string]>([
-  ['a list in the place of an object', [], 'service: expected an object, found a list'],
+  ['a list instead of an object', [], 'service: expected an object, found a list'],
   ['nothing', undefined, 'service: expected an object, found nothing'],
   ['an absent field', {}, 'service.ports: expected a list, found nothing'],
   ['too many items', { ports: [{}, {}, {}] }, 'service.ports[0].name: expected a text of at most 5 characters'],

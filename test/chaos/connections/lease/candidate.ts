@@ -31,7 +31,7 @@ export class LeaseCandidate {
   readonly identity: string;
   readonly election: LeaderElection;
   readonly lines: readonly string[];
-  /** When it began to lead, by term, on the monotonic clock. */
+  /** When it became leader, by term, on the monotonic clock. */
   readonly ledAt: number[] = [];
   readonly #options: LeaseCandidateOptions;
   readonly #client: KubeClient;
@@ -60,7 +60,7 @@ export class LeaseCandidate {
     return this.election.isLeading();
   }
 
-  /** Ends it in order. Safe to call twice. */
+  /** Stops it gracefully. Safe to call twice. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -72,8 +72,8 @@ export class LeaseCandidate {
     const term = this.ledAt.push(performance.now());
     const client = this.#client.fenced(() => this.election.isLeading());
     const path = `/api/v1/namespaces/${namespace}/configmaps`;
-    for (let turn = 0; !leading.aborted; turn += 1) {
-      const metadata = { name: `${lease}-${identity}-${term}-${turn}`, labels: { lease, identity } };
+    for (let write = 0; !leading.aborted; write += 1) {
+      const metadata = { name: `${lease}-${identity}-${term}-${write}`, labels: { lease, identity } };
       const body = { metadata, data: { term: `${identity}-${term}` } };
       const written = conditional
         ? this.#amend(client, `${path}/${lease}`, `${identity}-${term}`, leading)
@@ -90,7 +90,7 @@ export class LeaseCandidate {
     const terms = data.terms.endsWith(term) ? data.terms : `${data.terms} ${term}`;
     const body = {
       metadata: { resourceVersion: metadata.resourceVersion },
-      data: { terms, turn: String(performance.now()) },
+      data: { terms, at: String(performance.now()) },
     };
     this.#ledger = await client.mergePatch<Ledger>(path, body, { signal });
   }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LeaseCandidate, type LeaseCandidateOptions } from './candidate.ts';
 
-/** A contender that is a process of its own, so that it can be frozen and killed. It stands when it is told to, and says when it has seen a holder. */
+/** A candidate in a process of its own, which can be frozen and killed. It starts when it reads a line, and prints when it has observed a holder. */
 process.stdout.write('up\n');
 await once(process.stdin, 'data');
 process.stdin.destroy();

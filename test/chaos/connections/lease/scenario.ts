@@ -8,7 +8,7 @@ import { countOf, readSpec, termsOf, type World } from './world.ts';
 
 const START_LIMIT_MS = 30_000;
 
-/** What came of it: times in milliseconds from the signal until another held the Lease. */
+/** The outcome: times in milliseconds from the signal until another candidate held the Lease. */
 export interface Scenario {
   /** After the leader was frozen. */
   readonly takeovers: readonly number[];
@@ -29,7 +29,7 @@ export async function scenario(
   try {
     const identities = ['a', 'b', 'c', 'd'];
     await Promise.all(identities.map((identity) => children.start(identity)));
-    for (const identity of identities) await children.stand(identity);
+    for (const identity of identities) await children.startCandidate(identity);
     const first = await children.freeze('a');
     const second = await children.freeze(first.to);
     const stopped = await children.handover(second.to, 'SIGTERM');
@@ -65,7 +65,7 @@ class Children {
     this.#limits = limits;
   }
 
-  /** Resolves when the program has begun. */
+  /** Resolves when the process has started. */
   async start(identity: string): Promise<void> {
     const { cluster, namespace } = this.#world;
     const options: LeaseCandidateOptions = {
@@ -82,11 +82,11 @@ class Children {
     await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
   }
 
-  /** Resolves when it has seen who holds the Lease. */
-  async stand(identity: string): Promise<void> {
+  /** Starts the candidate; resolves when it has observed a holder of the Lease. */
+  async startCandidate(identity: string): Promise<void> {
     const child = this.#children.get(identity);
-    if (!child?.stdout || !child.stdin) throw new Error(`${identity} has not been started`);
-    child.stdin.write('stand\n');
+    if (!child?.stdout || !child.stdin) throw new Error(`${identity} was not started`);
+    child.stdin.write('start\n');
     await once(child.stdout, 'data', { signal: AbortSignal.timeout(START_LIMIT_MS) });
   }
 

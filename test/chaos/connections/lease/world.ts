@@ -34,25 +34,25 @@ export async function termsOf({ cluster, namespace }: World, lease: string): Pro
   return terms.filter((term, index) => term !== terms[index - 1]);
 }
 
-/** How many objects a contender has written; of more than `limit` only so many are counted. */
+/** How many objects a candidate has written; at most `limit` of them are counted. */
 export async function countOf(world: World, lease: string, identity: string, limit = 0): Promise<number> {
   const selector = encodeURIComponent(`lease=${lease},identity=${identity}`);
   const path = `/api/v1/namespaces/${world.namespace}/configmaps?limit=${limit}&labelSelector=${selector}`;
   return (await world.cluster.api.get<{ items: unknown[] }>(path)).items.length;
 }
 
-/** Where contenders that write conditionally write. */
+/** Creates the object that candidates write conditionally. */
 export async function createLedger({ cluster, namespace }: World, lease: string): Promise<void> {
   const ledger = { metadata: { name: lease, labels: { ledger: lease } }, data: { terms: '' } };
   await cluster.api.create(`/api/v1/namespaces/${namespace}/configmaps`, ledger);
 }
 
-/** Two have written under the same Lease at once. */
+/** Two candidates wrote at once under the same Lease. */
 export class TwoLeaders extends Error {
   override readonly name = 'TwoLeaders';
 }
 
-/** Throws TwoLeaders when a term was written in after that of another had begun. */
+/** Throws TwoLeaders when something was written in a term after another term had started. */
 export async function expectOneAtATime(world: World, lease: string): Promise<void> {
   const terms = await termsOf(world, lease);
   if (terms.length === 0) throw new Error(`nothing was written under ${lease}`);

@@ -25,7 +25,7 @@ export interface Scenario {
   readonly lists?: number;
   /** How many watches there may be after the first. */
   readonly watches: number;
-  /** For so long at least the reflector must have known that its view was old, milliseconds. */
+  /** The least time for which the reflector must have known that its store was stale, milliseconds. */
   readonly silentMs?: number;
 }
 

@@ -35,12 +35,12 @@ export class Writer {
     await this.#running;
   }
 
-  /** Each writer has objects of its own, which it takes through all that can happen to one. */
+  /** Creates, changes and deletes objects that no other writer has. */
   async #write(prefix: string, seed: number): Promise<void> {
-    for (let turn = seed; !this.#stopping.signal.aborted; turn += 1) {
-      const name = `${prefix}-${turn % 5}`;
+    for (let step = seed; !this.#stopping.signal.aborted; step += 1) {
+      const name = `${prefix}-${step % 5}`;
       try {
-        await this.#step(turn, name);
+        await this.#change(step, name);
       } catch {
         await sleep(20);
       }
@@ -48,10 +48,10 @@ export class Writer {
     }
   }
 
-  async #step(turn: number, name: string): Promise<void> {
+  async #change(step: number, name: string): Promise<void> {
     const at = `${this.#path}/${name}`;
-    if (turn % 7 === 6) return await this.#api.delete(at);
-    const body = { metadata: { name, labels: this.#labels }, data: { turn: String(turn) } };
+    if (step % 7 === 6) return await this.#api.delete(at);
+    const body = { metadata: { name, labels: this.#labels }, data: { step: String(step) } };
     const written = await this.#api
       .patch<KubernetesObject>(at, body)
       .catch(() => this.#api.create<KubernetesObject>(this.#path, body));

@@ -13,7 +13,7 @@ const cases: Cases = {
   'the leading controller is frozen past its lease, and thawed': [
     { kind: 'frozen', who: { program: 'controller', which: 'leader' }, forMs: 20_000 },
   ],
-  'every API server is killed in turn': [{ kind: 'each API server killed' }],
+  'each API server is killed, one after the other': [{ kind: 'each API server killed' }],
   'all API servers are killed at once': [{ kind: 'killed', who: { program: 'apiserver', which: 'all' }, forMs: 0 }],
   'all API servers are frozen': [{ kind: 'frozen', who: { program: 'apiserver', which: 'all' }, forMs: 5_000 }],
   'no API server is available for 25 s': [{ kind: 'no API server', forMs: 25_000 }],
