@@ -1,4 +1,4 @@
-import { ERROR_CODES, type ErrorCode } from './error-codes.ts';
+import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
 import { version, versionLock } from './version.ts';
 
@@ -87,6 +87,11 @@ const hostSettingsStatus = s.closedObject({
 /** What an agent has changed for `spec.hostSettings`. It outlives the process, so that the host's own settings can be restored. */
 export type HostSettingsStatus = s.Infer<typeof hostSettingsStatus>;
 
+const codes = (recovery: Recovery): string =>
+  Object.keys(ERROR_CODES)
+    .filter((code) => ERROR_CODES[code as ErrorCode] === recovery)
+    .join(', ');
+
 export const LAST_OPERATION = {
   operation: s.described(
     s.oneOf(OPERATIONS),
@@ -106,11 +111,9 @@ export const LAST_OPERATION = {
   lastUpdateTime: s.described(s.time(), "When the state of the step last changed, by the node's clock."),
   errorCode: s.optional(
     s.oneOf(Object.keys(ERROR_CODES) as ErrorCode[]),
-    'How the step failed. HostUnreachable, HostBusy and StagedImageLost are retried soon. RefreshFailed, VersionNotOffered, ' +
-      'PrepareFailed, WrongVersionStaged, DrainTimedOut, ActivateFailed, RebootRefused, RebootTimedOut and StepTimedOut are retried ' +
-      'after a wait that doubles. RolledBack: the node did not come up with this version, which is not tried again until a user asks ' +
-      'for it with the annotation brupop.bottlerocket.aws/retry. HostUnsupported, HostStatusUnreadable, WrongVersionBooted and ' +
-      'CordonRemoved (another actor made the node schedulable twice during its drain) need a manual fix.',
+    `How the step failed. ${codes('RetrySoon')} are retried soon. ${codes('RetryAfterBackoff')} are retried after a wait ` +
+      `that doubles. After ${codes('NeverThisVersion')} the version is not tried again until a user asks for it with the ` +
+      `annotation brupop.bottlerocket.aws/retry. ${codes('Manual')} need a manual fix.`,
   ),
   message: s.optional(s.text(MESSAGE_LIMIT), 'What happened, for users.'),
 };
