@@ -2,7 +2,7 @@ import type { ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { KubeError } from '@brupop/shared/kube/client';
 
-/** A request that is refused or fails. The message goes to the caller's log. */
+/** A request that is rejected or fails. The message goes to the caller's log. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiErrorCode;

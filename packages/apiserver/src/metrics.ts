@@ -35,7 +35,7 @@ export function createMetrics(registry: Registry) {
       of('evictions_total', 'Requests to evict or delete a pod: accepted, gone, or why not.', 'result'),
     ),
     drainPasses: new Counter(of('drain_passes_total', 'Drain passes: done, unfinished or failed.', 'result')),
-    drainBlocks: new Counter(of('drain_blocks_total', 'Pods that began to block a drain, by reason.', 'reason')),
+    drainBlocks: new Counter(of('drain_blocks_total', 'Pods that started to block a drain, by reason.', 'reason')),
     drainDuration: new Histogram({
       ...of('drain_duration_seconds', 'How long drains took from their first pass to their end, by result.', 'result'),
       buckets: [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600],

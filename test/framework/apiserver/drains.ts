@@ -74,7 +74,7 @@ export class NodeToDrain {
   /** Names of pods in the order in which their eviction, or deletion, was accepted. */
   accepted({ lines }: RunningApiserver = this.#suite.apiserver): string[] {
     return lines
-      .filter((line) => line.includes('asked to ') && line.includes(`"${this.namespace}/`))
+      .filter((line) => line.includes('requested a') && line.includes(`"${this.namespace}/`))
       .map((line) => JSON.parse(line) as { pod: string; result: string })
       .filter(({ result }) => result === 'accepted')
       .map(({ pod }) => pod.slice(pod.indexOf('/') + 1));

@@ -60,31 +60,31 @@ describe('an apiserver that authenticates callers', () => {
     expect((await reviews()) - before).toBe(1);
   });
 
-  it('refuses a caller without a token', async () => {
+  it('rejects a caller without a token', async () => {
     expect(await attempt(undefined)).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('refuses a text that is no token', async () => {
+  it('rejects a text that is no token', async () => {
     expect(await attempt('not-a-token')).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('refuses the token of another node without a review', async () => {
+  it('rejects the token of another node without a review', async () => {
     expect(await attempt(agent.token, other.node)).toEqual([403, 'Forbidden', 0]);
   });
 
-  it('refuses a token for another audience without a review', async () => {
+  it('rejects a token for another audience without a review', async () => {
     expect(await attempt(await fresh({ audiences: [suite.cluster.issuer] }))).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('refuses another service account without a review', async () => {
+  it('rejects another service account without a review', async () => {
     expect(await attempt(await accountToken('brupop-other'))).toEqual([403, 'Forbidden', 0]);
   });
 
-  it('refuses an agent token that is bound to no pod without a review', async () => {
+  it('rejects an agent token that is bound to no pod without a review', async () => {
     expect(await attempt(await accountToken('brupop-agent'))).toEqual([403, 'Forbidden', 0]);
   });
 
-  it('refuses a token of the same names in another namespace without a review', async () => {
+  it('rejects a token of the same names in another namespace without a review', async () => {
     const elsewhere = await installNamespace(suite.cluster);
     const stranger = await createAgentPod(suite.cluster, elsewhere.namespace, agent.node);
     expect(await attempt(stranger.token)).toEqual([403, 'Forbidden', 0]);
@@ -96,11 +96,11 @@ describe('an apiserver that authenticates callers', () => {
     ['without a signature (alg none)', (token: string) => unsigned(token)],
     ['signed with a public text (alg HS256)', (token: string) => symmetric(token)],
     ['of 9,000 characters', (token: string) => `${token}${'A'.repeat(9000)}`],
-  ])('refuses a token %s without a review', async (_how, forge) => {
+  ])('rejects a token %s without a review', async (_how, forge) => {
     expect(await attempt(forge(agent.token))).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('refuses the token of a pod that was deleted, at once, although it has accepted it before', async () => {
+  it('rejects the token of a pod that was deleted, at once, although it has accepted it before', async () => {
     const passing = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     expect(await attempt(passing.token)).toEqual([200, undefined, 1]);
     const path = `/api/v1/namespaces/${suite.namespace}/pods/${passing.pod}`;
@@ -111,7 +111,7 @@ describe('an apiserver that authenticates callers', () => {
     expect(await attempt(passing.token)).toEqual([401, 'Unauthenticated', 0]);
   });
 
-  it('answers 429 to an address with many refused tokens, but accepts every good one from it', async () => {
+  it('answers 429 to an address with many rejected tokens, but accepts every valid one from it', async () => {
     expect(await attempt(agent.token)).toEqual([200, undefined, 1]);
     const codes = new Set<string | undefined>();
     for (let number = 0; number < 45; number += 1) codes.add((await attempt(`a.b.${number}`))[1]);
@@ -127,7 +127,7 @@ describe('an apiserver that authenticates callers', () => {
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     expect(await ourRequests(suite.cluster.auditLogPath, suite.namespace, position)).toEqual([]);
     const [, payload = ''] = agent.token.split('.');
-    expect(suite.apiserver.lines.join('')).toContain('request refused');
+    expect(suite.apiserver.lines.join('')).toContain('request rejected');
     expect(suite.apiserver.lines.join('')).not.toContain(payload.slice(0, 40));
   });
 });

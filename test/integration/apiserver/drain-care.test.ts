@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 
 describe('the status of a drain', () => {
-  it('says what it waits for, since when and by which budget, with one Event for each pod', async () => {
+  it('lists each blocked pod, since when and by which budget, with one Event for each pod', async () => {
     const held = await node.pod({ labels: { app: 'web' } });
     await node.pod();
     await createBudget(suite.cluster, node.namespace, 'web-budget', { app: 'web' });
@@ -55,7 +55,7 @@ describe('the status of a drain', () => {
     ]);
   });
 
-  it('is closed when the node is given back in the middle', async () => {
+  it('ends as cancelled when the node is restored in the middle', async () => {
     await node.pod({ labels: { app: 'web' } });
     await createBudget(suite.cluster, node.namespace, 'web-budget', { app: 'web' });
     await node.drain();
@@ -66,7 +66,7 @@ describe('the status of a drain', () => {
 });
 
 describe('the order of a drain', () => {
-  it('is that of priorities, then of those that ask to be last; those that ask to be left stay', async () => {
+  it('is by priority, then the drain policy last; the drain policy skip exempts a pod', async () => {
     const classes = '/apis/scheduling.k8s.io/v1/priorityclasses';
     await suite.cluster.api.create(classes, { metadata: { name: 'high' }, value: 1000 });
     await suite.cluster.api.create(classes, { metadata: { name: 'low' }, value: -1000 });
@@ -82,11 +82,11 @@ describe('the order of a drain', () => {
   });
 });
 
-describe('pods that policy keeps', () => {
+describe('pods that the configuration blocks', () => {
   it.each<[string, object, object, string]>([
     ['with an emptyDir', { emptyDir: true }, { emptyDirPods: 'Block' }, 'emptyDirPods'],
     ['without a controller', {}, { unmanagedPods: 'Block' }, 'unmanagedPods'],
-  ])('%s stay, nobody else goes, and the node is not cordoned', async (_what, options, drain, setting) => {
+  ])('%s stay, no other pod is evicted, and the node is not cordoned', async (_what, options, drain, setting) => {
     await suite.configure(suite.cluster, { drain });
     const strict = await suite.start();
     const kept = await node.pod(options);
@@ -100,8 +100,8 @@ describe('pods that policy keeps', () => {
   });
 });
 
-describe('the time that pods get', () => {
-  it('is their own, but no more than the configuration gives', async () => {
+describe('the grace period of pods', () => {
+  it('is their own, limited by the configuration', async () => {
     await suite.configure(suite.cluster, { drain: { maxGracePeriod: '90s' } });
     const capped = await suite.start();
     const terminates = '20s';
@@ -122,7 +122,7 @@ describe('the time that pods get', () => {
 describe('a drain at its time limit', () => {
   const finalizers = ['test.brupop/stays'];
 
-  it('fails, and leaves what is left as it is', async () => {
+  it('fails, and keeps the remaining pods', async () => {
     const time = shiftedClock();
     const apiserver = await suite.start({ clock: time.clock });
     const stuck = await node.pod({ finalizers });
@@ -143,7 +143,7 @@ describe('a drain at its time limit', () => {
     expect(await node.drain(apiserver)).toMatchObject({ failure: { code: 'DrainTimedOut' } });
   });
 
-  it('deletes what is left and leaves behind what does not go even then, where the configuration says Force', async () => {
+  it('deletes the remaining pods with onTimeout Force, and leaves stuck ones behind', async () => {
     const time = shiftedClock();
     await suite.configure(suite.cluster, { drain: { onTimeout: 'Force' } });
     const apiserver = await suite.start({ clock: time.clock });
@@ -161,7 +161,7 @@ describe('a drain at its time limit', () => {
     await eventually(async () => expect(await node.events('DrainForced')).toHaveLength(1));
   });
 
-  it('does not touch what policy keeps, Force or not', async () => {
+  it('does not delete pods that the configuration blocks, even with Force', async () => {
     const time = shiftedClock();
     await suite.configure(suite.cluster, { drain: { onTimeout: 'Force', unmanagedPods: 'Block' } });
     const apiserver = await suite.start({ clock: time.clock });
@@ -175,8 +175,8 @@ describe('a drain at its time limit', () => {
   });
 });
 
-describe('a person who uncordons the node', () => {
-  it('is overruled once and obeyed the second time', async () => {
+describe('a user who uncordons the node', () => {
+  it('gets the cordon back once; the second time the drain fails', async () => {
     await node.pod({ labels: { app: 'web' } });
     await createBudget(suite.cluster, node.namespace, 'web-budget', { app: 'web' });
     await node.drain();
@@ -189,7 +189,7 @@ describe('a person who uncordons the node', () => {
     expect(await node.status()).toMatchObject({ result: 'CordonRemoved' });
   });
 
-  it('is noticed in the middle of a pass, which ends without being done', async () => {
+  it('ends a pass in the middle, which is not done then', async () => {
     await node.pod({ terminates: '2s' });
     const pass = node.drain();
     await eventually(async () => expect(await node.isCordoned()).toBe(true));
@@ -235,7 +235,7 @@ describe('pods with volumes', () => {
     },
   );
 
-  it('that share a volume wait for it only when the last of them is gone', async () => {
+  it('that share a volume wait for its detachment only after the last of them', async () => {
     const { cluster } = suite;
     const volume = await createVolume(cluster, node.namespace, 'shared');
     await attach(cluster, volume, node.agent.node);
@@ -248,7 +248,7 @@ describe('pods with volumes', () => {
     expect(await pass).toMatchObject({ done: true, evicted: 2 });
   });
 
-  it('wait no longer than the configuration says for a volume that stays, and say so meanwhile', async () => {
+  it('wait for a volume that stays attached until the timeout, and report it', async () => {
     const time = shiftedClock();
     const apiserver = await suite.start({ clock: time.clock });
     await attach(suite.cluster, await createVolume(suite.cluster, node.namespace, 'a'), node.agent.node);
@@ -262,7 +262,7 @@ describe('pods with volumes', () => {
   });
 });
 
-it('a DaemonSet’s pod goes when its DaemonSet is gone', async () => {
+it('a pod whose DaemonSet is gone is evicted', async () => {
   const { controllerManager } = suite.components();
   await controllerManager.stop();
   try {
@@ -286,7 +286,7 @@ async function untilNextSecond(): Promise<void> {
   await eventually(() => expect(Date.now()).toBeGreaterThan(now + 1_000));
 }
 
-it('a pod that was put back on the cordoned node, which it tolerates, is left', async () => {
+it('a pod that tolerates the cordon and was recreated on the node is not evicted', async () => {
   await node.pod();
   await createBudget(suite.cluster, node.namespace, 'all', {});
   expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
@@ -297,7 +297,7 @@ it('a pod that was put back on the cordoned node, which it tolerates, is left', 
   expect(await podNames(suite.cluster, node.namespace)).toEqual([back]);
 });
 
-it('a pod that came while the drain had begun and had not cordoned the node yet goes, although it tolerates the cordon', async () => {
+it('a pod that was created between the start of the drain and the cordon is evicted', async () => {
   await suite.configure(suite.cluster, { drain: { emptyDirPods: 'Block' } });
   const held = await node.pod({ emptyDir: true });
   expect(await node.drain()).toMatchObject({ done: false, remaining: 1 });
@@ -310,14 +310,14 @@ it('a pod that came while the drain had begun and had not cordoned the node yet 
   expect(await podNames(suite.cluster, node.namespace)).toEqual([]);
 });
 
-it('a pod in a namespace that is being deleted goes with it', async () => {
+it('a pod in a terminating namespace is deleted with it', async () => {
   await node.pod({ terminates: '3s' });
   await suite.cluster.api.delete(`/api/v1/namespaces/${node.namespace}`);
   await node.drainWhole();
   expect(await node.status()).toMatchObject({ result: 'Drained' });
 });
 
-it('300 pods go with a bounded rate of requests, in little more time than the slowest of them takes', async () => {
+it('300 pods are evicted at a limited rate, in little more time than the slowest needs', async () => {
   await Promise.all(Array.from({ length: 300 }, async () => await node.pod({ ready: false, terminates: '5s' })));
   await eventually(
     async () => {

@@ -49,7 +49,7 @@ describe('a drain pass', () => {
     return { apiVersion: 'apps/v1', kind: 'DaemonSet', name: metadata.name, uid: metadata.uid, controller: true };
   };
 
-  it('cordons the node and sees bare and finished pods gone', async () => {
+  it('cordons the node and evicts bare and finished pods', async () => {
     await pod();
     await pod({ terminates: '1s' });
     const finished = await pod();
@@ -61,12 +61,12 @@ describe('a drain pass', () => {
     expect(spec.unschedulable).toBe(true);
   });
 
-  it('is done at once when nothing is left, however often it is repeated', async () => {
+  it('is done at once when no pod is left, also when it is repeated', async () => {
     const nothing = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
     expect([await drain(), await drain()]).toMatchObject([nothing, nothing]);
   });
 
-  it('leaves pods of a DaemonSet and of the kubelet, as well as pods of other nodes', async () => {
+  it('exempts pods of a DaemonSet, mirror pods and pods of other nodes', async () => {
     const other = await createAgent(suite.cluster, suite.namespace);
     const owned = await pod({ ownerReferences: [await daemonSet()], labels: { app: 'logs' }, ready: false });
     const mirror = await pod({ annotations: { 'kubernetes.io/config.mirror': 'x' }, ready: false });
@@ -79,7 +79,7 @@ describe('a drain pass', () => {
     expect(suite.apiserver.lines.filter((line) => line.includes(owned))).toEqual([]);
   });
 
-  it('names the budget that holds a pod up, evicts the others, and goes on when the budget lets go', async () => {
+  it('names the budget that blocks a pod, evicts the others, and continues when the budget is gone', async () => {
     const held = await pod({ labels: { app: 'web' } });
     await createBudget(suite.cluster, apps, 'web-budget', { app: 'web' });
     await pod();
@@ -93,7 +93,7 @@ describe('a drain pass', () => {
     expect(await drain()).toMatchObject({ done: true, evicted: 1 });
   });
 
-  it('says that two budgets cover one pod, which the API server cannot handle', async () => {
+  it('reports two budgets that cover one pod, which kube-apiserver cannot handle', async () => {
     const held = await pod({ labels: { app: 'web', tier: 'front' } });
     await createBudget(suite.cluster, apps, 'one', { app: 'web' });
     await createBudget(suite.cluster, apps, 'two', { tier: 'front' });
@@ -103,7 +103,7 @@ describe('a drain pass', () => {
     expect(await podNames(suite.cluster, apps)).toEqual([held]);
   });
 
-  it('counts an eviction that it may not do as no success', async () => {
+  it('reports a forbidden eviction as a block', async () => {
     const held = await pod();
     await suite.cluster.api.patch(
       `/apis/rbac.authorization.k8s.io/v1/clusterroles/brupop-apiserver-${suite.namespace}`,
@@ -127,7 +127,7 @@ describe('a drain pass', () => {
     }
   });
 
-  it('ends in time while a pod takes long, and names it', async () => {
+  it('ends in time while a pod terminates slowly, and names it', async () => {
     const slow = await pod({ terminates: '14s' });
     const began = performance.now();
     const result = await drain();
@@ -137,7 +137,7 @@ describe('a drain pass', () => {
     expect(await drain()).toMatchObject({ done: true, evicted: 0 });
   });
 
-  it('moves pods with volumes one by one, after the others', async () => {
+  it('evicts pods with volumes one by one, after the others', async () => {
     const first = await pod({ name: 'a-with-volume', claim: 'a', terminates: '1s', ready: false });
     const second = await pod({ name: 'b-with-volume', claim: 'b', terminates: '1s', ready: false });
     const plain = await pod({ name: 'c-plain' });
@@ -150,7 +150,7 @@ describe('a drain pass', () => {
     expect((two ?? 0) - (one ?? 0)).toBeGreaterThanOrEqual(900);
   });
 
-  it('is refused for another spec, and when the spec does not call for it', async () => {
+  it('is rejected for another spec, and when the spec does not call for it', async () => {
     const old = { ...reference, generation: reference.generation - 1 };
     expect((await suite.apiserver.client.act(agent, 'drain', old)).code).toBe('SpecChanged');
     const other = { ...reference, shadowUID: '11111111-2222-4333-8444-555555555555' };
@@ -160,7 +160,7 @@ describe('a drain pass', () => {
     expect((await suite.apiserver.client.act(agent, 'load-balancer-exclusion', reference)).code).toBe('SpecForbids');
   });
 
-  it('is refused while another one for the node runs', async () => {
+  it('is rejected while another one for the node runs', async () => {
     await pod({ terminates: '2s' });
     const both = await Promise.all([1, 2].map(() => suite.apiserver.client.act(agent, 'drain', reference)));
     expect(both.map(({ code }) => code ?? 'done').toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['Conflict', 'done']);

@@ -63,7 +63,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     await cluster.close();
   });
 
-  it('are all refused with the right status, reach no handler, and cost no needless review', async () => {
+  it('are all rejected with the right status, reach no handler, and cost no needless review', async () => {
     const forgeries = allForgeries(world);
     const cheap = forgeries.filter(({ reviews }) => reviews === 0).length;
     const each = Math.ceil((TOTAL - REVIEWED * (forgeries.length - cheap)) / cheap);
@@ -106,7 +106,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     requireLogged(sent, pieces);
   });
 
-  it('are refused for what they claim: odd tokens that the Kubernetes API accepts are accepted', async () => {
+  it('are rejected for their claims: odd tokens that the Kubernetes API accepts are accepted', async () => {
     const client = connectAgent(apiserver.port, apiserver.ca);
     for (const [what, token] of oddButGood(world)) {
       const { status } = await client.act({ node: world.victim.node, token }, 'restore');
@@ -137,7 +137,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as { msg: string; error?: string });
-    const refusals = lines.filter(({ msg }) => msg === 'request refused');
+    const refusals = lines.filter(({ msg }) => msg === 'request rejected');
     expect(refusals).toHaveLength(sent);
     expect(refusals.filter(({ error = '' }) => error.length < 10)).toEqual([]);
     const runs = new Set([...apiserver.log().matchAll(/[A-Za-z0-9_-]{24,}/gu)].map(([run]) => run));

@@ -101,7 +101,7 @@ describe('an apiserver that changes nodes', () => {
       expect(await state()).toEqual(nothing);
     });
 
-    it('does not start the wait again when it is asked again', async () => {
+    it('does not start the wait again when the request is repeated', async () => {
       await exclude();
       const before = await suite.cluster.api.get<NodeObject>(`/api/v1/nodes/${agent.node}`);
       expect(await exclude()).toBeLessThanOrEqual(waitMs);
@@ -139,7 +139,7 @@ describe('an apiserver that changes nodes', () => {
     expect(await state()).toEqual(nothing);
   });
 
-  it('excludes no node from load balancers where that is switched off', async () => {
+  it('excludes no node from load balancers where that is disabled', async () => {
     await suite.configure(suite.cluster, {});
     const off = await suite.start();
     const { body } = await off.client.act(agent, 'load-balancer-exclusion', reference);

@@ -53,7 +53,7 @@ describe('the listener of an apiserver', () => {
     ['that is no JSON', '{"shadowUID":', 400, 'BadRequest', 'body: expected JSON'],
     ['that is empty', '', 400, 'BadRequest', 'body.shadowUID: expected a UID, found nothing'],
     ['of more than 64 KiB', filler(70_000), 413, 'TooLarge', 'body: expected at most 65536 bytes, found 70013'],
-  ])('refuses a body %s and says what it expects', async (_what, raw, status, code, words) => {
+  ])('rejects a body %s and names what it expects', async (_what, raw, status, code, words) => {
     const answer = await suite.apiserver.client.call('POST', `/v1/nodes/${agent.node}/drain`, {
       token: agent.token,
       raw,
@@ -63,7 +63,7 @@ describe('the listener of an apiserver', () => {
     expect(JSON.stringify(answer.body)).not.toContain('node_modules');
   });
 
-  it('refuses headers of more than 16 KiB', async () => {
+  it('rejects headers of more than 16 KiB', async () => {
     const answer = await converse(`GET / HTTP/1.1\r\nhost: x\r\nfiller: ${'x'.repeat(20_000)}\r\n\r\n`);
     expect(answer).toMatch(/^HTTP\/1\.1 431 /);
   });
@@ -75,7 +75,7 @@ describe('the listener of an apiserver', () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  it('refuses TLS before 1.2', async () => {
+  it('rejects TLS before 1.2', async () => {
     const socket = connect({
       host: '127.0.0.1',
       port: suite.apiserver.port,

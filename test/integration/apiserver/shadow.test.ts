@@ -43,7 +43,7 @@ describe('an apiserver that keeps shadows', () => {
       expect([status, body.uid]).toEqual([200, uid]);
     });
 
-    it('creates one when many ask at once', async () => {
+    it('creates one when many requests come at once', async () => {
       const answers = await Promise.all(
         Array.from({ length: 8 }, () => suite.apiserver.client.act<AgentShadow>(agent, 'shadow')),
       );
@@ -65,14 +65,14 @@ describe('an apiserver that keeps shadows', () => {
       expect(metadata.uid).toBe(uid);
     });
 
-    it('refuses a Node that is not managed, and names the label that it needs', async () => {
+    it('rejects a Node that is not managed, and names the label that it needs', async () => {
       agent = await createAgent(suite.cluster, suite.namespace, {});
       const { status, body } = await suite.apiserver.client.act(agent, 'shadow');
       expect(status).toBe(403);
       expect(JSON.stringify(body)).toContain('bottlerocket.aws/updater-interface-version=2.0.0');
     });
 
-    it('refuses the token of a pod on an earlier Node of the same name', async () => {
+    it('rejects the token of a pod on an earlier Node of the same name', async () => {
       await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
       await createNode(suite.cluster, {
         name: agent.node,
@@ -190,7 +190,7 @@ describe('an apiserver that keeps shadows', () => {
       expect(new Set(await Promise.all(writes))).toEqual(new Set([200]));
     });
 
-    it('refuses a report for an earlier shadow of the same name', async () => {
+    it('rejects a report for an earlier shadow of the same name', async () => {
       const { uid } = await ensure();
       await suite.cluster.api.delete(shadowPath(suite.namespace, agent.node));
       const second = await ensure();
@@ -210,7 +210,7 @@ describe('an apiserver that keeps shadows', () => {
       ['a text that is no version', { current_version: 'latest' }, 'body.status.current_version'],
       ['an unknown error code', { lastOperation: { ...operation, errorCode: 'Oops' } }, 'errorCode'],
       ['a failure without a code', { lastOperation: { ...operation, errorCode: undefined } }, 'errorCode'],
-    ])('refuses %s and names it', async (_what, changes, named) => {
+    ])('rejects %s and names it', async (_what, changes, named) => {
       const { uid } = await ensure();
       const { status, body } = await report(uid, changes);
       expect(status).toBe(400);

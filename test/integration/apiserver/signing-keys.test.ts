@@ -59,7 +59,7 @@ describe('tokens whose key the key set does not list', () => {
     expect(await reviews('accepted')).toBe(accepted + 1);
   });
 
-  it('are refused when TokenReview refuses them, with few reviews for many forgeries in the name of a pod', async () => {
+  it('are rejected when TokenReview rejects them, with few reviews for many forgeries in the name of a pod', async () => {
     const other = await createAgent(suite.cluster, suite.namespace);
     const answers = await Promise.all(
       Array.from({ length: 25 }, (_, jti) => apiserver.client.act({ ...agent, token: forged(jti) }, 'restore')),

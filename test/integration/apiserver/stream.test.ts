@@ -71,7 +71,7 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('passes on the host settings of a spec and the limits of its steps', async () => {
+  it('includes the host settings of a spec and the limits of its steps', async () => {
     await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const spec = {

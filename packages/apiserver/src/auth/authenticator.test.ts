@@ -117,7 +117,7 @@ describe('an accepted token', () => {
   });
 });
 
-describe('a refused token', () => {
+describe('a rejected token', () => {
   it('is not reviewed again for ten seconds', async () => {
     const { call, clock, world, reviews } = setUp();
     world.answer = { authenticated: false, error: 'invalid' };
@@ -143,7 +143,7 @@ describe('a refused token', () => {
   });
 });
 
-describe('an address with many refused tokens', () => {
+describe('an address with many rejected tokens', () => {
   it('gets 429 for bad tokens, while every good token from it is accepted', async () => {
     const { call } = setUp();
     const refusals = Array.from({ length: 31 }, () =>
@@ -175,13 +175,13 @@ describe('a token whose key the cluster does not list', () => {
     expect(reviews()).toBe(1);
   });
 
-  it('is refused when TokenReview refuses it', async () => {
+  it('is rejected when TokenReview rejects it', async () => {
     const { call, world } = setUp();
     Object.assign(world, { verified: false, answer: forged });
     await expect(call()).rejects.toEqual(failing('Unauthenticated'));
   });
 
-  it('is reviewed a few times per pod and no more, while tokens with listed keys are not held back', async () => {
+  it('is reviewed a few times per pod and no more, while tokens with listed keys do not wait', async () => {
     const { call, clock, world, reviews } = setUp();
     Object.assign(world, { verified: false, answer: forged });
     const found = await codes(call, 25);
@@ -195,7 +195,7 @@ describe('a token whose key the cluster does not list', () => {
     expect(await call('late.late.late')).toMatchObject({ node: 'node-1' });
   });
 
-  it('of another pod is not held back by them, and all pods that the watch does not know share one rate', async () => {
+  it('of another pod does not wait for them, and all pods that the watch does not know share one rate', async () => {
     const { call, world, reviews } = setUp();
     Object.assign(world, { verified: false, answer: forged });
     const found: unknown[] = [];
@@ -210,7 +210,7 @@ describe('a token whose key the cluster does not list', () => {
 });
 
 describe('a token of a pod that the watch knows on another node', () => {
-  it('is refused without a review', async () => {
+  it('is rejected without a review', async () => {
     const { call, world, reviews } = setUp();
     world.pod = agentPod('p', 'node-2');
     await expect(call()).rejects.toEqual(failing('Forbidden'));
@@ -219,7 +219,7 @@ describe('a token of a pod that the watch knows on another node', () => {
 });
 
 describe('a token that cannot be reviewed', () => {
-  it('is neither accepted nor cached as refused', async () => {
+  it('is neither accepted nor cached as rejected', async () => {
     const { call, world } = setUp();
     world.answer = new ApiError('Unavailable', 'no answer');
     await expect(call()).rejects.toEqual(failing('Unavailable'));

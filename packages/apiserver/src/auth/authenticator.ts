@@ -4,9 +4,9 @@
  *
  * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch
  *   knows the pod.
- * - Refused by TokenReview: refused for ten seconds without another review.
+ * - Rejected by TokenReview: rejected for ten seconds without another review.
  * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So
- *   these reviews have their own few slots, and a rate per pod that the token claims to be of; pods
+ *   these reviews have their own small semaphore, and a rate per pod that the token claims to be of; pods
  *   that the watch does not know share one rate. A token with a listed key never waits for them,
  *   and a good token with an unlisted key only competes with forgeries in the name of its own pod.
  * - Failures are limited per address, which shortens the log. A good token is accepted from any
@@ -44,9 +44,9 @@ export interface AuthenticatorOptions {
 
 const ACCEPTED_MS = 60_000;
 const ACCEPTED_SIZE = 20_000;
-const REFUSED_MS = 10_000;
-const REFUSED_SIZE = 1_000;
-/** Refused tokens of an address that are logged and told why. */
+const REJECTED_MS = 10_000;
+const REJECTED_SIZE = 1_000;
+/** Rejected tokens of an address that are logged and get the reason. */
 const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
 /** Reviews of tokens whose key is not listed, per pod: an agent needs one a minute. */
 const UNLISTED_RATE = { burst: 5, perSecond: 0.2, keys: 20_000 };
@@ -54,7 +54,7 @@ const UNLISTED_RATE = { burst: 5, perSecond: 0.2, keys: 20_000 };
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
   readonly #accepted = new LruMap<{ readonly identity: Identity; readonly until: number }>(ACCEPTED_SIZE);
-  readonly #refused = new LruMap<{ readonly error: ApiError; readonly until: number }>(REFUSED_SIZE);
+  readonly #rejected = new LruMap<{ readonly error: ApiError; readonly until: number }>(REJECTED_SIZE);
   readonly #running = new Map<string, Promise<Identity>>();
   readonly #reviews = new Semaphore(16, 10_000);
   readonly #unlistedReviews = new Semaphore(4, 1_000);
@@ -87,9 +87,9 @@ export class Authenticator {
       requireNode(identity.node, node);
       return identity;
     } catch (error) {
-      const refused = error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
-      if (!refused || this.#failures.take(address)) throw error;
-      const message = `too many refused tokens from this address; wait some seconds: ${error.message}`;
+      const rejected = error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
+      if (!rejected || this.#failures.take(address)) throw error;
+      const message = `too many rejected tokens from this address; wait some seconds: ${error.message}`;
       throw new ApiError('TooManyRequests', message, { cause: error });
     }
   }
@@ -106,35 +106,35 @@ export class Authenticator {
 
   async #judge(token: string, key: string, node: string): Promise<Identity> {
     const { verifier, clock, pods } = this.#options;
-    const refused = this.#refused.get(key);
-    if (refused !== undefined && clock.now() < refused.until) throw refused.error;
+    const rejected = this.#rejected.get(key);
+    if (rejected !== undefined && clock.now() < rejected.until) throw rejected.error;
     const claims = await verifier.verify(token);
     requireNode(claims.nodeName ?? node, node);
     requireNode(pods.known(claims.podName, claims.podUID)?.nodeName ?? node, node);
     const known = this.#cached(key) ?? this.#running.get(key);
     if (known !== undefined) return known;
-    const review = this.#startReview(token, key, claims, this.#slotsFor(claims));
+    const review = this.#startReview(token, key, claims, this.#semaphoreFor(claims));
     this.#running.set(key, review);
     return review;
   }
 
   /** Calls with the same token at the same time share one review. */
-  async #startReview(token: string, key: string, claims: AgentToken, slots: Semaphore): Promise<Identity> {
+  async #startReview(token: string, key: string, claims: AgentToken, semaphore: Semaphore): Promise<Identity> {
     const { clock } = this.#options;
     try {
-      const identity = await slots.run(() => this.#review(token, claims));
+      const identity = await semaphore.run(() => this.#review(token, claims));
       this.#accepted.set(key, { identity, until: Math.min(identity.expiresAt, clock.now() + ACCEPTED_MS) });
       return identity;
     } catch (error) {
       if (error instanceof ApiError && error.code === 'Unauthenticated')
-        this.#refused.set(key, { error, until: clock.now() + REFUSED_MS });
+        this.#rejected.set(key, { error, until: clock.now() + REJECTED_MS });
       throw error;
     } finally {
       this.#running.delete(key);
     }
   }
 
-  #slotsFor({ verified, podName, podUID }: AgentToken): Semaphore {
+  #semaphoreFor({ verified, podName, podUID }: AgentToken): Semaphore {
     if (verified) return this.#reviews;
     const known = this.#options.pods.known(podName, podUID) !== undefined;
     if (this.#unlisted.take(known ? podUID : '')) return this.#unlistedReviews;

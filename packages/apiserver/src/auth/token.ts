@@ -5,8 +5,8 @@
  * - A token that one of these keys has signed is `verified`.
  * - A token that names a key which the key set does not list is returned as not verified:
  *   kube-apiserver may know more keys than it publishes, or another replica of it may already sign
- *   with a new one. Only a TokenReview can tell.
- * - Every other token is refused.
+ *   with a new one. Only a TokenReview can decide.
+ * - Every other token is rejected.
  *
  * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer
  * that is not known.
@@ -31,7 +31,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 import { TokenBucket } from '../http/rate-limit.ts';
 
-/** An agent's bound token, as far as its claims tell. */
+/** The claims of an agent's bound token. */
 export interface AgentToken {
   readonly podName: string;
   readonly podUID: string;
@@ -93,7 +93,7 @@ export class TokenVerifier {
   }
 
   /**
-   * Returns what the token of an agent says. Throws ApiError `Unauthenticated` for a token that is
+   * Returns the claims of an agent's token. Throws ApiError `Unauthenticated` for a token that is
    * forged, not for this service or not valid now, `Forbidden` for a token of anything but an
    * agent's pod, and `Unavailable` before the keys are loaded.
    */

@@ -92,13 +92,13 @@ describe('a status report', () => {
     ['body.status.hostSettings.message', { hostSettings: { message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
     ['body.status.waitingFor', { waitingFor: 'Paused' }],
     ['body.status.conditions', { conditions: [] }],
-  ])('is refused for %s, which it names', (field, changes) => {
+  ])('is rejected for %s, which it names', (field, changes) => {
     const read = (): unknown => readAs(statusReport, report(changes));
     expect(caught(read)).toMatchObject({ code: 'BadRequest' });
     expect(read).toThrow(`${field}: expected`);
   });
 
-  it('is refused for a field named like a property of every object', () => {
+  it('is rejected for a field named like a property of every object', () => {
     const body: unknown = JSON.parse(`{"shadowUID":"u","status":${JSON.stringify(status)},"__proto__":{"a":1}}`);
     expect(() => readAs(statusReport, body)).toThrow('body.__proto__: expected no such field');
   });
@@ -106,7 +106,7 @@ describe('a status report', () => {
   it.each([
     ['lists', '['.repeat(30_000) + ']'.repeat(30_000)],
     ['objects', '{"a":'.repeat(10_000) + '0' + '}'.repeat(10_000)],
-  ])('is refused for thousands of nested %s, which it does not print', (_what, text) => {
+  ])('is rejected for thousands of nested %s, which it does not print', (_what, text) => {
     const bootID: unknown = JSON.parse(text);
     expect(caught(() => readAs(statusReport, report({ bootID })))).toMatchObject({ code: 'BadRequest' });
   });
@@ -116,7 +116,7 @@ describe('a status report', () => {
     expect(read).toThrow(/^.{0,300}$/s);
   });
 
-  it('refuses every other value with BadRequest', () => {
+  it('rejects every other value with BadRequest', () => {
     fc.assert(
       fc.property(fc.anything(), (body) => {
         expect(caught(() => readAs(statusReport, body))).toMatchObject({ code: 'BadRequest' });

@@ -21,7 +21,7 @@ const parseJson = express.json({ limit: BODY_LIMIT, inflate: false });
 /**
  * Reads a body of JSON; undefined when there is none or it has another content type. Throws
  * ApiError `TooLarge` or `BadRequest`. express.json reads a body that is too large to its end
- * before it says so; here it is refused as soon as that is known.
+ * before it says so; here it is rejected as soon as that is known.
  */
 export async function readBody(request: Request, response: Response): Promise<unknown> {
   const tooLarge = (found: string): ApiError =>

@@ -19,10 +19,10 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   Internal: 500,
 };
 
-/** Answers that close the connection, so that the next request may reach another replica. */
+/** Responses that close the connection, so that the next request may reach another replica. */
 const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['TooLarge', 'Unavailable']);
 
-/** Refuses paths and methods that are not part of the protocol. */
+/** Rejects paths and methods that are not part of the protocol. */
 export const notFound: RequestHandler = ({ method, path }) => {
   throw new ApiError('NotFound', `no such method or path: ${method} ${path.slice(0, 200)}`);
 };
@@ -33,7 +33,7 @@ export function errorHandler(log: Logger): ErrorRequestHandler {
     const known = toApiError(error);
     report(log, known, request, response);
     if (response.headersSent || response.destroyed) response.destroy();
-    else answer(known, request, response);
+    else respond(known, request, response);
   };
 }
 
@@ -42,11 +42,11 @@ function report(log: Logger, error: ApiError, request: Request, response: Respon
   const { code } = error;
   const fields = { route, node, address: request.socket.remoteAddress, code, error: messageOf(error) };
   if (code === 'Internal') log.error('request failed', fields);
-  else if (code === 'TooManyRequests') log.debug('request refused', fields);
-  else log.info('request refused', fields);
+  else if (code === 'TooManyRequests') log.debug('request rejected', fields);
+  else log.info('request rejected', fields);
 }
 
-function answer({ code, message }: ApiError, { complete }: Request, response: Response): void {
+function respond({ code, message }: ApiError, { complete }: Request, response: Response): void {
   // The rest of an unread body would stand in the way of the next request.
   if (CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
   if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');

@@ -33,7 +33,7 @@ describe('a semaphore', () => {
     expect(await semaphore.run(async () => 'next')).toBe('next');
   });
 
-  it('refuses a task when too many wait', async () => {
+  it('rejects a task when too many wait', async () => {
     const semaphore = new Semaphore(1, 1);
     const [first, second] = [task(), task()];
     const results = [first, second].map(({ run }) => semaphore.run(run));

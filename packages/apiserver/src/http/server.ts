@@ -130,7 +130,7 @@ function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void
     }
     const [status, code, message] = reply;
     const address = (socket as Partial<Socket>).remoteAddress;
-    log.info('request refused', { route: 'other', address, code, error: message });
+    log.info('request rejected', { route: 'other', address, code, error: message });
     metrics.requests.inc({ route: 'other', code: String(status) });
     const { request, response } = latest.get(socket) ?? {};
     const earlier = request?.complete === true && response?.writableFinished === false;

@@ -55,7 +55,7 @@ export type Cordon = 'Cordoned' | 'CordonRemoved';
  */
 export function cordon(node: Node, now: number): NodeChange<Cordon> {
   const holds = holdAnnotations(node);
-  if (node.unschedulable) return { ...held(holds), result: 'Cordoned' };
+  if (node.unschedulable) return { ...annotated(holds), result: 'Cordoned' };
   const { annotations = {} } = node.metadata;
   if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'CordonRemoved' };
   const signature = cordonedByUs(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
@@ -83,7 +83,7 @@ export function cordonedSince(
   return Math.max(cordonedAt, ...later);
 }
 
-function held(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {
+function annotated(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {
   return Object.keys(annotations).length === 0 ? {} : { patch: { metadata: { annotations } } };
 }
 

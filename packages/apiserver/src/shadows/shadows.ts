@@ -85,7 +85,7 @@ export class Shadows {
   /**
    * Writes what the agent reports. The same report again changes nothing. Throws KubeError, and
    * ApiError `SpecChanged` when the report is for another shadow of that name, `NotFound` when
-   * there is none, `BadRequest` when the CRD's schema refuses it.
+   * there is none, `BadRequest` when the CRD's schema rejects it.
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
     const status = ownFields(report.status);
@@ -112,11 +112,11 @@ export class Shadows {
     const { clock, cache, namespace } = this.#options;
     const retry = backoff(WRITE_RETRY);
     const cached = cache.get(shadowName(node), namespace);
-    let shadow = cached !== undefined && refusalOf(write, cached) === undefined ? cached : undefined;
+    let shadow = cached !== undefined && rejectionOf(write, cached) === undefined ? cached : undefined;
     for (let attempt = 1; ; attempt += 1) {
       shadow ??= await this.read(node, signal);
-      const refusal = refusalOf(write, shadow);
-      if (refusal !== undefined) throw refusal;
+      const rejection = rejectionOf(write, shadow);
+      if (rejection !== undefined) throw rejection;
       try {
         return slimShadow(await this.#applyStatus(write, shadow.metadata.resourceVersion, signal));
       } catch (error) {
@@ -183,7 +183,7 @@ export class Shadows {
   }
 }
 
-function refusalOf({ uid, check }: StatusWrite, shadow: SlimShadow): unknown {
+function rejectionOf({ uid, check }: StatusWrite, shadow: SlimShadow): unknown {
   try {
     check(shadow);
   } catch (error) {

@@ -13,15 +13,15 @@ describe('the pods that a drain must see gone', () => {
     ['a pod of a DaemonSet', false, aPod('x', { daemonSet: 'apps/logs' })],
     ['a finished pod of a DaemonSet', true, aPod('x', { daemonSet: 'apps/logs', finished: true })],
     ['a pod of a DaemonSet that is gone', true, aPod('x', { daemonSet: 'apps/gone' })],
-    ['the pod that asks', false, aPod('agent')],
-    ['a pod that asks to be left', false, aPod('x', { drainPolicy: 'skip' })],
-    ['a pod that asks to be last', true, aPod('x', { drainPolicy: 'last' })],
-    ['a pod of our own Deployments', true, aPod('x', { own: true })],
+    ['the caller', false, aPod('agent')],
+    ['a pod with the drain policy skip', false, aPod('x', { drainPolicy: 'skip' })],
+    ['a pod with the drain policy last', true, aPod('x', { drainPolicy: 'last' })],
+    ['a pod of the operator', true, aPod('x', { own: true })],
   ])('count %s: %s', (_what, goes, pod) => {
     expect(podsToEvict([pod], staying)).toHaveLength(goes ? 1 : 0);
   });
 
-  it('are not those that came back after the drain had begun, although the node was cordoned', () => {
+  it('exempt those that were recreated although the node was cordoned', () => {
     const later = { ...aPod('x').metadata, creationTimestamp: '2026-01-02T00:00:01Z' };
     const cordonedSince = Date.UTC(2026, 0, 2);
     const left = (pod: DrainPod): number => podsToEvict([pod], { ...staying, cordonedSince }).length;
@@ -45,7 +45,7 @@ describe('a pod of the API', () => {
 
   const tolerating = (toleration: object): object => ({ spec: { tolerations: [toleration] } });
 
-  it('is cut to what a drain must know', () => {
+  it('is reduced to what decides about its drain', () => {
     const raw = {
       metadata: { ...metadata, ...owner('ReplicaSet'), labels: { app: 'web' }, managedFields: [] },
       spec: { nodeName: 'node-a', containers: [] },
@@ -61,7 +61,7 @@ describe('a pod of the API', () => {
     ['with data of its own', {}, volumes({ emptyDir: {} }), { emptyDir: true }],
     ['that has failed', {}, { status: { phase: 'Failed' } }, { finished: true }],
     ['that has never run', {}, { status: { phase: 'Pending' } }, { pending: true, ready: false }],
-    ['of our controller', { labels: { 'brupop.bottlerocket.aws/component': 'brupop-controller' } }, {}, { own: true }],
+    ['of the controller', { labels: { 'brupop.bottlerocket.aws/component': 'brupop-controller' } }, {}, { own: true }],
     ['of a DaemonSet', owner('DaemonSet'), {}, { daemonSet: 'apps/logs', unmanaged: false }],
     ['only owned, not controlled, by a DaemonSet', owner('DaemonSet', false), {}, { unmanaged: true }],
     ['of a StatefulSet', owner('StatefulSet'), {}, { stateful: true, unmanaged: false }],
@@ -82,21 +82,16 @@ describe('a pod of the API', () => {
       { toleratesCordon: false },
     ],
     ['that tolerates something else', {}, tolerating({ key: 'gpu', operator: 'Exists' }), { toleratesCordon: false }],
-    ['held by a finalizer', { finalizers: ['a/b'] }, {}, { finalizers: ['a/b'] }],
+    ['with a finalizer', { finalizers: ['a/b'] }, {}, { finalizers: ['a/b'] }],
+    ['whose label says skip', { labels: { 'brupop.bottlerocket.aws/drain': 'skip' } }, {}, { drainPolicy: 'skip' }],
     [
-      'whose label asks to be left',
-      { labels: { 'brupop.bottlerocket.aws/drain': 'skip' } },
-      {},
-      { drainPolicy: 'skip' },
-    ],
-    [
-      'whose annotation asks to be last',
+      'whose annotation says last',
       { annotations: { 'brupop.bottlerocket.aws/drain': 'last' } },
       {},
       { drainPolicy: 'last' },
     ],
     [
-      'whose drainPolicy nobody understands',
+      'with an unknown drain policy',
       { labels: { 'brupop.bottlerocket.aws/drain': 'never' } },
       {},
       { drainPolicy: undefined },

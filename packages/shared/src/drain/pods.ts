@@ -2,40 +2,39 @@ import { APISERVER, COMPONENT_LABEL, CONTROLLER, DRAIN_KEY } from '../api/names.
 import type { KubernetesObject, ObjectMeta, OwnerReference } from '../api/meta.ts';
 import { parseTime } from '../runtime/clock.ts';
 
-/** What a drain must know of a pod. */
+/** A pod, reduced to what decides about its drain. */
 export interface DrainPod extends KubernetesObject {
-  /** Where it runs; empty: nowhere yet. */
+  /** Empty before it is scheduled. */
   readonly node: string;
   readonly finalizers: readonly string[];
-  /** Made by a kubelet from a file on the node; the API server cannot end it. */
+  /** The API's copy of a static pod, which an eviction does not end. */
   readonly mirror: boolean;
   /** Succeeded or Failed. */
   readonly finished: boolean;
-  /** It has never run: its phase is Pending. */
+  /** Its phase is Pending. */
   readonly pending: boolean;
   readonly ready: boolean;
   /** Names of the PersistentVolumeClaims that it mounts. */
   readonly claims: readonly string[];
-  /** Has a volume whose data goes with it. */
   readonly emptyDir: boolean;
-  /** No controller makes it anew. */
+  /** No controller recreates it. */
   readonly unmanaged: boolean;
-  /** Of a StatefulSet, so that a pod of the same name takes its place. */
+  /** Of a StatefulSet, which replaces it by a pod of the same name. */
   readonly stateful: boolean;
   /** Of its PriorityClass. */
   readonly priority: number;
-  /** How long its containers get to end, in seconds. */
+  /** Its termination grace period. */
   readonly graceSeconds: number;
-  /** It may be put back on a cordoned node. */
+  /** A controller may recreate it on a cordoned node. */
   readonly toleratesCordon: boolean;
   readonly drainPolicy: DrainPolicy | undefined;
-  /** One of our own Deployments. */
+  /** Of the operator's Deployments. */
   readonly own: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
   readonly daemonSet?: string;
 }
 
-/** Values of the label or annotation {@link DRAIN_KEY} of a pod: leave it where it is, or let all others go first. */
+/** Values of a pod's label or annotation {@link DRAIN_KEY}: never evict it, or evict it after all others. */
 export type DrainPolicy = 'skip' | 'last';
 
 interface Toleration {
@@ -59,14 +58,12 @@ interface RawPod {
   };
 }
 
-/** Kept by the kubelet on the API's copy of a static pod (Kubernetes "Well-Known Annotations"). */
 const MIRROR_ANNOTATION = 'kubernetes.io/config.mirror';
 const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
 const CORDON_EFFECT = 'NoSchedule';
-/** What the API server writes where a pod names none. */
+/** kube-apiserver's default. */
 const DEFAULT_GRACE_SECONDS = 30;
 
-/** Cuts a pod of the API to what a drain must know. */
 export function slimPod(raw: unknown): DrainPod {
   const { metadata, spec = {}, status = {} } = raw as RawPod;
   const { nodeName = '', priority = 0, terminationGracePeriodSeconds: graceSeconds = DEFAULT_GRACE_SECONDS } = spec;
@@ -78,7 +75,7 @@ export function slimPod(raw: unknown): DrainPod {
     ...volumesOf(metadata.name, spec.volumes ?? []),
     toleratesCordon: (spec.tolerations ?? []).some(toleratesCordon),
     ...stateOf(status),
-    ...marksOf(metadata),
+    ...policyOf(metadata),
     ...ownership(metadata),
   };
 }
@@ -114,7 +111,7 @@ function stateOf({
   };
 }
 
-function marksOf({
+function policyOf({
   labels = {},
   annotations = {},
   finalizers = [],
@@ -167,24 +164,24 @@ export function isTerminating({ metadata }: KubernetesObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** True for a pod with volumes that must leave the node before another may use them. */
+/** True for a pod whose volumes must be detached from the node before another pod may use them. */
 export function hasVolumes({ claims, finished }: DrainPod): boolean {
   return claims.length > 0 && !finished;
 }
 
 export interface DrainFilter {
-  /** The DaemonSets (`namespace/name`) that do not exist any more. */
+  /** DaemonSets (`namespace/name`) that do not exist any more. */
   readonly orphaned: ReadonlySet<string>;
-  /** UID of the agent's pod that asks for the drain: without it nobody would go on. */
+  /** UID of the agent's pod that requests the drain. */
   readonly caller?: string;
   /** Epoch milliseconds. Pods that were created later and tolerate the cordon would come back for ever. */
   readonly cordonedSince?: number;
 }
 
 /**
- * The pods that a drain must see gone, as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` chooses them: all but mirror
- * pods and the unfinished pods of a DaemonSet that exists; and not the pod that asks, nor those that ask to be left, nor those that came back although
- * the node was cordoned.
+ * The pods that a drain evicts, as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`
+ * chooses them: all but mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are
+ * the caller, pods with the drain policy `skip`, and pods that were recreated on the cordoned node.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],

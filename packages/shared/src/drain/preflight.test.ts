@@ -19,7 +19,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     undefined,
   ],
   'one that has just let a pod go': [{ budgets: [aBudget('b', { inFlux: true })] }, undefined],
-  'one that nobody can count lets nothing go': [
+  'one that cannot be counted allows nothing': [
     { budgets: [aBudget('b', { counted: false, failure: 'found no controllers' })] },
     'DisruptionBudget',
   ],
@@ -30,7 +30,7 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
   'one for other pods': [{ budgets: [aBudget('b', { selector: { matchLabels: { app: 'other' } } })] }, undefined],
   'one without a selector is for none': [{ budgets: [aBudget('b', { selector: null })] }, undefined],
-  'two budgets, which the eviction API refuses': [
+  'two budgets, which the eviction API rejects': [
     { budgets: [aBudget('b', { disruptionsAllowed: 1 }), aBudget('c', { disruptionsAllowed: 1 })] },
     'MultipleDisruptionBudgets',
   ],
@@ -40,13 +40,13 @@ const cases: Record<string, [Case, string | undefined]> = {
     { pod: aPod('x', { goneBy: '2026-01-02T03:04:05Z' }), budgets: [aBudget('b'), aBudget('c')] },
     undefined,
   ],
-  'a pod that is not ready is let go by a budget that says so': [
+  'a budget may allow to evict a pod that is not ready': [
     { pod: { ready: false }, budgets: [aBudget('b', { freesUnready: true, desiredHealthy: 4 })] },
     undefined,
   ],
   'and by any that has enough healthy ones': [{ pod: { ready: false }, budgets: [aBudget('b')] }, undefined],
   'but by no other': [{ pod: { ready: false }, budgets: [aBudget('b', { desiredHealthy: 4 })] }, 'DisruptionBudget'],
-  'a pod that stays is nobody’s business': [{ pod: { daemonSet: 'apps/logs' }, budgets: [aBudget('b')] }, undefined],
+  'a pod that is not evicted does not count': [{ pod: { daemonSet: 'apps/logs' }, budgets: [aBudget('b')] }, undefined],
   'emptyDir where that is blocked': [
     { pod: { emptyDir: true }, settings: { emptyDirPods: 'Block' } },
     'BlockedByPolicy',
@@ -68,7 +68,7 @@ test.each(Object.entries(cases))('%s', (_what, [{ pod = {}, budgets = [], settin
   expect(found.map(({ reason }) => reason)).toEqual(expected === undefined ? [] : [expected]);
 });
 
-test('what holds a pod up is named, with the setting to change or the budget', () => {
+test('names what blocks a pod, with the setting or the budget to change', () => {
   const [byBudget] = preflight([aPod('x')], [aBudget('web')], DRAIN_DEFAULTS);
   expect(byBudget).toEqual({
     pod: 'apps/x',
@@ -111,7 +111,7 @@ test('a budget of the API is cut to what evictions are decided by', () => {
   expect(slimBudget({ metadata, spec }).counted).toBe(false);
 });
 
-test('a budget of the API tells of evictions under way, and of what its controller cannot count', () => {
+test('reads evictions under way and a failure of its controller from a budget', () => {
   const metadata = { name: 'b', namespace: 'apps', uid: 'b', resourceVersion: '1', generation: 1 };
   const disruptedPods = { 'web-1': '2026-01-02T03:04:05Z' };
   expect(slimBudget({ metadata, status: { disruptedPods } }).inFlux).toBe(true);

@@ -3,7 +3,7 @@ import type { DrainBlock } from '../api/shadow.ts';
 import { type Budget, exhaustedBudgets } from './budgets.ts';
 import { type DrainPod, isTerminating, podKey, podsToEvict } from './pods.ts';
 
-/** Why a drain must leave the pod, as the configuration says, or undefined. */
+/** Why the configuration forbids to evict the pod, or undefined. */
 export function policyBlock(
   pod: DrainPod,
   { emptyDirPods, unmanagedPods }: Pick<DrainSettings, 'emptyDirPods' | 'unmanagedPods'>,
@@ -11,7 +11,7 @@ export function policyBlock(
   if (pod.finished || isTerminating(pod)) return undefined;
   if (emptyDirPods === 'Block' && pod.emptyDir) return block(pod, 'has an emptyDir volume', 'emptyDirPods');
   if (unmanagedPods === 'Block' && pod.unmanaged)
-    return block(pod, 'has no controller to make it anew', 'unmanagedPods');
+    return block(pod, 'has no controller that recreates it', 'unmanagedPods');
   return undefined;
 }
 
@@ -20,13 +20,13 @@ function block(pod: DrainPod, why: string, setting: string): DrainBlock {
   return { pod: podKey(pod), reason: 'BlockedByPolicy', message };
 }
 
-/** What makes a drain of a node with these pods fail for as long as nobody changes something; empty: it may succeed. */
+/** What blocks a drain of a node with these pods until the configuration or a budget changes. */
 export function preflight(
   pods: readonly DrainPod[],
   budgets: readonly Budget[],
   settings: DrainSettings,
 ): readonly DrainBlock[] {
-  // Nobody has looked whether DaemonSets exist: their pods are taken to stay.
+  // Every DaemonSet is assumed to exist.
   return podsToEvict(pods, { orphaned: new Set() }).flatMap((pod) => {
     const found = policyBlock(pod, settings) ?? budgetBlock(pod, budgets);
     return found === undefined ? [] : [found];
@@ -34,18 +34,20 @@ export function preflight(
 }
 
 function budgetBlock(pod: DrainPod, budgets: readonly Budget[]): DrainBlock | undefined {
-  const hopeless = exhaustedBudgets(pod, budgets);
-  const [budget] = hopeless;
+  const exhausted = exhaustedBudgets(pod, budgets);
+  const [budget] = exhausted;
   if (budget === undefined) return undefined;
-  const podDisruptionBudgets = hopeless.map(({ metadata }) => metadata.name);
-  if (hopeless.length > 1) {
+  const podDisruptionBudgets = exhausted.map(({ metadata }) => metadata.name);
+  if (exhausted.length > 1) {
     const message = `is covered by more than one disruption budget (${podDisruptionBudgets.join(', ')}), which the eviction API refuses`;
     return { pod: podKey(pod), reason: 'MultipleDisruptionBudgets', message, podDisruptionBudgets };
   }
   const { metadata, failure, expectedPods } = budget;
   const healthy = `allows no disruption although all ${expectedPods} of its pods are healthy`;
   const why =
-    failure === undefined ? healthy : `allows nothing, since its pods cannot be counted: ${failure.slice(0, 200)}`;
+    failure === undefined
+      ? healthy
+      : `allows no disruption, since its pods cannot be counted: ${failure.slice(0, 200)}`;
   const message = `its disruption budget ${metadata.name} ${why}`;
   return { pod: podKey(pod), reason: 'DisruptionBudget', message, podDisruptionBudgets };
 }
