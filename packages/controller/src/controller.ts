@@ -1,8 +1,5 @@
 import { CONTROLLER } from '@brupop/shared/api/names';
-import type { KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigStatus } from './apply/config-status.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
@@ -10,19 +7,13 @@ import { specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
-import { type Metrics, showFleet, showLeader } from './metrics.ts';
+import { showFleet, showLeader } from './metrics.ts';
 import { type Plan, plan } from './plan/plan.ts';
 
-export interface ControllerOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache'> {
   readonly cluster: Cluster;
-  readonly metrics: Metrics;
-  readonly namespace: string;
   /** Name of this pod, for Events. */
   readonly podName: string;
-  readonly isLeading: () => boolean;
 }
 
 /** Changes come in bursts: one reconcile answers all changes of a burst. */
@@ -93,7 +84,9 @@ export class Controller {
     const statusInMs = snapshot.config && (await configStatus.write(snapshot.config, next, inEffect));
     const again = moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    return soonest([again ? 0 : undefined, statusInMs, planInMs, writer.nextTryMs()]);
+    const delays = [again ? 0 : undefined, statusInMs, planInMs, writer.nextTryMs()];
+    const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
+    return soonestMs === Infinity ? undefined : soonestMs;
   }
 
   #plan(snapshot: Snapshot): Plan {
@@ -120,11 +113,6 @@ export class Controller {
 function isInEffect({ isInEffect: isPlanned, moreSpecs, specs }: Plan, unwritten: ReadonlySet<string>): boolean {
   const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
   return isPlanned && !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
-}
-
-function soonest(delays: readonly (number | undefined)[]): number | undefined {
-  const known = delays.filter((delay): delay is number => delay !== undefined);
-  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 /**

@@ -24,10 +24,7 @@ export async function cleanUp(context: ApplyContext, cleanups: readonly Cleanup[
   const { writer } = context;
   await forEachOf(cleanups, async (cleanup) => {
     const key = `clean-up/${cleanup.managedNode.name}`;
-    if (!writer.canWrite(key)) return;
-    await cleanUpNode(context, cleanup, key);
-    // Until the watch shows the result, the plan asks for the same again.
-    if (writer.canWrite(key)) writer.settle(key);
+    await writer.once(key, () => cleanUpNode(context, cleanup, key));
   });
 }
 
@@ -120,9 +117,7 @@ export async function writeTaints(context: ApplyContext, changes: readonly Taint
   const due = changes.filter(({ node }) => writer.canWrite(taintKey(node)));
   await forEachOf(due.slice(0, MAX_TAINTS), async (change) => {
     const key = taintKey(change.node);
-    await writer.attempt('node_taint', key, () => writeTaint(context, change));
-    // Until the watch shows the result, the plan asks for the same again.
-    if (writer.canWrite(key)) writer.settle(key);
+    await writer.once(key, () => writer.attempt('node_taint', key, () => writeTaint(context, change)));
   });
   return due.length > MAX_TAINTS;
 }
@@ -131,13 +126,8 @@ function taintKey({ metadata }: NodeView): string {
   return `taint/${metadata.uid}`;
 }
 
-interface Taint {
-  readonly key: string;
-  readonly effect: string;
-}
-
 interface TaintedNode extends KubernetesObject {
-  readonly spec?: { readonly taints?: readonly Taint[] };
+  readonly spec?: { readonly taints?: readonly { readonly key: string; readonly effect: string }[] };
 }
 
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */

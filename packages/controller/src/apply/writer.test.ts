@@ -81,6 +81,20 @@ test('a conflict is retried soon, however often it happens', async () => {
   expect(writer.nextTryMs()).toBeLessThanOrEqual(250);
 });
 
+test('work that succeeds is not repeated before the watch can show its result', async () => {
+  const { writer, clock } = setUp();
+  let runs = 0;
+  const work = async (): Promise<void> => {
+    runs += 1;
+  };
+  await writer.once('a', work);
+  await writer.once('a', work);
+  expect(runs).toBe(1);
+  await clock.advance(250);
+  await writer.once('a', work);
+  expect(runs).toBe(2);
+});
+
 test('a write that is cut off by the loss of leadership ends the reconcile', async () => {
   const abort = new AbortController();
   const { writer } = setUp(abort.signal);

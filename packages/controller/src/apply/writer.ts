@@ -94,6 +94,13 @@ export class Writer {
     this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
   }
 
+  /** Runs `work` unless `key` is delayed, and then settles it: until the watch shows the result, the plan asks for the same again. */
+  async once(key: string, work: () => Promise<unknown>): Promise<void> {
+    if (!this.canWrite(key)) return;
+    await work();
+    if (this.canWrite(key)) this.settle(key);
+  }
+
   /** Milliseconds until the next delayed key is ready, or undefined. */
   nextTryMs(): number | undefined {
     const now = this.#options.clock.monotonic();

@@ -4,18 +4,13 @@ import type { ShadowView } from './shadow.ts';
 /** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
 
-interface AssumedCondition {
-  readonly condition: Condition;
-  readonly until: number;
-}
-
 /**
  * What was written but the watch may not have shown yet. Without it a plan made from a cache that lags would start more nodes than
  * may update at once. The watch has shown a spec when it shows its generation or a later one, and a condition when it shows its text.
  */
 export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
-  readonly #conditions = new Map<string, AssumedCondition>();
+  readonly #conditions = new Map<string, { readonly condition: Condition; readonly until: number }>();
 
   /** Assumes a shadow as the API server returned it. */
   shadow(shadow: ShadowView): void {

@@ -99,19 +99,15 @@ export class Cluster {
    * status, and for changes of disruption budgets only while `budgetsMatter`. Returns a function that ends that.
    */
   onChange(listener: () => void, budgetsMatter: () => boolean): () => void {
+    const on = <T extends KubernetesObject>(
+      reflector: Reflector<T>,
+      matters: (event: ReflectorEvent<T>) => boolean,
+    ): (() => void) => reflector.subscribe((event) => matters(event) && listener());
     const ends = [
-      this.#nodes.subscribe((event) => {
-        if (differs(event) && this.#isRelevant(event)) listener();
-      }),
-      this.#shadows.subscribe((event) => {
-        if (differs(event)) listener();
-      }),
-      this.#configs.subscribe(({ type, object, old }) => {
-        if (type !== 'Modified' || object.metadata.generation !== old?.metadata.generation) listener();
-      }),
-      this.#budgets.subscribe((event) => {
-        if (budgetsMatter() && differs(event)) listener();
-      }),
+      on(this.#nodes, (event) => differs(event) && this.#isRelevant(event)),
+      on(this.#shadows, differs),
+      on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
+      on(this.#budgets, (event) => budgetsMatter() && differs(event)),
     ];
     return () => {
       for (const end of ends) end();

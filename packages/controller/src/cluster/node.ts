@@ -49,10 +49,15 @@ export function readNode(raw: unknown): NodeView {
   };
 }
 
-function readMetadata({ name, uid, resourceVersion, deletionTimestamp, ...rest }: ObjectMeta): ObjectMeta {
-  const { labels = {} } = rest;
-  const annotations = pick(rest.annotations, ANNOTATIONS);
-  const metadata = { name, uid, resourceVersion, labels, annotations };
+function readMetadata({
+  name,
+  uid,
+  resourceVersion,
+  deletionTimestamp,
+  labels = {},
+  annotations,
+}: ObjectMeta): ObjectMeta {
+  const metadata = { name, uid, resourceVersion, labels, annotations: pick(annotations, ANNOTATIONS) };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
 

@@ -36,7 +36,7 @@ export class PodLookups {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
-  /** Forgets the pods of a node: it is gone, or being drained. */
+  /** Forgets the pods of a node that is deleted or drained. */
   forget(name: string): void {
     this.#known.delete(name);
     this.#retries.delete(name);

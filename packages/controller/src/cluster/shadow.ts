@@ -9,7 +9,13 @@ import {
 } from '@brupop/shared/api/names';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
 import { ifReadable, type Infer, object, oneOf, parse, unlessNull } from '@brupop/shared/api/schema';
-import { type BottlerocketShadow, SHADOW_STATES, type ShadowStatus } from '@brupop/shared/api/shadow';
+import {
+  type BottlerocketShadow,
+  type LastOperation,
+  SHADOW_STATES,
+  type ShadowSpec,
+  type ShadowStatus,
+} from '@brupop/shared/api/shadow';
 import { type NodeView, pick } from './node.ts';
 
 /** The condition that this controller keeps on each shadow. */
@@ -34,7 +40,15 @@ const state = oneOf(SHADOW_STATES);
 const text = v.string('a string');
 const number = v.number('a number');
 const flag = v.boolean('a boolean');
-const lastOperation = object({
+type Fields<T> = Record<keyof T, v.GenericSchema>;
+const spec = {
+  state,
+  version: unlessNull(text),
+  state_transition_timestamp: unlessNull(text),
+  timeoutSeconds: unlessNull(number),
+  hostSettings: unlessNull(object({ versionLock: unlessNull(text), ignoreWaves: unlessNull(flag) })),
+} satisfies Fields<ShadowSpec>;
+const lastOperation = {
   operation: text,
   state: text,
   version: text,
@@ -43,36 +57,26 @@ const lastOperation = object({
   lastUpdateTime: unlessNull(text),
   errorCode: unlessNull(text),
   message: unlessNull(text),
-});
+} satisfies Fields<LastOperation>;
+const status = {
+  current_state: unlessNull(state),
+  current_version: unlessNull(text),
+  target_version: unlessNull(text),
+  crash_count: unlessNull(number),
+  state_transition_failure_timestamp: unlessNull(text),
+  observedGeneration: unlessNull(number),
+  bootID: unlessNull(text),
+  bootTime: unlessNull(text),
+  hostSettings: ifReadable(v.looseObject({ message: v.optional(text) })),
+  lastOperation: unlessNull(object(lastOperation)),
+  drain: ifReadable(v.looseObject({ observedGeneration: v.optional(number), startTime: v.optional(text) })),
+  conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
+} satisfies Fields<Omit<ShadowStatus, 'waitingFor'>>;
 /**
  * The fields that decisions use, by their types only: a node whose shadow cannot be read is not counted as updating, so a value of
  * another release, or one that the planner repairs, must not make a shadow unreadable. Null counts as absent.
  */
-const shadow = object({
-  spec: object({
-    state,
-    version: unlessNull(text),
-    state_transition_timestamp: unlessNull(text),
-    timeoutSeconds: unlessNull(number),
-    hostSettings: unlessNull(object({ versionLock: unlessNull(text), ignoreWaves: unlessNull(flag) })),
-  }),
-  status: unlessNull(
-    object({
-      current_state: unlessNull(state),
-      current_version: unlessNull(text),
-      target_version: unlessNull(text),
-      crash_count: unlessNull(number),
-      state_transition_failure_timestamp: unlessNull(text),
-      observedGeneration: unlessNull(number),
-      bootID: unlessNull(text),
-      bootTime: unlessNull(text),
-      hostSettings: ifReadable(object({ message: unlessNull(text) })),
-      lastOperation: unlessNull(lastOperation),
-      drain: ifReadable(object({ observedGeneration: unlessNull(number), startTime: unlessNull(text) })),
-      conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
-    }),
-  ),
-});
+const shadow = object({ spec: object(spec), status: unlessNull(object(status)) });
 
 const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, hostSettings: null } as const;
 const NO_STATUS = {
@@ -86,12 +90,12 @@ const NO_STATUS = {
 /** Cuts a shadow as the API server sends it. Throws an error that names the field which is not as expected. */
 export function readShadow(raw: unknown): ShadowView {
   const { metadata } = raw as BottlerocketShadow;
-  const { spec, status } = parse(shadow, raw, '', (message) => new Error(`${metadata.name}: ${message}`));
-  const conditions = status?.conditions as readonly Condition[] | undefined;
+  const read = parse(shadow, raw, '', (message) => new Error(`${metadata.name}: ${message}`));
+  const conditions = read.status?.conditions as readonly Condition[] | undefined;
   return {
     metadata: readMetadata(metadata),
-    spec: { ...NO_SPEC, ...spec },
-    ...readStatus(metadata, spec.state, status),
+    spec: { ...NO_SPEC, ...read.spec },
+    ...readStatus(metadata, read),
     progressing: conditions?.find(({ type }) => type === PROGRESSING),
   };
 }
@@ -107,14 +111,11 @@ function readMetadata(metadata: ObjectMeta): ObjectMeta {
  * A status without `current_state` is none: only this controller has written to it. Agents of the Rust operator report no
  * `observedGeneration`: their status answers the spec when it names the same state, or a failure.
  */
-function readStatus(
-  { generation = 0 }: ObjectMeta,
-  wanted: string,
-  status: Infer<typeof shadow>['status'],
-): { status?: ShadowStatus } {
-  const { current_state, conditions: _, ...reported } = status ?? {};
+function readStatus({ generation = 0 }: ObjectMeta, read: Infer<typeof shadow>): { status?: ShadowStatus } {
+  const { current_state, conditions: _, ...reported } = read.status ?? {};
   if (current_state === undefined) return {};
-  const observedGeneration = current_state === wanted || current_state === 'ErrorReset' ? generation : -1;
+  const answered = current_state === read.spec.state || current_state === 'ErrorReset';
+  const observedGeneration = answered ? generation : -1;
   return { status: { ...NO_STATUS, observedGeneration, ...reported, current_state } as ShadowStatus };
 }
 
