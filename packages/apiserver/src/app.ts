@@ -7,7 +7,7 @@ import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
 import { inTime, localsOf, readBody, withinLimit } from './http/call.ts';
 import { errorHandler, notFound } from './http/error-handler.ts';
-import { RateLimit } from './http/rate-limit.ts';
+import { RateLimit } from './http/limits.ts';
 import type { Metrics } from './metrics.ts';
 import type { Call, Routes } from './routes.ts';
 

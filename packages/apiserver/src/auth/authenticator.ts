@@ -15,9 +15,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../errors.ts';
-import { LruMap } from '../http/lru.ts';
-import { RateLimit } from '../http/rate-limit.ts';
-import { Semaphore } from '../http/semaphore.ts';
+import { LruMap, RateLimit, Semaphore } from '../http/limits.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
 import { type Bound, judgeReview, type TokenReviewStatus } from './token-review.ts';
 import type { AgentToken, TokenVerifier } from './token.ts';

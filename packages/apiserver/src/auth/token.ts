@@ -29,7 +29,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
-import { TokenBucket } from '../http/rate-limit.ts';
+import { TokenBucket } from '../http/limits.ts';
 
 /** The claims of an agent's bound token. */
 export interface AgentToken {

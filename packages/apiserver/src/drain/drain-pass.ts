@@ -16,7 +16,7 @@ import { type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/d
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Identity } from '../auth/authenticator.ts';
-import { Semaphore } from '../http/semaphore.ts';
+import { Semaphore } from '../http/limits.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { cordonedSince, type Node } from '../nodes/policy.ts';
 import type { Changes, DrainView } from './cluster-view.ts';

@@ -8,7 +8,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-import { TokenBucket } from '../http/rate-limit.ts';
+import { TokenBucket } from '../http/limits.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { SlimShadow } from '../shadows/policy.ts';

@@ -5,7 +5,7 @@ import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { TokenBucket } from '../http/rate-limit.ts';
+import type { TokenBucket } from '../http/limits.ts';
 import type { Metrics } from '../metrics.ts';
 
 /** The response to a request to evict or delete a pod. */

@@ -1,5 +1,33 @@
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { LruMap } from './lru.ts';
+import { ApiError } from '../errors.ts';
+
+/** A map that keeps the `size` most recently used entries. */
+export class LruMap<V> {
+  readonly #size: number;
+  readonly #entries = new Map<string, V>();
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  get(key: string): V | undefined {
+    const value = this.#entries.get(key);
+    if (value !== undefined) this.set(key, value);
+    return value;
+  }
+
+  set(key: string, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.#size) return;
+    const oldest = this.#entries.keys().next();
+    if (oldest.done !== true) this.#entries.delete(oldest.value);
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+}
 
 export interface Rate {
   /** Calls that may come at once. */
@@ -75,5 +103,44 @@ export class RateLimit {
     const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#options.clock, this.#options);
     this.#buckets.set(key, bucket);
     return bucket.take();
+  }
+}
+
+/** Runs at most `size` tasks at a time; at most `waiting` more wait, in order. */
+export class Semaphore {
+  readonly #size: number;
+  readonly #waiting: number;
+  readonly #queue: (() => void)[] = [];
+  #running = 0;
+
+  constructor(size: number, waiting = Number.POSITIVE_INFINITY) {
+    this.#size = size;
+    this.#waiting = waiting;
+  }
+
+  /** Returns what `task` returns. Throws ApiError `Unavailable` when too many wait already. */
+  async run<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#size) await this.#enter();
+    else this.#running += 1;
+    try {
+      return await task();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #enter(): Promise<void> {
+    if (this.#queue.length >= this.#waiting)
+      throw new ApiError('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
+    return new Promise((resolve) => {
+      this.#queue.push(resolve);
+    });
+  }
+
+  /** Hands the slot to the next in the queue, so that no newcomer takes it. */
+  #leave(): void {
+    const next = this.#queue.shift();
+    if (next === undefined) this.#running -= 1;
+    else next();
   }
 }
