@@ -1,5 +1,5 @@
 import { APISERVER, COMPONENT_LABEL, CONTROLLER, DRAIN_KEY } from '../api/names.ts';
-import type { KubernetesObject, ObjectMeta, OwnerReference } from '../api/meta.ts';
+import { type KubernetesObject, type ObjectMeta, slimMetadata } from '../api/meta.ts';
 import { parseTime } from '../runtime/clock.ts';
 
 /** A pod, reduced to what decides about its drain. */
@@ -43,10 +43,17 @@ interface Toleration {
   readonly effect?: string;
 }
 
+interface RawVolume {
+  readonly name: string;
+  readonly persistentVolumeClaim?: { readonly claimName: string };
+  readonly ephemeral?: unknown;
+  readonly emptyDir?: unknown;
+}
+
 interface RawPod {
   readonly metadata: ObjectMeta;
   readonly spec?: {
-    readonly volumes?: readonly (Readonly<Record<string, unknown>> & { readonly name: string })[];
+    readonly volumes?: readonly RawVolume[];
     readonly nodeName?: string;
     readonly tolerations?: readonly Toleration[];
     readonly priority?: number;
@@ -66,32 +73,51 @@ const DEFAULT_GRACE_SECONDS = 30;
 
 export function slimPod(raw: unknown): DrainPod {
   const { metadata, spec = {}, status = {} } = raw as RawPod;
-  const { nodeName = '', priority = 0, terminationGracePeriodSeconds: graceSeconds = DEFAULT_GRACE_SECONDS } = spec;
+  const { nodeName: node = '', priority = 0, volumes = [], tolerations = [] } = spec;
   return {
-    metadata: slimMetadata(metadata),
-    node: nodeName,
+    ...fromMetadata(metadata),
+    ...fromOwner(metadata),
+    ...fromStatus(status),
+    node,
+    claims: volumes.flatMap((volume) => claimsOf(metadata.name, volume)),
+    emptyDir: volumes.some((volume) => volume.emptyDir !== undefined),
     priority,
-    graceSeconds,
-    ...volumesOf(metadata.name, spec.volumes ?? []),
-    toleratesCordon: (spec.tolerations ?? []).some(toleratesCordon),
-    ...stateOf(status),
-    ...policyOf(metadata),
-    ...ownership(metadata),
+    graceSeconds: spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
+    toleratesCordon: tolerations.some(toleratesCordon),
   };
 }
 
-function slimMetadata(metadata: ObjectMeta): ObjectMeta {
-  const {
-    name,
-    namespace = '',
-    uid,
-    resourceVersion,
-    deletionTimestamp,
-    creationTimestamp = '',
-    labels = {},
-  } = metadata;
-  const slim = { name, namespace, uid, resourceVersion, creationTimestamp, labels };
-  return deletionTimestamp === undefined ? slim : { ...slim, deletionTimestamp };
+function fromMetadata(metadata: ObjectMeta) {
+  const { creationTimestamp = '', labels = {}, annotations = {}, finalizers = [] } = metadata;
+  return {
+    metadata: { ...slimMetadata(metadata), creationTimestamp, labels },
+    finalizers,
+    mirror: annotations[MIRROR_ANNOTATION] !== undefined,
+    drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
+    own: [APISERVER, CONTROLLER].includes(labels[COMPONENT_LABEL] ?? ''),
+  };
+}
+
+function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
+  const controller = ownerReferences.find((owner) => owner.controller === true);
+  return {
+    unmanaged: controller === undefined,
+    stateful: controller?.kind === 'StatefulSet',
+    ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${controller.name}` }),
+  };
+}
+
+/** Undefined also for another value. */
+function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
+  return value === 'skip' || value === 'last' ? value : undefined;
+}
+
+function fromStatus({ phase, conditions = [] }: NonNullable<RawPod['status']>) {
+  return {
+    finished: phase === 'Succeeded' || phase === 'Failed',
+    pending: phase === 'Pending',
+    ready: conditions.some(({ type, status }) => type === 'Ready' && status === 'True'),
+  };
 }
 
 /** Whether it tolerates the taint of a cordoned node (Kubernetes "Taints and Tolerations"). */
@@ -100,58 +126,10 @@ function toleratesCordon({ key, operator, effect = CORDON_EFFECT }: Toleration):
   return effect === CORDON_EFFECT && (key === CORDON_TAINT || (anyKey && operator === 'Exists'));
 }
 
-function stateOf({
-  phase,
-  conditions = [],
-}: NonNullable<RawPod['status']>): Pick<DrainPod, 'finished' | 'pending' | 'ready'> {
-  return {
-    finished: phase === 'Succeeded' || phase === 'Failed',
-    pending: phase === 'Pending',
-    ready: conditions.some((one) => one.type === 'Ready' && one.status === 'True'),
-  };
-}
-
-function policyOf({
-  labels = {},
-  annotations = {},
-  finalizers = [],
-}: ObjectMeta): Pick<DrainPod, 'finalizers' | 'mirror' | 'drainPolicy' | 'own'> {
-  return {
-    finalizers,
-    mirror: annotations[MIRROR_ANNOTATION] !== undefined,
-    drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
-    own: [APISERVER, CONTROLLER].includes(labels[COMPONENT_LABEL] ?? ''),
-  };
-}
-
 /** The claim of an ephemeral volume is named after pod and volume (Kubernetes "Ephemeral Volumes"). */
-function volumesOf(
-  pod: string,
-  volumes: NonNullable<NonNullable<RawPod['spec']>['volumes']>,
-): Pick<DrainPod, 'claims' | 'emptyDir'> {
-  const claims = volumes.flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
-    if (ephemeral !== undefined) return [`${pod}-${name}`];
-    const claim = (persistentVolumeClaim as { readonly claimName?: string } | undefined)?.claimName;
-    return claim === undefined ? [] : [claim];
-  });
-  return { claims, emptyDir: volumes.some((one) => 'emptyDir' in one) };
-}
-
-function ownership({
-  namespace = '',
-  ownerReferences = [],
-}: ObjectMeta): Pick<DrainPod, 'unmanaged' | 'stateful' | 'daemonSet'> {
-  const controller: OwnerReference | undefined = ownerReferences.find((owner) => owner.controller === true);
-  return {
-    unmanaged: controller === undefined,
-    stateful: controller?.kind === 'StatefulSet',
-    ...(controller?.kind === 'DaemonSet' ? { daemonSet: `${namespace}/${controller.name}` } : {}),
-  };
-}
-
-/** Undefined also for another value. */
-function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
-  return value === 'skip' || value === 'last' ? value : undefined;
+function claimsOf(pod: string, { name, persistentVolumeClaim, ephemeral }: RawVolume): readonly string[] {
+  if (ephemeral !== undefined) return [`${pod}-${name}`];
+  return persistentVolumeClaim === undefined ? [] : [persistentVolumeClaim.claimName];
 }
 
 /** `namespace/name` */
