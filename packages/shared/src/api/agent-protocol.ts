@@ -140,7 +140,7 @@ export const exclusionResult = s.object({ remainingMs: anyCount });
 export type ExclusionResult = s.Infer<typeof exclusionResult>;
 
 /** How a drain has failed: one of the error codes of an update, and why. A code of another release is a failure all the same. */
-export const DRAIN_FAILURES = ['DrainTimedOut', 'CordonRemoved'] as const;
+const DRAIN_FAILURES = ['DrainTimedOut', 'CordonRemoved'] as const;
 const drainFailure = s.object({ code: v.fallback(s.oneOf(DRAIN_FAILURES), 'DrainTimedOut'), message: line(500) });
 export type DrainFailure = s.Infer<typeof drainFailure>;
 

@@ -11,7 +11,7 @@ export * from './shadow-agent.ts';
 
 export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'CordonRemoved', 'Cancelled'] as const;
 export type DrainResultName = (typeof DRAIN_RESULTS)[number];
-export const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
+const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
 /** Why a pod is still on the node, or what the drain still waits for after it. `docs/runbook.md` explains each. */
 export const BLOCK_REASONS = [
   'DisruptionBudget',
