@@ -102,11 +102,11 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
 /** Records a step that continues past its deadline. The write that cancels an update has an Event of its own. */
 function recordDeadline(
   { events, metrics }: ApplyContext,
-  { shadow, node, progressing, calledOff }: NodeCondition,
+  { shadow, node, progressing, cancelled }: NodeCondition,
 ): void {
   const { reason, message } = progressing;
   const { state, state_transition_timestamp: since } = shadow.spec;
-  if (shadow.progressing?.reason === reason || calledOff) return;
+  if (shadow.progressing?.reason === reason || cancelled) return;
   metrics.deadlineExceeded.inc({ state });
   const key = `${shadow.metadata.uid}/${state}/${since ?? ''}`;
   events.record(eventSource({ reason: 'DeadlineExceeded', shadow, node, message, key }));

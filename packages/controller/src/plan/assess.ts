@@ -16,37 +16,31 @@ import { advance, type TransitionInput, idleSpec, monitoredUntil, needsPods, sam
 /** How a managed node counts in the status of the configuration. */
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
-/** What is to be done with one member, and how it stands. */
+/** What is to be done with one node, and its phase. */
 export interface Assessment {
   readonly managedNode: ManagedNode;
   /** Its Node has the label of managed nodes. */
   readonly managed: boolean;
-  /** Something of the configuration is still to take effect on it. */
+  /** The configuration has not taken full effect on the host yet. */
   readonly pending?: boolean;
   /** The change that its spec needs now. */
   readonly change?: Transition;
   readonly progressing?: ProgressingCondition;
   readonly phase?: NodePhase;
-  /** The pods on its node are to be looked up. */
+  /** The pods on the node have to be listed first. */
   readonly lookUp?: boolean;
-  /** It may begin an update if the gates let it. */
+  /** The node could update: the gates decide. */
   readonly candidate?: Candidate;
   readonly cleanup?: Cleanup;
-  /** Times at which this may be otherwise without anything else changing, epoch milliseconds. */
+  /** When the assessment may change by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
 
 /** An assessment after the gates: what a node adds to the plan. */
-export interface Decision {
-  readonly assessment: Assessment;
-  readonly change?: Transition;
-  readonly progressing?: ProgressingCondition;
-  readonly phase?: NodePhase;
+export interface Decision extends Assessment {
+  /** Why the gates do not let the node start. */
   readonly blocked?: Blocked;
-  readonly lookUp?: boolean;
 }
-
-type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
 
 export interface AssessInput {
   readonly policy: UpdatePolicy;
@@ -56,38 +50,38 @@ export interface AssessInput {
   readonly now: number;
 }
 
-/** Looks at one member. */
+/** A Node and the shadow that belongs to it. */
+interface Pair extends AssessInput {
+  readonly managedNode: ManagedNode;
+  readonly node: NodeView;
+  readonly shadow: ShadowView;
+}
+
+/** What the assessments of all nodes have in common is added by {@link assess}. */
+type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
+
+/** Assesses one node. */
 export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
   const { node, shadow } = managedNode;
   const managed = node !== undefined && isManaged(node);
   const cleanup = cleanupOf(managedNode, input.now);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const ours = isPair ? { node, shadow, writeRejection: managedNode.writeRejection } : undefined;
-  const findings: Findings =
-    ours === undefined ? { phase: 'waiting', times: [] } : assessOwn(ours, { ...input, managed });
+  const findings = isPair ? assessPair({ ...input, managedNode, node, shadow }) : WAITING;
   return { ...findings, managedNode, managed, ...(cleanup !== undefined && { cleanup }) };
 }
 
-interface Own {
-  readonly node: NodeView;
-  readonly shadow: ShadowView;
-  readonly writeRejection: string | undefined;
+const WAITING: Findings = { phase: 'waiting', times: [] };
+
+function assessPair(pair: Pair): Findings {
+  const { node, shadow } = pair;
+  if (!isManaged(node)) return assessUnmanaged(pair);
+  if (isUnderWay(shadow)) return assessUnderWay(pair);
+  return isSettled(shadow) ? assessSettled(pair) : assessUnsettled(pair);
 }
 
-interface Circumstances extends AssessInput {
-  readonly managed: boolean;
-}
-
-function assessOwn(own: Own, circumstances: Circumstances): Findings {
-  const { shadow } = own;
-  if (!circumstances.managed) return assessUnmanaged(own, circumstances);
-  if (isUnderWay(shadow)) return assessUnderWay(own, circumstances);
-  return isSettled(shadow) ? assessSettled(own, circumstances) : assessUnsettled(own, circumstances);
-}
-
-function advanceInput({ node, shadow, writeRejection }: Own, circumstances: Circumstances): TransitionInput {
-  const { policy, drainOf, whyNotDrained, now } = circumstances;
+function transitionInput({ managedNode, node, shadow, policy, drainOf, whyNotDrained, now }: Pair): TransitionInput {
   const { status, spec } = shadow;
+  const { writeRejection } = managedNode;
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
   const blockedBy = staged
     ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', writeRejection })
@@ -95,24 +89,23 @@ function advanceInput({ node, shadow, writeRejection }: Own, circumstances: Circ
   return { shadow, node, policy, drain: drainOf(node), blockedBy, now };
 }
 
-function assessUnmanaged(own: Own, circumstances: Circumstances): Findings {
-  const atRest = own.shadow.spec.state === 'Idle';
-  const released = { spec: idleSpec(circumstances.policy, circumstances.now), outcome: 'Released' } as const;
-  const change = atRest ? advance(advanceInput(own, circumstances)) : released;
+function assessUnmanaged(pair: Pair): Findings {
+  const released = { spec: idleSpec(pair.policy, pair.now), outcome: 'Released' } as const;
+  const change = pair.shadow.spec.state === 'Idle' ? advance(transitionInput(pair)) : released;
   return { ...(change !== undefined && { change }), times: [] };
 }
 
-function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
-  const { node, shadow, writeRejection } = own;
-  const { policy, now } = circumstances;
-  const input = advanceInput(own, circumstances);
+function assessUnderWay(pair: Pair): Findings {
+  const { managedNode, node, shadow, policy, now } = pair;
+  const input = transitionInput(pair);
   const change = advance(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
-  const goesOn = updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
-  const progressing = stuck ? overdue({ shadow, node, policy }, change?.outcome) : goesOn;
+  const progressing = stuck
+    ? overdue({ shadow, node, policy }, change?.outcome)
+    : updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
   return {
-    ...next(change, progressing, writeRejection),
+    ...next(change, progressing, managedNode.writeRejection),
     phase: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, policy.hostSettings),
     ...(lookUp && { lookUp }),
@@ -120,7 +113,7 @@ function assessUnderWay(own: Own, circumstances: Circumstances): Findings {
   };
 }
 
-/** The change, with why an update is called off; and what the node says, also while the API server does not take the change. */
+/** Adds the reason to a cancellation. A change that the API server rejects is what the condition says. */
 function next(
   change: Transition | undefined,
   progressing: ProgressingCondition,
@@ -137,18 +130,19 @@ function isStuck({ shadow, policy, now }: TransitionInput, change: Transition | 
   return isOverdue(shadow, policy, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
-function assessSettled(own: Own, circumstances: Circumstances): Findings {
-  const { node, shadow, writeRejection } = own;
+function assessSettled(pair: Pair): Findings {
+  const { managedNode, node, shadow, policy } = pair;
   const { status } = shadow;
-  if (status === undefined) return { phase: 'waiting', times: [] };
-  const change = advance(advanceInput(own, circumstances));
-  const version = wantedVersion(status.target_version, circumstances.policy.versions);
-  const trouble = status.hostSettings?.message;
-  if (trouble !== undefined && sameVersion(status.current_version, status.target_version)) {
-    return { progressing: notConfigured(trouble), ...changed(change, writeRejection), phase: 'waiting', times: [] };
+  const { writeRejection } = managedNode;
+  if (status === undefined) return WAITING;
+  const change = advance(transitionInput(pair));
+  const version = wantedVersion(status.target_version, policy.versions);
+  const problem = status.hostSettings?.message;
+  if (problem !== undefined && sameVersion(status.current_version, status.target_version)) {
+    return { progressing: notConfigured(problem), ...changed(change, writeRejection), phase: 'waiting', times: [] };
   }
   if (sameVersion(status.current_version, version)) {
-    const progressing = upToDate(status.current_version, circumstances.policy.versions.pin !== undefined);
+    const progressing = upToDate(status.current_version, policy.versions.pin !== undefined);
     return { progressing, ...changed(change, writeRejection), phase: 'upToDate', times: [] };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
@@ -156,7 +150,7 @@ function assessSettled(own: Own, circumstances: Circumstances): Findings {
   return { candidate: { node, shadow, status, version, writeRejection }, phase, times: [] };
 }
 
-/** A host that is to be set otherwise; while the API server does not take that, the node says so. */
+/** The host gets other settings; if the API server rejects that, the condition says so. */
 function changed(
   change: Transition | undefined,
   writeRejection: string | undefined,
@@ -169,23 +163,21 @@ function changed(
   };
 }
 
-/** What a node was before its spec changed it still is. */
-function standingBefore({ progressing }: ShadowView): NodePhase {
+/** The phase before the spec changed. */
+function phaseBefore({ progressing }: ShadowView): NodePhase {
   if (progressing?.reason === 'UpToDate') return 'upToDate';
   return progressing?.reason === 'Updating' ? 'updating' : 'waiting';
 }
 
 /** Between the end of an attempt and the agent's confirmation the condition stays as it is. */
-function assessUnsettled(own: Own, circumstances: Circumstances): Findings {
-  const { shadow } = own;
-  const { now } = circumstances;
-  const change = advance(advanceInput(own, circumstances));
+function assessUnsettled(pair: Pair): Findings {
+  const { shadow, now } = pair;
+  const change = advance(transitionInput(pair));
   const at = silentAt(shadow, now);
-  const phase = standingBefore(shadow);
   return {
     ...(change !== undefined && { change }),
     ...(now >= at && { progressing: silent(shadow.status?.lastOperation) }),
-    phase: now >= at ? 'waiting' : phase,
+    phase: now >= at ? 'waiting' : phaseBefore(shadow),
     pending: now < at,
     times: [at],
   };

@@ -111,7 +111,7 @@ function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: 
   const stuckNodes = [...held.values()].filter(({ deadline }) => now >= deadline).length;
   const busy = counted
     .filter(({ phase }) => phase === 'updating')
-    .map(({ assessment: { managedNode } }) => {
+    .map(({ managedNode }) => {
       const since = managedNode.shadow === undefined ? undefined : startedAt(managedNode.shadow);
       return (since ?? now) + estimate.usualMs;
     })
@@ -127,7 +127,7 @@ function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: 
 /** How many nodes can update side by side, if they are spread over the zones as well as can be. */
 function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number {
   const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
-  const nodes = counted.flatMap(({ assessment: { managedNode } }) => managedNode.node ?? []);
+  const nodes = counted.flatMap(({ managedNode }) => managedNode.node ?? []);
   const zones = new Set(nodes.map((node) => zoneOf(node))).size;
   const limits = [maxUpdating, ...(maxUnavailable === undefined ? [] : [maxUnavailable])];
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
@@ -135,11 +135,7 @@ function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number 
 
 type Expectation = Omit<QueuedNode, 'expectedTime'> & { readonly expectedAt: number | undefined };
 
-function expectationOf(
-  { assessment: { candidate }, blocked }: Decision,
-  fleetState: FleetState,
-  slots: Slots,
-): Expectation[] {
+function expectationOf({ candidate, blocked }: Decision, fleetState: FleetState, slots: Slots): Expectation[] {
   if (candidate === undefined || blocked === undefined) return [];
   const { node, version } = candidate;
   const expectedAt = expected(candidate, blocked, fleetState, slots);
@@ -176,8 +172,8 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
     count[what] += 1;
     counts.set(version, count);
   };
-  for (const { assessment } of counted) {
-    const { status } = assessment.managedNode.shadow ?? {};
+  for (const { managedNode } of counted) {
+    const { status } = managedNode.shadow ?? {};
     if (status !== undefined && status.current_version !== '') {
       add(status.current_version, 'running');
       if (status.target_version !== status.current_version && status.target_version !== '')
@@ -187,16 +183,16 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
   return [...counts].map(([version, count]) => ({ version, ...count }));
 }
 
-/** Of a node of which nothing new is said. */
-function toldBefore({ managedNode }: Assessment): Reason | undefined {
+/** The reason of a node whose condition does not change. */
+function reasonBefore({ managedNode }: Assessment): Reason | undefined {
   const reason = managedNode.shadow?.progressing?.reason;
   return isReason(reason) ? reason : undefined;
 }
 
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
-  for (const { progressing, assessment } of counted) {
-    const reason = progressing?.reason ?? toldBefore(assessment);
+  for (const decision of counted) {
+    const reason = decision.progressing?.reason ?? reasonBefore(decision);
     if (reason === undefined || reason === 'UpToDate' || reason === 'Updating') continue;
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }

@@ -7,16 +7,16 @@ import { inOrder } from './order.ts';
 interface Parts {
   readonly priority?: string;
   readonly bootTime?: string;
-  readonly calledOff?: string;
+  readonly cancelled?: string;
 }
 
-function candidate(name: string, { priority, bootTime, calledOff }: Parts, version = NEW): { candidate: Candidate } {
+function candidate(name: string, { priority, bootTime, cancelled }: Parts, version = NEW): Candidate {
   const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
-  const annotations = calledOff === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: calledOff };
+  const annotations = cancelled === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: cancelled };
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
-  return { candidate: { node, shadow, status, version } };
+  return { node, shadow, status, version };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>
@@ -24,7 +24,7 @@ const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', v
     Object.entries(parts).map(([name, one]) => candidate(name, one, version)),
     'own',
     order,
-  ).map(({ candidate: { node } }) => node.metadata.name);
+  ).map(({ node }) => node.metadata.name);
 
 const orders: Record<string, [string[], string[]]> = {
   'by name': [sorted({ c: {}, a: {}, b: {} }), ['a', 'b', 'c']],
@@ -36,10 +36,10 @@ const orders: Record<string, [string[], string[]]> = {
     sorted({ b: { priority: 'high' }, a: { priority: '1e9' }, c: { priority: '1' } }),
     ['c', 'a', 'b'],
   ],
-  'priority goes before failures': [sorted({ a: {}, b: { priority: '1', calledOff: '3' } }), ['b', 'a']],
-  'fewer failures go first': [sorted({ a: { calledOff: '1' }, b: {} }), ['b', 'a']],
+  'priority goes before failures': [sorted({ a: {}, b: { priority: '1', cancelled: '3' } }), ['b', 'a']],
+  'fewer failures go first': [sorted({ a: { cancelled: '1' }, b: {} }), ['b', 'a']],
   'the node of the controller goes last, whatever its priority': [
-    sorted({ own: { priority: '100' }, z: { calledOff: '1' } }),
+    sorted({ own: { priority: '100' }, z: { cancelled: '1' } }),
     ['z', 'own'],
   ],
   'whichever has been up longest goes first': [

@@ -5,27 +5,26 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { failures } from './attempts.ts';
 import type { Candidate } from './gates/index.ts';
 
-/** What a place in the order is found by: the smaller of the first that differ goes first. */
-type Rank = readonly [own: number, priority: number, failures: number, wish: number | string, name: string];
+/** Compared value by value; the smaller one is first. */
+type Rank = readonly [own: number, priority: number, failures: number, order: number | string, name: string];
 
-/** The node that the controller itself runs on last, then the highest priority first, then the fewest failures, then as `order` says, then by name. */
-export function inOrder<T extends { readonly candidate: Candidate }>(
-  queuedCandidates: readonly T[],
-  ownNode: string,
-  order: Order,
-): T[] {
-  return queuedCandidates
-    .map((queuedCandidate) => ({ queuedCandidate, rank: rankOf(queuedCandidate.candidate, ownNode, order) }))
+/**
+ * Sorts candidates: the node that the controller runs on last, then by priority, by fewest failures,
+ * as `order` says, and by name.
+ */
+export function inOrder(candidates: readonly Candidate[], ownNode: string, order: Order): Candidate[] {
+  return candidates
+    .map((candidate) => ({ candidate, rank: rankOf(candidate, ownNode, order) }))
     .toSorted((a, b) => compare(a.rank, b.rank))
-    .map(({ queuedCandidate }) => queuedCandidate);
+    .map(({ candidate }) => candidate);
 }
 
 function rankOf({ node, shadow, version, status }: Candidate, ownNode: string, order: Order): Rank {
   const { name, uid, annotations = {} } = node.metadata;
-  const wish = { Name: name, Random: shuffled(uid, version), OldestBoot: parseTime(status.bootTime) ?? Infinity }[
+  const position = { Name: name, Random: shuffled(uid, version), OldestBoot: parseTime(status.bootTime) ?? Infinity }[
     order
   ];
-  return [name === ownNode ? 1 : 0, -priority(annotations[PRIORITY_ANNOTATION]), failures(shadow), wish, name];
+  return [name === ownNode ? 1 : 0, -priority(annotations[PRIORITY_ANNOTATION]), failures(shadow), position, name];
 }
 
 /** The same order for as long as the fleet goes to the same version. */

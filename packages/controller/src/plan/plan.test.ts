@@ -400,7 +400,7 @@ test('a drain that is called off says so, with the write that does that', () => 
     message: "The drain for 1.21.0 had no result within 60 minutes and was cancelled; look at the agent's log",
   };
   expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
-  expect(made.conditions).toMatchObject([{ progressing: because, calledOff: true }]);
+  expect(made.conditions).toMatchObject([{ progressing: because, cancelled: true }]);
 });
 
 test('an update whose next spec is refused says so', () => {

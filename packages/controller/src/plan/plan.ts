@@ -4,7 +4,6 @@ import { type ManagedNode, type Snapshot, viewTimes } from '../cluster/snapshot.
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
-import type { Capacity } from './capacity.ts';
 import type { Cleanup } from './cleanup.ts';
 import { updating, type ProgressingCondition, waiting } from './condition.ts';
 import { isOverdue } from './deadlines.ts';
@@ -17,60 +16,63 @@ import { type Blocked, traitsOf } from './reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
+/** The Progressing condition of a shadow. */
 export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
-  /** It is about an update that the same plan calls off. */
-  readonly calledOff: boolean;
+  /** The same plan cancels the update. */
+  readonly cancelled: boolean;
 }
 
-/** Managed nodes by standing; `managed` is the sum of the others. */
+/** Managed nodes by phase; `managed` is the sum of the others. */
 export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 
-/** What is to be written, and why everything else waits. */
+/** What is to be written, and why the other nodes wait. */
 export interface Plan {
   readonly specs: readonly SpecChange[];
-  /** More hosts are to be set otherwise than `specs` says: the next plan goes on with them. */
+  /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
   /** Those that are due. */
   readonly cleanups: readonly Cleanup[];
-  /** Nodes whose pods are to be looked up before it goes on. */
+  /** Nodes whose pods have to be listed. */
   readonly lookUps: readonly NodeView[];
   readonly taints: readonly TaintChange[];
   readonly policy: UpdatePolicy;
-  /** Resources of which nothing was heard for too long: nothing starts. */
+  /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
   readonly forecast: Forecast;
-  /** The configuration has taken effect on all hosts that are heard of. */
+  /** The configuration has taken effect on all hosts whose agents respond. */
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
 }
 
-/** Decides what happens next in the whole fleet. Pure: the same snapshot and time give the same plan. */
+/** Decides what happens next in the fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, drainOf, capacity, slots } = fleetState;
+  const { policy, stale, drainOf, slots } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) =>
     assess(managedNode, {
       policy: policyFor(managedNode, fleetState),
       drainOf,
-      whyNotDrained: (candidate) => holdsDrain(candidate, fleetState),
+      whyNotDrained: (candidate) => whyNotDrainedNow(candidate, fleetState),
       now,
     }),
   );
-  const queuedCandidates = inOrder(assessments.flatMap(queuedCandidate), snapshot.ownNode, policy.order);
-  const admitted = admit(queuedCandidates, fleetState, capacity);
-  const decisions = assessments.map((assessment) => admitted.get(assessment) ?? { ...assessment, assessment });
-  const counted = decisions.filter(({ assessment }) => isCounted(assessment, policy));
-  const forecast = forecastOf({
-    fleetState,
-    counted,
-    waiting: queuedCandidates.flatMap((one) => admitted.get(one.assessment) ?? []),
-  });
+  const candidates = inOrder(
+    assessments.flatMap(({ candidate }) => candidate ?? []),
+    snapshot.ownNode,
+    policy.order,
+  );
+  const admitted = admit(candidates, fleetState);
+  const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isConcerned(node, policy));
+  const byName = new Map(decisions.map((decision) => [decision.managedNode.name, decision]));
+  const queue = candidates.flatMap(({ node }) => byName.get(node.metadata.name) ?? []);
+  const forecast = forecastOf({ fleetState, counted, waiting: queue });
   const wakes = [
     ...decisions.flatMap(times),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -78,74 +80,65 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   ];
   return {
     ...specsOf(decisions),
-    cleanups: assessments.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
-    ...lookUpsOf(
-      decisions.map((decision) => (snapshot.config === undefined ? decision : withExpectation(decision, forecast))),
-      snapshot,
-      now,
-    ),
-    taints: decisions.flatMap((decision) => taintChange(decision.assessment.managedNode, wantsTaint(decision, policy))),
+    cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
+    ...lookUpsOf(decisions, snapshot, now),
+    taints: decisions.flatMap((decision) => taintChange(decision.managedNode, wantsTaint(decision, policy))),
     policy,
     stale,
     counts: count(counted),
     forecast,
-    isInEffect: !counted.some(({ assessment }) => assessment.pending === true),
+    isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest([...wakes, ...viewTimes(snapshot.watchLags, now), ...retries(snapshot)], now),
   };
 }
 
-/** Hosts that the configuration is not about keep their settings, or get them back. */
+/** Hosts that the configuration does not select keep their settings, or get them back. */
 function policyFor({ node }: ManagedNode, { policy }: FleetState): UpdatePolicy {
   return node === undefined || isConcerned(node, policy) ? policy : { ...policy, hostSettings: undefined };
 }
 
-interface QueuedCandidate {
-  readonly assessment: Assessment;
-  readonly candidate: Candidate;
+/** Sends the candidates through the gates in their order. Returns why each waits; undefined: it starts. */
+function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Candidate, Blocked | undefined> {
+  const { capacity, estimate } = fleetState;
+  return new Map(
+    candidates.map((candidate) => {
+      const { node, shadow } = candidate;
+      const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
+      const drain = fleetState.drainOf(node);
+      const blocked = whyNot({ ...fleetState, candidate, drain, capacity: capacity.check(node), needMs });
+      // A node whose pods have to be listed first keeps its position.
+      if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);
+      return [candidate, blocked];
+    }),
+  );
 }
 
-function queuedCandidate(assessment: Assessment): QueuedCandidate[] {
+function decide(
+  assessment: Assessment,
+  admitted: ReadonlyMap<Candidate, Blocked | undefined>,
+  { policy, now }: FleetState,
+): Decision {
   const { candidate } = assessment;
-  return candidate === undefined ? [] : [{ assessment, candidate }];
-}
-
-function isCounted({ managedNode: { node } }: Assessment, policy: UpdatePolicy): boolean {
-  return node !== undefined && isConcerned(node, policy);
-}
-
-/** Sends the candidates through the gates, in their order, until the free places are taken. */
-function admit(
-  queuedCandidates: readonly QueuedCandidate[],
-  fleetState: FleetState,
-  capacity: Capacity,
-): Map<Assessment, Decision> {
-  const decisions = new Map<Assessment, Decision>();
-  for (const { assessment, candidate } of queuedCandidates) {
-    const { node, shadow } = candidate;
-    const needMs = expectedMs(shadow, fleetState.estimate) + fleetState.estimate.marginMs;
-    const drain = fleetState.drainOf(node);
-    const blocked = whyNot({ ...fleetState, candidate, drain, capacity: capacity.check(node), needMs });
-    // The place is kept for a node whose pods are being looked up.
-    if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);
-    decisions.set(
-      assessment,
-      blocked === undefined ? start(assessment, candidate, fleetState) : blockedBy(assessment, blocked),
-    );
+  if (candidate === undefined) return assessment;
+  const blocked = admitted.get(candidate);
+  if (blocked !== undefined) {
+    return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing: waiting(blocked) };
   }
-  return decisions;
+  const change = { spec: startSpec(candidate.version, policy, now), outcome: 'Started' } as const;
+  return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
 }
 
-/** Why a staged node is not drained. The window must still be open for what is left of its update. */
-function holdsDrain(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
+/** Returns why a staged node must not be drained. The rest of its update has to fit into the window. */
+function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
   const { node, shadow } = candidate;
   const { estimate, now } = fleetState;
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
-  const yields = fleetState.nodesOverLimit.has(node.metadata.name) ? TOO_MANY_AWAY : undefined;
+  const overLimit = fleetState.nodesOverLimit.has(node.metadata.name) ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
   return (
     whyNotDrained({ ...fleetState, candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs }) ??
-    yields ??
+    overLimit ??
     late
   );
 }
@@ -155,46 +148,26 @@ const LATE: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'Its drain could not start before the deadline of its staging',
 };
-const TOO_MANY_AWAY: Blocked = { reason: 'WaitingForCapacity', message: 'More nodes are away than may be at once' };
+const OVER_LIMIT: Blocked = {
+  reason: 'WaitingForCapacity',
+  message: 'More nodes are unavailable than the limits allow',
+};
 
-function start(assessment: Assessment, { version }: Candidate, { policy, now }: FleetState): Decision {
-  const change = { spec: startSpec(version, policy, now), outcome: 'Started' } as const;
-  return { assessment, change, progressing: updating(version), phase: 'updating' };
-}
-
-function blockedBy(assessment: Assessment, blocked: Blocked): Decision {
-  const { phase = 'waiting' } = assessment;
-  return { assessment, phase, lookUp: blocked.lookUp ?? false, blocked, progressing: waiting(blocked) };
-}
-
-/** The nodes that update next are told when that is expected to be. The status of the configuration keeps what they were told before. */
-function withExpectation(decision: Decision, { queue }: Forecast): Decision {
-  const { assessment, progressing } = decision;
-  const time = queue.find(({ node }) => node === assessment.managedNode.name)?.expectedTime;
-  if (time === undefined || progressing === undefined || assessment.candidate === undefined) return decision;
-  return {
-    ...decision,
-    progressing: { ...progressing, message: `${progressing.message}; expected to be up to date by ${time}` },
-  };
-}
-
-/** In one turn; the next one goes on with the others at once. */
+/** In one plan; the next one follows at once. */
 const MAX_LOOK_UPS = 10;
 
-/** A node whose pods are looked up for the first time is not said to wait for that: it takes a moment. */
+/** A node whose pods are listed for the first time gets no condition about that: it takes a moment. */
 function lookUpsOf(
   decisions: readonly Decision[],
   { pods }: Snapshot,
   now: number,
 ): Pick<Plan, 'lookUps' | 'conditions'> {
   const wanted = decisions.filter(({ lookUp }) => lookUp === true);
-  const nodes = wanted.flatMap(({ assessment: { managedNode } }) =>
-    managedNode.node === undefined ? [] : [managedNode.node],
-  );
+  const nodes = wanted.flatMap(({ managedNode }) => managedNode.node ?? []);
   const due = nodes.filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now);
-  const troubled = ({ assessment: { managedNode } }: Decision): boolean =>
-    pods.get(managedNode.name)?.problem !== undefined;
-  const said = decisions.filter((decision) => decision.lookUp !== true || troubled(decision));
+  const said = decisions.filter(
+    ({ lookUp, managedNode }) => lookUp !== true || pods.get(managedNode.name)?.problem !== undefined,
+  );
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
@@ -202,14 +175,14 @@ function retries({ pods }: Snapshot): number[] {
   return [...pods.values()].map(({ retryAt }) => retryAt);
 }
 
-/** Nodes that could run a newer version, or are on their way to it; not those that failed, nor new ones of which nothing is known. */
-function wantsTaint({ phase, assessment, blocked }: Decision, { drain }: UpdatePolicy): boolean {
-  const isBlocked = phase === 'waiting' && assessment.candidate !== undefined;
+/** True for nodes that wait for an update or are updating; not for failed ones, nor for new ones without a report. */
+function wantsTaint({ phase, managed, candidate, blocked }: Decision, { drain }: UpdatePolicy): boolean {
+  const isBlocked = phase === 'waiting' && candidate !== undefined;
   const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
-  return drain.taintWaitingNodes && assessment.managed && ((isBlocked && goes) || phase === 'updating');
+  return drain.taintWaitingNodes && managed && ((isBlocked && goes) || phase === 'updating');
 }
 
-/** So many hosts are set otherwise in one turn, so that the specs of updates under way never wait long for those of a large fleet. */
+/** Hosts that get other settings in one plan, so that updates under way do not wait for a large fleet. */
 const MAX_CONFIGURED = 100;
 
 function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpecs'> {
@@ -219,15 +192,15 @@ function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpec
   return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
 }
 
-function specChanges({ assessment: { managedNode }, change }: Decision): SpecChange[] {
+function specChanges({ managedNode, change }: Decision): SpecChange[] {
   const { node, shadow } = managedNode;
   return change === undefined || node === undefined || shadow === undefined ? [] : [specChange(change, shadow, node)];
 }
 
-function nodeConditions({ assessment: { managedNode }, progressing, change }: Decision): NodeCondition[] {
+function nodeConditions({ managedNode, progressing, change }: Decision): NodeCondition[] {
   const { node, shadow } = managedNode;
   if (progressing === undefined || node === undefined || shadow === undefined) return [];
-  return [{ shadow, node, progressing, calledOff: change?.outcome === 'Cancelled' }];
+  return [{ shadow, node, progressing, cancelled: change?.outcome === 'Cancelled' }];
 }
 
 function count(counted: readonly Decision[]): NodeCounts {
@@ -236,8 +209,8 @@ function count(counted: readonly Decision[]): NodeCounts {
   return counts;
 }
 
-function times({ assessment, blocked }: Decision): (number | undefined)[] {
-  return [...assessment.times, assessment.cleanup?.dueAt, blocked?.retryAt];
+function times({ times: own, cleanup, blocked }: Decision): (number | undefined)[] {
+  return [...own, cleanup?.dueAt, blocked?.retryAt];
 }
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
@@ -245,13 +218,13 @@ function earliest(candidates: readonly (number | undefined)[], now: number): num
   return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
 }
 
-/** A Node that is to get or to lose the taint of nodes that wait. */
+/** A Node that gets or loses the taint of waiting nodes. */
 export interface TaintChange {
   readonly node: NodeView;
   readonly wanted: boolean;
 }
 
-/** The change that a member needs, or none. A Node without a shadow may be one that is no longer ours. */
+/** Returns the change that a Node needs, if any. */
 export function taintChange({ node }: ManagedNode, wanted: boolean): readonly TaintChange[] {
   return node === undefined || node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }
