@@ -157,6 +157,6 @@ describe('an agent that does not confirm its spec', () => {
   });
 
   it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted after its step: %j', (last) => {
-    expect(silent(last).message).toBe('The agent does not confirm the spec; look whether its pod runs on the node');
+    expect(silent(last).message).toBe('The agent does not confirm the spec; check whether its pod runs on the node');
   });
 });

@@ -11,7 +11,7 @@ import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, specRejected } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
-import { advance, type TransitionInput, idleSpec, monitoredUntil, needsPods, sameSettings } from './transition.ts';
+import { transition, type TransitionInput, idleSpec, monitoredUntil, needsPods, sameSettings } from './transition.ts';
 
 /** How a managed node counts in the status of the configuration. */
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
@@ -91,14 +91,14 @@ function transitionInput({ managedNode, node, shadow, policy, drainOf, whyNotDra
 
 function assessUnmanaged(pair: Pair): Findings {
   const released = { spec: idleSpec(pair.policy, pair.now), outcome: 'Released' } as const;
-  const change = pair.shadow.spec.state === 'Idle' ? advance(transitionInput(pair)) : released;
+  const change = pair.shadow.spec.state === 'Idle' ? transition(transitionInput(pair)) : released;
   return { ...(change !== undefined && { change }), times: [] };
 }
 
 function assessUnderWay(pair: Pair): Findings {
   const { managedNode, node, shadow, policy, now } = pair;
   const input = transitionInput(pair);
-  const change = advance(input);
+  const change = transition(input);
   const stuck = isStuck(input, change);
   const lookUp = change === undefined && needsPods(input);
   const progressing = stuck
@@ -135,7 +135,7 @@ function assessSettled(pair: Pair): Findings {
   const { status } = shadow;
   const { writeRejection } = managedNode;
   if (status === undefined) return WAITING;
-  const change = advance(transitionInput(pair));
+  const change = transition(transitionInput(pair));
   const version = wantedVersion(status.target_version, policy.versions);
   const problem = status.hostSettings?.message;
   if (problem !== undefined && sameVersion(status.current_version, status.target_version)) {
@@ -172,7 +172,7 @@ function phaseBefore({ progressing }: ShadowView): NodePhase {
 /** Between the end of an attempt and the agent's confirmation the condition stays as it is. */
 function assessUnsettled(pair: Pair): Findings {
   const { shadow, now } = pair;
-  const change = advance(transitionInput(pair));
+  const change = transition(transitionInput(pair));
   const at = silentAt(shadow, now);
   return {
     ...(change !== undefined && { change }),

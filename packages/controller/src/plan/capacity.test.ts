@@ -22,13 +22,13 @@ const notReady: NodeParts = { ready: false };
 describe('maxUnavailable', () => {
   const most = { maxUpdating: 6, maxUnavailable: 2 };
 
-  it('lets as many nodes begin as it allows', () => {
+  it('lets as many nodes start as it allows', () => {
     expect(started(planOf(fleet({}), most))).toEqual(['a', 'b']);
   });
 
   it.each<[string, NodeParts]>([
     ['a node that is not Ready', notReady],
-    ['a node that somebody has cordoned', { unschedulable: true }],
+    ['a node that another actor has cordoned', { unschedulable: true }],
     ['a node that is being deleted', { deletionTimestamp: ago(0) }],
   ])('counts %s', (_, parts) => {
     const made = planOf(fleet({ f: [parts] }), most);
@@ -55,11 +55,11 @@ describe('maxUnavailable', () => {
     expect(started(planOf(fleet({ e: [notReady], f: [notReady] }), { maxUpdating: 2 }))).toEqual(['a', 'b']);
   });
 
-  it('lets a staged node be drained as long as no more are away than may be', () => {
+  it('lets a staged node be drained while the limit is not exceeded', () => {
     expect(changed(planOf(fleet({ e: [{}, staged], f: [notReady] }), most), 'Advanced')).toEqual(['e']);
   });
 
-  it('puts a staged node off when others have gone meanwhile', () => {
+  it('defers a staged node when others have become unavailable', () => {
     const made = planOf(fleet({ d: [notReady], e: [{}, staged], f: [notReady] }), most);
     expect(changed(made, 'Deferred')).toEqual(['e']);
   });
@@ -84,7 +84,7 @@ describe('zones', () => {
     expect(started(planOf(broken, { maxUpdating: 6, maxPerZone: 1 }))).toEqual(['c', 'e']);
   });
 
-  it('are updated so many at a time', () => {
+  it('are limited in number', () => {
     expect(started(planOf(fleet(zones), { maxUpdating: 6, maxZones: 1 }))).toEqual(['a', 'b']);
     expect(started(planOf(fleet(zones), { maxUpdating: 6, maxZones: 2 }))).toEqual(['a', 'b', 'c', 'd']);
   });
@@ -99,7 +99,7 @@ describe('zones', () => {
   });
 });
 
-test('a node that has lost its label while it updates still takes a place', () => {
+test('a node that has lost its label while it updates still holds a slot', () => {
   const cordon = { [CORDONED_ANNOTATION]: ago(0) };
   const released: NodeParts = { managed: false, unschedulable: true, annotations: cordon };
   const made = planOf(fleet({ f: [released] }), { maxUpdating: 1 });

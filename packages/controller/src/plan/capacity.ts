@@ -5,19 +5,19 @@ import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Blocked } from './reasons.ts';
 
 interface Count {
-  /** Nodes that are updating. */
+  /** Nodes that hold an update slot. */
   updating: number;
   /** Those, and the nodes that are unavailable for other reasons. */
-  away: number;
+  unavailable: number;
 }
 
-/** The nodes that are away, held against the limits of how many may be. */
+/** Counts unavailable nodes against the limits of `spec.concurrency`. */
 export class Capacity {
   readonly #concurrency: Concurrency;
-  /** How many nodes percentages are of. */
+  /** Percentages are of this number of nodes. */
   readonly #managed: number;
   readonly #stuck: readonly NodeView[];
-  readonly #fleet: Count = { updating: 0, away: 0 };
+  readonly #fleet: Count = { updating: 0, unavailable: 0 };
   readonly #zones = new Map<string, Count>();
 
   /** @param stuck - the nodes that hold a slot past a deadline */
@@ -27,12 +27,12 @@ export class Capacity {
     this.#stuck = stuck;
   }
 
-  /** Counts a node that is away: because it updates, or for another reason. */
+  /** Counts a node that is updating, or unavailable for another reason. */
   reserve(node: NodeView, updating: boolean): void {
     this.#count(node, 1, updating);
   }
 
-  /** Counts a node no more that updates but stays. */
+  /** No longer counts an updating node, which remains available. */
   release(node: NodeView): void {
     this.#count(node, -1, true);
   }
@@ -44,8 +44,8 @@ export class Capacity {
   check(node: NodeView): Blocked | undefined {
     const zone = this.#zone(node);
     if (this.#free <= 0) return naming(FULL, this.#stuck);
-    if (this.#fleet.away >= this.#mayBeAway) return naming(UNAVAILABLE, this.#stuck);
-    if (zone.away >= (this.#concurrency.maxPerZone ?? Infinity)) {
+    if (this.#fleet.unavailable >= this.#maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
+    if (zone.unavailable >= (this.#concurrency.maxPerZone ?? Infinity)) {
       return naming(
         ZONE_FULL,
         this.#stuck.filter((other) => zoneOf(other) === zoneOf(node)),
@@ -55,54 +55,59 @@ export class Capacity {
     return isFull ? naming(OTHER_ZONES, this.#stuck) : undefined;
   }
 
-  /** True when more are away than may be, and a node that is counted as updating, but could still stay, would help. */
-  isOverfull(node: NodeView): boolean {
+  /** True when a limit is exceeded, and releasing this node would help. */
+  isOverLimit(node: NodeView): boolean {
     const { maxPerZone = Infinity } = this.#concurrency;
-    return this.#free < 0 || this.#fleet.away > this.#mayBeAway || this.#zone(node).away > maxPerZone;
+    return (
+      this.#free < 0 || this.#fleet.unavailable > this.#maxUnavailable || this.#zone(node).unavailable > maxPerZone
+    );
   }
 
   #count(node: NodeView, by: 1 | -1, updating: boolean): void {
     const zone = this.#zone(node);
     this.#zones.set(zoneOf(node), zone);
     for (const count of [this.#fleet, zone]) {
-      count.away += by;
+      count.unavailable += by;
       if (updating) count.updating += by;
     }
   }
 
-  /** How many more nodes may update at once, all other limits aside; negative when there are too many. */
+  /** Slots left under maxUpdating; negative if there are too many nodes. */
   get #free(): number {
     return nodesAtOnce(this.#concurrency.maxUpdating, this.#managed) - this.#fleet.updating;
   }
 
-  get #mayBeAway(): number {
+  get #maxUnavailable(): number {
     const { maxUnavailable } = this.#concurrency;
     return maxUnavailable === undefined ? Infinity : nodesAtOnce(maxUnavailable, this.#managed);
   }
 
-  /** In how many zones nodes update when one of this zone does, too. */
+  /** The number of zones with updating nodes if a node of this zone updates as well. */
   #zonesWith({ updating }: Count): number {
     const others = [...this.#zones.values()].filter((zone) => zone.updating > 0).length;
     return updating > 0 ? others : others + 1;
   }
 
   #zone(node: NodeView): Count {
-    return this.#zones.get(zoneOf(node)) ?? { updating: 0, away: 0 };
+    return this.#zones.get(zoneOf(node)) ?? { updating: 0, unavailable: 0 };
   }
 }
 
-const FULL: Blocked = { reason: 'WaitingForCapacity', message: 'As many nodes are updating as may be at once' };
+const FULL: Blocked = {
+  reason: 'WaitingForCapacity',
+  message: 'As many nodes are updating as concurrency.maxUpdating allows',
+};
 const UNAVAILABLE: Blocked = {
   reason: 'MaxUnavailableReached',
-  message: 'As many nodes are updating or unavailable for other reasons as may be at once (concurrency.maxUnavailable)',
+  message: 'As many nodes are updating or unavailable for other reasons as concurrency.maxUnavailable allows',
 };
 const ZONE_FULL: Blocked = {
   reason: 'WaitingForZone',
-  message: 'As many nodes of its zone are updating or unavailable as may be at once (concurrency.maxPerZone)',
+  message: 'As many nodes of its zone are updating or unavailable as concurrency.maxPerZone allows',
 };
 const OTHER_ZONES: Blocked = {
   reason: 'WaitingForZone',
-  message: 'Nodes are updating in as many other zones as may be at once (concurrency.maxZones)',
+  message: 'Nodes are updating in as many other zones as concurrency.maxZones allows',
 };
 
 const MAX_NAMED = 3;
@@ -116,7 +121,7 @@ function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   return { ...blocked, message: `${blocked.message}; ${which} ${hold} passed a deadline` };
 }
 
-/** True when the scheduler cannot use the node, or its kubelet does not answer. */
+/** True for nodes that are not Ready, cordoned or being deleted. */
 export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boolean {
   return !ready || unschedulable || metadata.deletionTimestamp !== undefined;
 }
@@ -127,15 +132,15 @@ interface Staging {
 }
 
 /**
- * The nodes, by name, that must not be drained because more nodes are away than may be: a limit was lowered, or others have gone meanwhile. Only
- * those that stage their version or have staged it can stay; as few as needed, first those that are not through with it.
- * @param updating - the members that take a place
- * @param room - counts all that are away; it is used up
+ * Returns the names of the nodes that must not be drained because a limit is exceeded: it was
+ * lowered, or other nodes became unavailable. Only nodes that are staging or staged can stay; as few
+ * as necessary, those that are still staging first.
+ * @param capacity - counts all unavailable nodes; it is used up
  */
 export function nodesOverLimit(updating: readonly ManagedNode[], capacity: Capacity): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { node } of updating.flatMap(staging).toSorted(byProgress)) {
-    if (!capacity.isOverfull(node)) continue;
+    if (!capacity.isOverLimit(node)) continue;
     capacity.release(node);
     names.add(node.metadata.name);
   }

@@ -4,38 +4,38 @@ import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, silentAt, stateSince } from './deadlines.ts';
 
-/** Garbage collection deletes a shadow with its Node; only after so long it is done here. */
+/** Garbage collection deletes a shadow with its Node; after this time the controller does. */
 export const GARBAGE_COLLECTION_MS = 60_000;
-/** An agent at rest takes back what is ours at once; only after so long it is done here. */
+/** An idle agent restores its Node at once; after this time the controller does. */
 export const AGENT_RESTORES_MS = 30_000;
 
-/** Work on what agents left behind. */
+/** Work on what agents left behind (ADR 12). */
 export interface Cleanup {
   readonly managedNode: ManagedNode;
   readonly kind:
-    /** The shadow's Node is gone, or is another one by now. */
+    /** The shadow's Node is gone, or was replaced by another of the same name. */
     | 'DeleteShadow'
-    /** Take back what is ours on the Node; its agent is there but does not do it. */
+    /** The agent is idle but does not restore the Node. */
     | 'Restore'
-    /** Take back what is ours on the Node, once its agent, which does not answer, has ended. */
+    /** The agent does not respond: restore the Node after its pod is gone. */
     | 'RestoreAfterAgentExit'
-    /** Take our signatures off the Node: somebody else has taken back what they sign. */
+    /** Another actor removed the cordon or label: remove the annotations that describe it. */
     | 'PruneAnnotations'
-    /** The node is no longer managed: once its agent has ended, take back what is ours and delete the shadow. */
+    /** The node is no longer managed: restore it and delete the shadow after the agent's pod is gone. */
     | 'Unmanage';
   /** When it is due, epoch milliseconds. */
   readonly dueAt: number;
 }
 
-/** What is to be cleaned up at this member now or later, or undefined. A node under way is not given back: its spec goes to Idle first. */
+/** Returns the cleanup that a node needs now or later. An updating node gets none: its spec goes to Idle first. */
 export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | undefined {
   const { node, shadow, missingSince } = managedNode;
   if (node === undefined) return { managedNode, kind: 'DeleteShadow', dueAt: missingSince + GARBAGE_COLLECTION_MS };
   if (shadow !== undefined && !isOwnedBy(shadow, node)) return { managedNode, kind: 'DeleteShadow', dueAt: now };
-  // A drain takes note of a cordon that was taken away.
+  // A drain has to notice that its cordon was removed.
   if (shadow !== undefined && shadow.spec.state !== 'Idle') return undefined;
   if (orphanedAnnotations(node).length > 0) return { managedNode, kind: 'PruneAnnotations', dueAt: now };
-  // Nothing is given back to the scheduler while its host may still go down.
+  // No Node returns to service while its host may still go down.
   const safeAt = rebootUntil(managedNode, now) ?? 0;
   if (!isManaged(node)) return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt) };
   return ownedByUs(node) ? leftover(managedNode, node, safeAt, now) : undefined;

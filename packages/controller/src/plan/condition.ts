@@ -9,55 +9,53 @@ import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
 import type { Outcome } from './spec-change.ts';
 import { monitoringProblem } from './transition.ts';
 
-/** What the Progressing condition of a shadow says. */
+/** The Progressing condition of a shadow. */
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
   readonly message: string;
-  /** For a column of kubectl: the reason, and until when if that is known. Empty: it does not wait. */
+  /** For a column of kubectl: the reason, and until when if known. Empty: the node does not wait. */
   readonly waitingFor: string;
 }
 
 const MINUTE_MS = 60_000;
 
-/** Nothing to do. */
 export function upToDate(version: string, isPinned: boolean): ProgressingCondition {
-  const which = isPinned ? 'the version that is pinned' : 'the version that the host is offered';
+  const which = isPinned ? 'the pinned version' : 'the version that is available';
   return progressing('False', 'UpToDate', `Runs ${version}, ${which}`);
 }
 
 /**
- * The message stays the same for the whole update, so that an update costs few writes.
- * @param podsProblem - why the pods on a node that has staged the version cannot be seen
+ * The message stays the same for the whole update, to save writes.
+ * @param podsProblem - why the pods on a staged node cannot be listed
  */
 export function updating(version: string, podsProblem?: string): ProgressingCondition {
   if (podsProblem !== undefined) {
     return progressing(
       'True',
       'Updating',
-      `${version} is staged; it is not known what would be drained: ${podsProblem}`,
+      `${version} is staged; the pods on the node cannot be listed: ${podsProblem}`,
     );
   }
-  return progressing('True', 'Updating', `Updates to ${version}; status.lastOperation names the step`);
+  return progressing('True', 'Updating', `Updating to ${version}; status.lastOperation names the step`);
 }
 
-/** The agent cannot set its host as the spec says, or back. What the host offers then is of other settings. */
+/** The settings of the host are wrong, so its available version does not count. */
 export function notConfigured(message: string): ProgressingCondition {
   return progressing(
     'False',
     'HostSettingsNotApplied',
-    `The host is not set as spec.versions of BrupopConfig "cluster" says: ${message}`,
+    `The host does not have the settings of spec.versions of BrupopConfig "cluster": ${message}`,
   );
 }
 
-/** Held back by a gate. */
 export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondition {
   const isTimed = retryAt !== undefined && traitsOf(reason).passes === 'time';
   const until = isTimed ? ` until ${rfc3339(retryAt)}` : '';
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
-/** The step under way has run past its deadline. */
+/** The current step has passed its deadline. */
 export function overdue(
   { shadow, node, policy }: { readonly shadow: ShadowView; readonly node: NodeView; readonly policy: UpdatePolicy },
   outcome: Outcome | undefined,
@@ -83,11 +81,11 @@ export function overdue(
   return progressing('False', 'DeadlineExceeded', message);
 }
 
-/** The spec says Idle and the agent does not confirm it. What it said last may be the reason. */
+/** The agent does not confirm Idle. Its latest message may say why. */
 export function silent(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
-  const said = message === '' ? '' : `. The latest that it said: ${message.slice(0, MAX_MESSAGE)}`;
-  const problem = 'The agent does not confirm the spec; look whether its pod runs on the node';
+  const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
+  const problem = 'The agent does not confirm the spec; check whether its pod runs on the node';
   return progressing('False', 'AgentNotResponding', `${problem}${said}`);
 }
 
@@ -95,7 +93,7 @@ function progressing(status: ProgressingCondition['status'], reason: Reason, mes
   return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
 }
 
-/** When the status of a condition last changed, given what it is to become at `now`. */
+/** Returns the lastTransitionTime of a condition that gets this status at `now`. */
 export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
   return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }

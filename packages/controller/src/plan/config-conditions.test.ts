@@ -57,12 +57,9 @@ const conditions: Record<string, [string, string | RegExp]> = {
   'a good configuration is in use': [told(report({}), 'Ready'), 'True InUse: The configuration is in use'],
   'a bad one is not, and says what to write': [
     told(report(bad), 'Ready'),
-    'False InvalidConfiguration: No node begins an update, and nodes under way go by what held before: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
+    'False InvalidConfiguration: No update starts, and updating nodes follow the previous configuration: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
   ],
-  'a bad one freezes the fleet': [
-    told(report(bad), 'Frozen'),
-    /^True InvalidConfiguration: No node begins an update: spec/,
-  ],
+  'a bad one freezes the fleet': [told(report(bad), 'Frozen'), /^True InvalidConfiguration: No update starts: spec/],
   'a watch that is silent freezes the fleet': [
     told(report({}, { silentMs: 120_000 }), 'Frozen'),
     /^True WatchStale: .* nodes /,
@@ -70,10 +67,10 @@ const conditions: Record<string, [string, string | RegExp]> = {
   'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
   'a bad one shows in the line of kubectl get': [
     told(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
-    /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 are updating, and no other begins/,
+    /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 are updating, and no other update starts/,
   ],
   'a pause says why': [told(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
-  'without a pause nodes may begin': [told(report({}), 'Paused'), 'False NotPaused: Nodes may begin updates'],
+  'without a pause updates may start': [told(report({}), 'Paused'), 'False NotPaused: Updates may start'],
   'without windows it is open': [
     told(report({}), 'WindowOpen'),
     'True NoWindows: There are no maintenance windows: it is always open',
@@ -88,7 +85,7 @@ const conditions: Record<string, [string, string | RegExp]> = {
   ],
   'a blackout says why': [
     told(report({ maintenance: { blackouts } }), 'WindowOpen'),
-    'False Blackout: No node begins an update or its drain during this blackout: sale; the next opens at 2027-01-15T09:00:00Z',
+    'False Blackout: No update or drain starts during this blackout: sale; the next opens at 2027-01-15T09:00:00Z',
   ],
   'nodes that update are counted': [
     told(report({}, { managedNodes: [updating, upToDate] }), 'Progressing'),
@@ -110,13 +107,13 @@ const conditions: Record<string, [string, string | RegExp]> = {
     told(report({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'Progressing'),
     'False NoNodes: There is no node with the label of managed nodes and that spec.nodeSelector selects',
   ],
-  'nothing needs a person': [told(report({}), 'Degraded'), 'False AsExpected: Nothing needs a person'],
-  'a failure is told': [told(report({}, { managedNodes: [failed] }), 'Degraded'), /^True NodesFailed: .* at 1 nodes/],
-  'what no retry heals needs a person': [
+  'no node needs attention': [told(report({}), 'Degraded'), 'False AsExpected: No node needs attention'],
+  'a failure is told': [told(report({}, { managedNodes: [failed] }), 'Degraded'), /^True NodesFailed: .* on 1 nodes/],
+  'what no retry fixes needs attention': [
     told(report({}, { managedNodes: [lost] }), 'Degraded'),
-    /^True NodesNeedAttention: Nodes need a person: 1 ManualRetryRequired;/,
+    /^True NodesNeedAttention: Nodes need attention: 1 ManualRetryRequired;/,
   ],
-  'a pinned version that hosts do not offer needs a person': [
+  'a pinned version that hosts do not offer needs attention': [
     told(
       report(
         { versions: { pin: '1.22.0' } },

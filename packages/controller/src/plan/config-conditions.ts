@@ -32,7 +32,7 @@ export interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
   readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
 }
 
-/** What is true of the fleet, by the plan that was just made. */
+/** Returns the conditions of the configuration that follow from a plan. */
 export function conditionsOf(plan: Plan): NewCondition[] {
   return [ready(plan), paused(plan), frozen(plan), windowOpen(plan), progressing(plan), degraded(plan)];
 }
@@ -41,13 +41,13 @@ function ready({ policy: { problem } }: Plan): NewCondition {
   if (problem === undefined) {
     return { type: 'Ready', status: 'True', reason: 'InUse', message: 'The configuration is in use' };
   }
-  const message = `No node begins an update, and nodes under way go by what held before: ${problem}`;
+  const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
   return { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message };
 }
 
 function paused({ policy: { paused, pauseReason } }: Plan): NewCondition {
   if (!paused) {
-    return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Nodes may begin updates' };
+    return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Updates may start' };
   }
   const message = pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why';
   return { type: 'Paused', status: 'True', reason: 'Paused', message };
@@ -55,14 +55,14 @@ function paused({ policy: { paused, pauseReason } }: Plan): NewCondition {
 
 function frozen({ policy: { problem }, stale }: Plan): NewCondition {
   if (stale.length > 0) {
-    const message = `No node begins an update: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
+    const message = `No update starts: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
     return { type: 'Frozen', status: 'True', reason: 'WatchStale', message };
   }
   if (problem !== undefined) {
-    const message = `No node begins an update: ${problem}`;
+    const message = `No update starts: ${problem}`;
     return { type: 'Frozen', status: 'True', reason: 'InvalidConfiguration', message };
   }
-  const message = 'The controller sees all that it needs to see';
+  const message = 'All watches are up to date and the configuration is valid';
   return { type: 'Frozen', status: 'False', reason: 'NotFrozen', message };
 }
 
@@ -70,7 +70,7 @@ const WINDOW_MESSAGES = {
   NoWindows: 'There are no maintenance windows: it is always open',
   InWindow: 'A maintenance window is open',
   OutsideWindows: 'No maintenance window is open',
-  Blackout: 'No node begins an update or its drain during this blackout',
+  Blackout: 'No update or drain starts during this blackout',
 } as const;
 
 function windowOpen({ forecast: { window, nextOpenAt } }: Plan): NewCondition {
@@ -93,7 +93,7 @@ function progressing({ counts, forecast: { reasons, completionTime }, policy }: 
     return { type, status: 'False', reason: 'NoNodes', message };
   }
   if (policy.problem !== undefined) {
-    const message = `${tally}, ${updating} are updating, and no other begins: the configuration cannot be followed`;
+    const message = `${tally}, ${updating} are updating, and no other update starts: the configuration cannot be followed`;
     return { type, status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
   }
   if (updating > 0) {
@@ -117,14 +117,14 @@ function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons
     .toSorted();
   if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
   if (needed.length > 0) {
-    const message = `Nodes need a person: ${needed.join(', ')}; kubectl get brs -A -o wide names them and says why`;
+    const message = `Nodes need attention: ${needed.join(', ')}; kubectl get brs -A -o wide shows which and why`;
     return { type, status: 'True', reason: 'NodesNeedAttention', message };
   }
   if (failed > 0) {
-    const message = `The latest attempt failed at ${failed} nodes; they are tried again by themselves`;
+    const message = `The latest attempt failed on ${failed} nodes; they are retried automatically`;
     return { type, status: 'True', reason: 'NodesFailed', message };
   }
-  return { type, status: 'False', reason: 'AsExpected', message: 'Nothing needs a person' };
+  return { type, status: 'False', reason: 'AsExpected', message: 'No node needs attention' };
 }
 
 export interface ReportInput {
@@ -132,13 +132,13 @@ export interface ReportInput {
   readonly plan: Plan;
   /** The status as it was before. */
   readonly before: BrupopConfigStatus | undefined;
-  /** All that the configuration asks for is written. */
+  /** Everything that the configuration requests is written. */
   readonly isInEffect: boolean;
   /** Epoch milliseconds. */
   readonly now: number;
 }
 
-/** The status that says what a plan made of the configuration. */
+/** Returns the status of the configuration that follows from a plan. */
 export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts } = plan;
@@ -180,12 +180,12 @@ function expectations({
   };
 }
 
-/** So many are kept. */
 const MAX_VERSIONS = 50;
 
 /**
- * The versions for the status at `now` (epoch milliseconds), newest first. One that nobody runs or is offered any more is kept while there is
- * room, so that its age does not begin anew when it comes back.
+ * Returns the versions for the status at `now` (epoch milliseconds), newest first. Versions that are
+ * no longer run or available are kept while there is room, so that their age continues when they
+ * come back.
  */
 export function versionStatuses(
   counts: readonly VersionCount[],
@@ -203,7 +203,7 @@ export function versionStatuses(
   return [...current.toSorted(newestFirst), ...gone.toSorted(newestFirst)].slice(0, MAX_VERSIONS).toSorted(newestFirst);
 }
 
-/** For people to read: numbers as numbers. */
+/** Compares numbers as numbers. */
 function newestFirst(a: VersionStatus, b: VersionStatus): number {
   return b.version.localeCompare(a.version, 'en', { numeric: true });
 }

@@ -20,24 +20,24 @@ import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/sh
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 
-/** When the spec's state was set, epoch milliseconds; undefined when the field is absent, unreadable or in the future. */
+/** Returns when the spec's state was set, epoch milliseconds; undefined if missing, unreadable or in the future. */
 export function stateSince(spec: ShadowSpec, now: number): number | undefined {
   const since = parseTime(spec.state_transition_timestamp);
   return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
 }
 
 /**
- * When the step under way counts as stuck, epoch milliseconds. A start that nobody knows counts as now: it is set anew. A drain may begin late, since
- * agents wait for the API servers: from then on it has its time. After the deadline it is too late.
+ * Returns when the current step counts as stuck, epoch milliseconds. An unknown start counts as now.
+ * A drain may start late, since agents wait for API servers: it then has its time from there.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
   const limit = limitMs(shadow.spec, policy);
   const since = stateSince(shadow.spec, now) ?? now;
-  const begun = drainingSince(shadow, now) ?? since;
-  return (begun > since && begun < since + limit ? begun : since) + limit;
+  const drainStart = drainingSince(shadow, now) ?? since;
+  return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
 
-/** When the first pass of the drain that the spec asks for began, epoch milliseconds. */
+/** Returns when the first pass of the current drain started, epoch milliseconds. */
 function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
   const { drain } = status ?? {};
   if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
@@ -45,7 +45,7 @@ function drainingSince({ metadata, spec, status }: ShadowView, now: number): num
   return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
 }
 
-/** How long a node may take for what its spec calls for, milliseconds. What its agent was told when the step began holds until that ends. */
+/** Returns the time limit of a step, milliseconds. The limit that the spec told the agent takes precedence. */
 export function limitMs(
   { state, timeoutSeconds }: ShadowSpec,
   { monitoring, drainMs, timeouts }: UpdatePolicy,
@@ -63,7 +63,7 @@ export function limitMs(
   }
 }
 
-/** The limit that the agent is told for a state, whole seconds; null: it has none of the configuration. */
+/** Returns the limit of a state for the spec, seconds; null: the configuration sets none. */
 export function timeoutSeconds(state: ShadowState, { timeouts }: UpdatePolicy): number | null {
   if (state === 'StagedAndPerformedUpdate') return timeouts.stageMs / 1000;
   return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
@@ -74,24 +74,24 @@ export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: number)
   return isUnderWay(shadow) && now >= deadlineOf(shadow, policy, now);
 }
 
-/** True when the spec has a start time that cannot be right. The spec of a new shadow has none. */
+/** True when the start time of the spec is invalid. The spec of a new shadow has none. */
 export function isMisdated(spec: ShadowSpec, now: number): boolean {
   return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
 }
 
-/** Since when the spec says Idle, epoch milliseconds: of a new shadow since its creation; a time that cannot be right counts as now. */
+/** Returns since when the spec is Idle, epoch milliseconds. A new shadow counts from its creation, an invalid time as now. */
 export function restingSince({ metadata, spec }: ShadowView, now: number): number {
   if (isMisdated(spec, now)) return now;
   return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
 }
 
-/** When a shadow at Idle whose agent does not confirm it counts as silent, epoch milliseconds. */
+/** Returns when an unconfirmed Idle counts as AgentNotResponding, epoch milliseconds. */
 export function silentAt(shadow: ShadowView, now: number): number {
   return restingSince(shadow, now) + IDLE_DEADLINE_MS;
 }
 
 const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
-/** When this operator last put something on the Node, epoch milliseconds; undefined when the annotations do not tell. */
+/** Returns when the operator last set something on the Node, epoch milliseconds; undefined if not recorded. */
 export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
   const times = TIMES.map((name) => parseTime(annotations[name])).filter(
     (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
@@ -100,8 +100,8 @@ export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: nu
 }
 
 /**
- * Annotations that sign what is not there any more. We set a signature and what it signs in one write, so somebody else has taken that
- * back, and what they put there later is theirs.
+ * Returns the annotations whose cordon or label is gone. The operator writes both at once, so another
+ * actor has removed it, and owns what it sets there later.
  */
 export function orphanedAnnotations(node: NodeView): string[] {
   const { labels = {}, annotations = {} } = node.metadata;
@@ -115,16 +115,16 @@ export function orphanedAnnotations(node: NodeView): string[] {
 }
 
 /**
- * Until when the host of a member at rest may still go down for a reboot that it was asked for, epoch milliseconds; undefined when no
- * reboot is pending. Nobody asks once the spec says Idle. Without a shadow, or without a status of it, nobody can tell.
+ * Returns until when the host of an idle node may still go down for a reboot that was requested,
+ * epoch milliseconds. Without a status this is unknown, so anything owned on the Node counts.
  */
 export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: number): number | undefined {
   if (node === undefined) return undefined;
   const since = shadow === undefined ? missingSince : restingSince(shadow, now);
-  return mayGoDown(node, shadow?.status) ? since + STEP_LIMITS_MS.Reboot : undefined;
+  return mayReboot(node, shadow?.status) ? since + STEP_LIMITS_MS.Reboot : undefined;
 }
 
-function mayGoDown(node: NodeView, status: ShadowStatus | undefined): boolean {
+function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
   if (status === undefined) return ownedByUs(node);
   const { lastOperation: last } = status;
   if (last?.operation !== 'Reboot' || last.state !== 'Processing') return false;

@@ -2,7 +2,7 @@ import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';
-import { describeBlocks, drainable, isDrainable, isHopeless } from './drainability.ts';
+import { describeBlocks, drainable, isDrainable, isDrainBlocked } from './drainability.ts';
 import { plan } from './plan.ts';
 
 const node = aNode();
@@ -16,7 +16,7 @@ const judge = (...of: Parameters<typeof view>): ReturnType<typeof drainable> =>
 describe('a node', () => {
   it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
     const found = judge();
-    expect([isDrainable(found), isHopeless(found, NOW)]).toEqual([false, false]);
+    expect([isDrainable(found), isDrainBlocked(found, NOW)]).toEqual([false, false]);
   });
 
   it('without a pod that is held may be drained while its pods were just seen', () => {
@@ -26,9 +26,9 @@ describe('a node', () => {
   });
 
   it('with a pod that is held is hopeless until it is looked at again', () => {
-    expect(isHopeless(judge([aPod('x')]), NOW)).toBe(true);
-    expect(isHopeless(judge([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
-    expect(isHopeless(judge([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
+    expect(isDrainBlocked(judge([aPod('x')]), NOW)).toBe(true);
+    expect(isDrainBlocked(judge([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
+    expect(isDrainBlocked(judge([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
   });
 
   it('of another UID is another node', () => {

@@ -5,23 +5,23 @@ import { preflight } from '@brupop/shared/drain/preflight';
 import type { NodeView } from '../cluster/node.ts';
 import type { PodsOfNode } from '../cluster/snapshot.ts';
 
-/** Whether a drain may succeed, from the pods that were last seen on the node. */
+/** Whether a drain can succeed, by the latest list of the pods on the node. */
 export interface Drainable {
-  /** What would make it fail; empty: nothing is known that would. */
+  /** What would make it fail. */
   readonly blocks: readonly DrainBlock[];
-  /** The pods were looked up so lately that a node may be cordoned on their account. */
+  /** The list is recent enough to cordon the node. */
   readonly fresh: boolean;
-  /** When the pods of a node that cannot be drained are to be looked up again, epoch milliseconds. */
+  /** When the pods of a blocked node are listed again, epoch milliseconds. */
   readonly recheckAt: number;
-  /** Why the pods could not be looked up, the latest time. */
+  /** Why the latest attempt to list the pods failed. */
   readonly problem: string | undefined;
 }
 
-/** A drain may begin on pods that were seen so long ago. */
+/** A drain may start on a list of this age. */
 const FRESH_MS = 10_000;
-/** Budgets are watched, pods are not: those that hold a node up are looked up again after so long, */
+/** Budgets are watched, pods are not: those that block a node are listed again after this time, */
 const RECHECK_MS = 60_000;
-/** and so much later for each node whose pods are known, so that many of them do not become load. */
+/** and this much later for each node whose pods are known, to limit the load. */
 const RECHECK_EACH_MS = 100;
 
 export interface DrainView {
@@ -30,7 +30,6 @@ export interface DrainView {
   readonly budgets: readonly Budget[];
 }
 
-/** Judges a node. */
 export function drainable({ metadata }: NodeView, view: DrainView, settings: DrainSettings, now: number): Drainable {
   const known = view.pods.get(metadata.name);
   if (known === undefined || known.nodeUID !== metadata.uid) return UNKNOWN;
@@ -47,19 +46,18 @@ export function drainable({ metadata }: NodeView, view: DrainView, settings: Dra
 
 const UNKNOWN: Drainable = { blocks: [], fresh: false, recheckAt: 0, problem: undefined };
 
-/** True when a node is known to be impossible to drain, by what was seen not too long ago. */
-export function isHopeless({ blocks, recheckAt }: Drainable, now: number): boolean {
+/** True when a drain would fail, by a list that is not too old. */
+export function isDrainBlocked({ blocks, recheckAt }: Drainable, now: number): boolean {
   return blocks.length > 0 && now < recheckAt;
 }
 
-/** True when its pods were just looked up and nothing speaks against a drain. */
+/** True when the list is fresh and nothing blocks a drain. */
 export function isDrainable({ blocks, fresh }: Drainable): boolean {
   return fresh && blocks.length === 0;
 }
 
 const MAX_NAMED = 3;
 
-/** What keeps a node from being drained, in words. */
 export function describeBlocks(blocks: readonly DrainBlock[]): string {
   const named = blocks.slice(0, MAX_NAMED).map(({ pod, message }) => `${pod} ${message}`);
   const more = blocks.length > MAX_NAMED ? [`${blocks.length - MAX_NAMED} more`] : [];

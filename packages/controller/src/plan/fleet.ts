@@ -8,7 +8,7 @@ import { type Estimate, estimateOf } from './attempts.ts';
 import { isUnavailable, Capacity, nodesOverLimit } from './capacity.ts';
 import { type Slot, slotOf } from './deadlines.ts';
 import { type Drainable, drainable } from './drainability.ts';
-import { isConcerned } from './gates/selection.ts';
+import { isConcerned } from './gates/node.ts';
 
 /** What the decision on one node takes from the rest of the fleet. */
 export interface FleetState {

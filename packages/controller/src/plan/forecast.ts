@@ -8,12 +8,12 @@ import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
 
-/** A node that waits for its turn. */
+/** A node that waits for its update. */
 export interface QueuedNode {
   readonly node: string;
   readonly version: string;
   readonly reason: Reason;
-  /** When its update is expected to be complete (RFC 3339); undefined: nobody can tell. */
+  /** When its update is expected to be complete (RFC 3339); undefined: unknown. */
   readonly expectedTime: string | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface VersionCount {
 export interface Forecast {
   /** The nodes that update next, in their order. */
   readonly queue: readonly QueuedNode[];
-  /** When all nodes that can update will have (RFC 3339); undefined: nothing is to be done, or nobody can tell. */
+  /** When all nodes that can update will have (RFC 3339); undefined: nothing to do, or unknown. */
   readonly completionTime: string | undefined;
   readonly versions: readonly VersionCount[];
   /** How long updates took, milliseconds; undefined: none was measured. */
@@ -52,20 +52,19 @@ export interface ForecastInput {
   readonly waiting: readonly Decision[];
 }
 
-/** So many nodes are named. */
 const MAX_QUEUE = 20;
-/** True for what passes by itself: it has an expected time. */
+/** True for a reason that passes by itself. */
 function passesByItself(reason: Reason): boolean {
   const { passes } = traitsOf(reason);
   return passes === 'capacity' || passes === 'time';
 }
 
-/** True for what holds up one node only: nodes that can go are named before it. */
-function isOut({ reason }: { readonly reason: Reason }): boolean {
+/** True for a reason that blocks one node indefinitely: nodes that can update are listed before it. */
+function isExcluded({ reason }: { readonly reason: Reason }): boolean {
   return !passesByItself(reason) && traitsOf(reason).fleetWide !== true;
 }
 
-/** Looks ahead: updates that begin as soon as there is a place, in a window that fits, and take as long as they usually do. */
+/** Predicts updates: each starts when a slot is free and a window fits, and takes as long as usual. */
 export function forecastOf({ fleetState, counted, waiting }: ForecastInput): Forecast {
   const { policy, estimate, now } = fleetState;
   const window = policy.calendar.at(now);
@@ -77,7 +76,7 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
   ];
   return {
     queue: queue
-      .toSorted((a, b) => Number(isOut(a)) - Number(isOut(b)))
+      .toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b)))
       .slice(0, MAX_QUEUE)
       .map(({ expectedAt, ...queued }) => {
         const known = fleetState.before?.plan?.find(({ node }) => node === queued.node)?.expectedTime;
@@ -94,16 +93,16 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
 }
 
 interface Slots {
-  /** When the updates under way are expected to be complete; undefined: they should be already. */
+  /** When the current updates are expected to be complete; undefined: they are late. */
   readonly ends: readonly (number | undefined)[];
-  /** When slots become free, in order; each one that is taken is put back at the end. */
+  /** When slots become free, in order; a slot that is used is appended again. */
   readonly free: number[];
   next: number;
-  /** No update is under way that is in time: when there will be a place, nobody can tell. */
+  /** All current updates are late, so the next free slot is unknown. */
   readonly stuck: boolean;
   /** Nodes past their deadline hold all slots. */
   readonly none: boolean;
-  /** When so many milliseconds fit into the windows. */
+  /** Returns when an update of this duration fits into the windows. */
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
@@ -124,7 +123,7 @@ function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: 
   return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0, fit };
 }
 
-/** How many nodes can update side by side, if they are spread over the zones as well as can be. */
+/** How many nodes can update at once if they are spread evenly over the zones. */
 function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number {
   const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
   const nodes = counted.flatMap(({ managedNode }) => managedNode.node ?? []);
@@ -156,7 +155,7 @@ function expected(
     const begins = slots.fit(from, needMs + estimate.marginMs);
     return begins === undefined ? undefined : begins + needMs;
   };
-  // A node that waits for a time of its own holds up no other node until then.
+  // A node that waits for a time of its own does not delay other nodes.
   if (retryAt !== undefined && !fleetWide) return endOf(retryAt);
   const end = endOf(slots.free[slots.next] ?? now);
   if (end === undefined) return undefined;
@@ -199,7 +198,7 @@ function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   return reasons;
 }
 
-/** Undefined when there is none, or one of them is not known. */
+/** Undefined when there is none, or one is unknown. */
 function latest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time): time is number => time !== undefined);
   if (known.length === 0 || known.length < times.length) return undefined;
@@ -207,10 +206,10 @@ function latest(times: readonly (number | undefined)[]): number | undefined {
 }
 
 const MINUTE_MS = 60_000;
-/** An expectation is only corrected when it was wrong by so much, or by a fifth of the time until then. */
+/** An expected time changes only if it was wrong by this much, or by a fifth of the time until then. */
 const STEADY_MS = 5 * MINUTE_MS;
 
-/** The text of a time that is expected, which stays as it was before for as long as that is about right. */
+/** Returns the text of an expected time, unchanged while it is about right. */
 function steady(before: string | undefined, at: number | undefined, now: number): string | undefined {
   if (at === undefined) return undefined;
   const known = parseTime(before);

@@ -45,7 +45,6 @@ const cordoned = (ms: number): NodeParts => ({
   unschedulable: true,
 });
 const without = (managedNode: ManagedNode): ManagedNode => ({ ...managedNode, shadow: undefined });
-/** As an agent makes it anew. */
 const recreated = { generation: 1, spec: { state_transition_timestamp: null }, status: null } as const;
 const unconfirmed = (ms: number): ShadowParts => ({
   spec: { state_transition_timestamp: ago(ms) },
@@ -69,8 +68,8 @@ const rebootAsked = (ms: number): ShadowParts => ({
 });
 
 const starts: Record<string, [Plan, string[]]> = {
-  'one of two begins by default': [planOf([aManagedNode('b'), aManagedNode('a')]), ['a']],
-  'as many begin as the limit allows': [
+  'one of two starts by default': [planOf([aManagedNode('b'), aManagedNode('a')]), ['a']],
+  'as many start as the limit allows': [
     planOf(
       ['a', 'b', 'c'].map((name) => aManagedNode(name)),
       limit(2),
@@ -115,7 +114,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), without(aManagedNode('b', cordoned(10 * MINUTE)))]),
     [],
   ],
-  'a cordoned node whose shadow was made anew holds a slot': [
+  'a cordoned node whose shadow was recreated holds a slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(10 * MINUTE), recreated)]),
     [],
   ],
@@ -127,7 +126,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
     ['a'],
   ],
-  'a node that is not confirmed holds a slot as long as it is cordoned by us': [
+  'a node that is not confirmed holds a slot as long as it is cordoned by the operator': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(30 * MINUTE), unconfirmed(6 * MINUTE))]),
     [],
   ],
@@ -166,7 +165,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ]),
     ['a'],
   ],
-  'a node at rest that is still cordoned by us holds a slot': [
+  'a node at rest that is still cordoned by the operator holds a slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE))]),
     [],
   ],
@@ -174,7 +173,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', {}, unconfirmed(-60 * MINUTE))]),
     [],
   ],
-  'a host that may still go down for us holds a slot, whoever has cordoned it': [
+  'a host that may still reboot for the operator holds a slot, whoever has cordoned it': [
     planOf([aManagedNode('a'), aManagedNode('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
     [],
   ],
@@ -185,15 +184,15 @@ const starts: Record<string, [Plan, string[]]> = {
     ]),
     [],
   ],
-  'a node whose attempt was called off waits for those that did not fail': [
+  'a node whose attempt was cancelled waits for those that did not fail': [
     planOf([aManagedNode('a', {}, { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } }), aManagedNode('b')]),
     ['b'],
   ],
-  'nothing begins while a watch is silent': [
+  'nothing starts while a watch is stale': [
     plan({ ...aSnapshot([aManagedNode('a')]), watchLags: [{ resource: 'nodes', ms: 120_000 }] }, NOW),
     [],
   ],
-  'a pause between two bookmarks is no silence': [
+  'a pause between two bookmarks is not stale': [
     plan({ ...aSnapshot([aManagedNode('a')]), watchLags: [{ resource: 'nodes', ms: 119_000 }] }, NOW),
     ['a'],
   ],
@@ -206,7 +205,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', {}, drainedLate)]),
     [],
   ],
-  'a node whose drain began too late holds a slot while our cordon is on it': [
+  'a node whose drain began too late holds a slot while the Node has the cordon of the operator': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE), drainedTooLate)]),
     [],
   ],
@@ -227,18 +226,18 @@ const starts: Record<string, [Plan, string[]]> = {
   ],
   'the node of the controller comes last': [planOf([aManagedNode('own'), aManagedNode('z')]), ['z']],
   'the node of the controller is updated too': [planOf([aManagedNode('own')]), ['own']],
-  'a held back node leaves its slot to the next': [
+  'a blocked node leaves its slot to the next': [
     planOf([aManagedNode('a', { ready: false }), aManagedNode('b')]),
     ['b'],
   ],
-  'a node whose spec is refused leaves its slot to the next': [
+  'a node whose spec is rejected leaves its slot to the next': [
     planOf([{ ...aManagedNode('a'), writeRejection: 'denied' }, aManagedNode('b')]),
     ['b'],
   ],
-  'a node without a shadow does not begin': [planOf([{ ...aManagedNode('a'), shadow: undefined }]), []],
-  'the shadow of an earlier Node does not begin': [planOf([aManagedNode('a', {}, { owner: 'uid-before' })]), []],
-  'nothing begins in a pause': [planOf([aManagedNode('a')], { paused: true }), []],
-  'nothing begins with a broken configuration': [planOf([aManagedNode('a')], limit('0%')), []],
+  'a node without a shadow does not start': [planOf([{ ...aManagedNode('a'), shadow: undefined }]), []],
+  'the shadow of an earlier Node does not start': [planOf([aManagedNode('a', {}, { owner: 'uid-before' })]), []],
+  'nothing starts in a pause': [planOf([aManagedNode('a')], { paused: true }), []],
+  'nothing starts with an invalid configuration': [planOf([aManagedNode('a')], limit('0%')), []],
 };
 test.each(Object.entries(starts))('%s', (_, [made, expected]) => expect(started(made)).toEqual(expected));
 
@@ -258,7 +257,7 @@ const reasons: Record<string, [Plan, string | undefined]> = {
     planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 90 * MINUTE) })]),
     'Updating',
   ],
-  'a node whose staging is called off says so': [
+  'a node whose staging is cancelled says so': [
     planOf([aManagedNode('a', {}, { ...stuckReboot, spec: underWay('StagedAndPerformedUpdate', 51 * MINUTE) })]),
     'DeadlineExceeded',
   ],
@@ -268,7 +267,7 @@ const reasons: Record<string, [Plan, string | undefined]> = {
     ]),
     undefined,
   ],
-  'a silent agent is named after 5 minutes': [
+  'an agent that does not respond is named after 5 minutes': [
     planOf([aManagedNode('a', {}, { status: { observedGeneration: 2 } })]),
     'AgentNotResponding',
   ],
@@ -297,7 +296,7 @@ describe('nodes that hold a slot past a deadline', () => {
 
   it('are named by the nodes that wait', () => {
     expect(said(nodes('a'))).toBe(
-      'As many nodes are updating as may be at once; a holds an update slot since its update passed a deadline',
+      'As many nodes are updating as concurrency.maxUpdating allows; a holds an update slot since its update passed a deadline',
     );
     expect(said(nodes('b', 'a'))).toContain('; a, b hold update slots since their updates passed a deadline');
     expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain('; a, b, c and others hold update slots');
@@ -383,7 +382,7 @@ test('while a watch is silent what is past its drain goes on, and what is staged
   ]);
 });
 
-test('an observation that cannot succeed says why when it is called off', () => {
+test('a monitoring that cannot succeed says why when it is cancelled', () => {
   const made = planOf([aManagedNode('a', {}, { spec: underWay('MonitoringUpdate', 30 * MINUTE) })]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
   expect(made.conditions[0]?.progressing).toMatchObject({
@@ -392,7 +391,7 @@ test('an observation that cannot succeed says why when it is called off', () => 
   });
 });
 
-test('a drain that is called off says so, with the write that does that', () => {
+test('a cancelled drain says so in the same write', () => {
   const status = { current_state: 'StagedAndPerformedUpdate', lastOperation: failure('DrainTimedOut') } as const;
   const made = planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
   const because = {
@@ -403,14 +402,14 @@ test('a drain that is called off says so, with the write that does that', () => 
   expect(made.conditions).toMatchObject([{ progressing: because, cancelled: true }]);
 });
 
-test('an update whose next spec is refused says so', () => {
+test('an update whose next spec is rejected says so', () => {
   const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
   expect(planOf([{ ...staged, writeRejection: 'denied' }]).conditions).toMatchObject([
     { progressing: { reason: 'SpecWriteRejected' } },
   ]);
 });
 
-test('a node that is no longer managed is asked to stop, and is not released in the same turn', () => {
+test('a node that is no longer managed is asked to stop, and is not released in the same plan', () => {
   const made = planOf([aManagedNode('a', { managed: false }, rebooting)]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Released', 'Idle']]);
   expect(made.cleanups).toEqual([]);

@@ -10,7 +10,7 @@ import { isOverdue } from './deadlines.ts';
 import { type FleetState, fleetStateOf } from './fleet.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
-import { isConcerned } from './gates/selection.ts';
+import { isConcerned } from './gates/node.ts';
 import { inOrder } from './order.ts';
 import { type Blocked, traitsOf } from './reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';

@@ -37,7 +37,7 @@ const window = (schedule: string, duration: string, more: object = {}): object =
 
 const cases: Record<string, [string | undefined, string]> = {
   'nothing speaks against it': [outcome({}), 'Advanced'],
-  'somebody has cordoned it meanwhile': [outcome({ unschedulable: true }), 'Deferred'],
+  'another actor has cordoned it meanwhile': [outcome({ unschedulable: true }), 'Deferred'],
   'it is not Ready any more': [outcome({ ready: false }), 'Deferred'],
   'it is to be skipped by now': [outcome({ annotations: { [SKIP_ANNOTATION]: 'true' } }), 'Deferred'],
   'it is not selected any more': [outcome({}, staged(), { nodeSelector: { matchLabels: { pool: 'x' } } }), 'Deferred'],
@@ -52,7 +52,7 @@ const cases: Record<string, [string | undefined, string]> = {
     outcome({}, staged(90), window('0 6 * * *', '125m')),
     'Deferred',
   ],
-  'it was staged only at its deadline, after which its place may have gone to another': [
+  'it was staged only at its deadline': [
     outcome({}, { ...staged(50), spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
     'Deferred',
   ],
@@ -65,7 +65,7 @@ test.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).t
 
 test('a node that did not fit into its window needs at least as long the next time, and no other node does', () => {
   const [write] = writes([aManagedNode('a', {}, staged(90))], window('0 6 * * *', '125m'));
-  if (write === undefined) throw new Error('it is postponed');
+  if (write === undefined) throw new Error('it is deferred');
   const annotations = { [DEFERRED_AFTER_ANNOTATION]: '5400' };
   expect(write.annotations).toEqual(annotations);
   const again = (name: string, shadow: ShadowParts): string | undefined =>
@@ -79,9 +79,9 @@ test('a node that did not fit into its window needs at least as long the next ti
   expect([again('a', { annotations }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 
-test('a node that is postponed for another reason does not', () => {
+test('a node that is deferred for another reason does not', () => {
   const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
-  if (write === undefined) throw new Error('it is postponed');
+  if (write === undefined) throw new Error('it is deferred');
   expect(write.annotations).toEqual({});
 });
 
@@ -93,13 +93,13 @@ describe('when a limit is lowered', () => {
     return names.map((name) => made.find(({ node }) => node.metadata.name === name)?.outcome);
   };
 
-  it('as many staged nodes give up their place as are too many, the last ones', () => {
+  it('as many staged nodes release their slots as are too many, the last ones', () => {
     expect(outcomes(3)).toEqual(['Advanced', 'Advanced', 'Advanced']);
     expect(outcomes(2)).toEqual(['Advanced', 'Advanced', 'Deferred']);
     expect(outcomes(1)).toEqual(['Advanced', 'Deferred', 'Deferred']);
   });
 
-  it('those that are not through with staging count first', () => {
+  it('those that are still staging count first', () => {
     const staging = aManagedNode(
       'a',
       {},
@@ -117,7 +117,7 @@ test('the pods on a staged node are not looked up while a watch is silent', () =
   expect([made.specs, made.lookUps]).toEqual([[], []]);
 });
 
-test('hosts that are only set otherwise push nobody out', () => {
+test('hosts that only get other settings defer no update', () => {
   const idle = ['b', 'c'].map((name) =>
     aManagedNode(
       name,

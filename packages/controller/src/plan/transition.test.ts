@@ -19,7 +19,7 @@ import {
 import type { Drainable } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
-import { advance } from './transition.ts';
+import { transition } from './transition.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
 
@@ -28,7 +28,7 @@ const next = (
   node: NodeParts = {},
   more: Partial<UpdatePolicy & Drainable & { blockedBy: Blocked }> = {},
 ): Transition | undefined =>
-  advance({
+  transition({
     shadow: aShadow(shadow),
     node: aNode(node),
     policy: { ...POLICY, ...more },
@@ -65,7 +65,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { fresh: false }),
     undefined,
   ],
-  'a staged node that cannot be drained makes place for others': [
+  'a staged node that cannot be drained releases its slot': [
     next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { blocks: HELD, recheckAt: NOW + 1 }),
     'Idle',
     'Deferred',
@@ -137,7 +137,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Succeeded',
   ],
-  'staging without a result is called off at its deadline': [
+  'staging without a result is cancelled at its deadline': [
     next({ spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE), status: { current_state: 'Idle' } }),
     'Idle',
     'Cancelled',
@@ -185,7 +185,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next({ spec: { state_transition_timestamp: null }, status: null }),
     undefined,
   ],
-  'a drain that has not begun at its deadline is called off': [
+  'a drain that has not started at its deadline is cancelled': [
     next({ ...draining('Stage'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
     'Idle',
     'Cancelled',
@@ -196,7 +196,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Cancelled',
   ],
   'a drain that began late has its time from then on': [next(drainedFor(90 * MINUTE, begun(40 * MINUTE))), undefined],
-  'and then is called off, too': [next(drainedFor(110 * MINUTE, begun(60 * MINUTE))), 'Idle', 'Cancelled'],
+  'and then is cancelled, too': [next(drainedFor(110 * MINUTE, begun(60 * MINUTE))), 'Idle', 'Cancelled'],
   'one that begins only after the deadline has none': [
     next(drainedFor(90 * MINUTE, begun(20 * MINUTE))),
     'Idle',

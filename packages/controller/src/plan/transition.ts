@@ -7,21 +7,35 @@ import type { NodeView } from '../cluster/node.ts';
 import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
-import { type Drainable, isDrainable, isHopeless } from './drainability.ts';
+import { type Drainable, isDrainable, isDrainBlocked } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
 
+/**
+ * The next spec of one node. An update goes Idle -> StagedAndPerformedUpdate -> RebootedIntoUpdate ->
+ * MonitoringUpdate -> Idle; plan.ts starts it, the agent's reports advance it, and these functions,
+ * tried in order, end it:
+ *
+ *     repair      a spec without a usable version or start time
+ *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
+ *     supersede   the configuration rules out the version, until the drain is over
+ *     answer      the agent reports the step as reached or failed; a staged node may be deferred
+ *     cancel      the deadline has passed, until the drain is over
+ *     configure   an idle host gets other settings
+ *
+ * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
+ */
 export interface TransitionInput {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly policy: UpdatePolicy;
   readonly drain: Drainable;
-  /** Why a node that has staged its version must not be drained now. */
+  /** Why a staged node must not be drained now. */
   readonly blockedBy: Blocked | undefined;
   readonly now: number;
 }
 
-/** The spec of a node at rest, and the end of an update, whatever its result. */
+/** Returns the spec of an idle node, which also ends an update. */
 export function idleSpec({ hostSettings }: UpdatePolicy, now: number): ShadowSpec {
   const state_transition_timestamp = rfc3339(now);
   return {
@@ -43,18 +57,16 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
   return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, policy) };
 }
 
-/** The next spec of a node under way, or undefined when it stays as it is. Unless a pause interrupts, what has begun is finished. */
-export function advance(input: TransitionInput): Transition | undefined {
+/** Returns the next spec of a node, or undefined when it stays as it is. */
+export function transition(input: TransitionInput): Transition | undefined {
   return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
 }
 
-/** Undoes what has not yet rebooted. A host that may have been asked to reboot goes on: nobody can call that back. */
 function interrupt({ shadow, policy, now }: TransitionInput): Transition | undefined {
   if (!policy.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
   return { spec: idleSpec(policy, now), outcome: 'Interrupted' };
 }
 
-/** A version that the configuration has come to rule out is given up, but not by a node that is past its drain. */
 function supersede({ shadow, policy, now }: TransitionInput): Transition | undefined {
   if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', policy.versions))
     return undefined;
@@ -67,13 +79,12 @@ function isPastDrain({ spec, status }: ShadowView): boolean {
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
 }
 
-/** A node at rest whose host is to be set otherwise than its spec says. */
 function configure({ shadow: { spec }, policy, now }: TransitionInput): Transition | undefined {
   if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, policy.hostSettings)) return undefined;
   return { spec: idleSpec(policy, now), outcome: 'Configured' };
 }
 
-/** True when both ask the same of the host. */
+/** True when both request the same settings. */
 export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
   return (a?.versionLock ?? null) === (b?.versionLock ?? null) && (a?.ignoreWaves ?? null) === (b?.ignoreWaves ?? null);
 }
@@ -114,7 +125,7 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 
 function reached(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return postpone(input);
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return defer(input);
   const next = NEXT[shadow.spec.state];
   if (next !== undefined) return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced' };
   const healthyAt = monitoredUntil(input);
@@ -125,33 +136,29 @@ function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
   return blockedBy === undefined && isDrainable(drain);
 }
 
-/** What is not seen is waited for; with what is seen the node gives its place to others. */
-function postpone({ policy, blockedBy, drain, now }: TransitionInput): Transition | undefined {
-  const stays = blockedBy === undefined ? !isHopeless(drain, now) : blockedBy.reason === 'WatchStale';
+/** Waits while pods or watches are unknown; otherwise the node releases its slot. */
+function defer({ policy, blockedBy, drain, now }: TransitionInput): Transition | undefined {
+  const stays = blockedBy === undefined ? !isDrainBlocked(drain, now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
   return { spec: idleSpec(policy, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
-/**
- * A silent attempt is called off while no host goes down for it: its place goes to others, and whoever wakes up late must not drain one node more. After
- * that the host may still come back as asked. A node under observation may still recover, but not from what only another attempt or Idle heals.
- */
 function cancel({ shadow, node, policy, now }: TransitionInput): Transition | undefined {
-  const hopeless =
+  const cannotSucceed =
     shadow.spec.state === 'MonitoringUpdate' &&
-    unwell(shadow, node) === undefined &&
-    astray(shadow, node) !== undefined;
-  if ((isPastDrain(shadow) && !hopeless) || !isOverdue(shadow, policy, now)) return undefined;
+    temporaryProblem(shadow, node) === undefined &&
+    lastingProblem(shadow, node) !== undefined;
+  if ((isPastDrain(shadow) && !cannotSucceed) || !isOverdue(shadow, policy, now)) return undefined;
   return { spec: idleSpec(policy, now), outcome: 'Cancelled' };
 }
 
-/** True when only the pods on the node are still to be looked up before it goes on. */
+/** True when only the list of pods is missing before the drain. */
 export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolean {
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
   return staged && blockedBy === undefined && !isDrainable(drain);
 }
 
-/** When the node under observation will have been healthy for long enough, epoch milliseconds; undefined while it is not healthy. */
+/** Returns when the node will have been healthy for long enough, epoch milliseconds; undefined while it is not. */
 export function monitoredUntil(input: TransitionInput): number | undefined {
   const { shadow, node, policy, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
@@ -159,13 +166,12 @@ export function monitoredUntil(input: TransitionInput): number | undefined {
   return Math.max(since, parseTime(node.readySince) ?? since) + policy.monitoring.healthyForMs;
 }
 
-/** Why a node that has booted its new version is not healthy, or undefined. */
+/** Returns why a node that runs its new version is not healthy, or undefined. */
 export function monitoringProblem(shadow: ShadowView, node: NodeView): string | undefined {
-  return unwell(shadow, node) ?? astray(shadow, node);
+  return temporaryProblem(shadow, node) ?? lastingProblem(shadow, node);
 }
 
-/** What may pass by itself. */
-function unwell({ status }: ShadowView, node: NodeView): string | undefined {
+function temporaryProblem({ status }: ShadowView, node: NodeView): string | undefined {
   if (!node.ready) return 'the Node is not Ready';
   if (status === undefined || (node.bootID !== '' && status.bootID !== '' && status.bootID !== node.bootID)) {
     return 'the agent has not reported since the latest boot';
@@ -173,8 +179,8 @@ function unwell({ status }: ShadowView, node: NodeView): string | undefined {
   return undefined;
 }
 
-/** What does not pass by itself. */
-function astray({ spec, status }: ShadowView, node: NodeView): string | undefined {
+/** Only another attempt, or Idle, repairs it. */
+function lastingProblem({ spec, status }: ShadowView, node: NodeView): string | undefined {
   if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
   const running = status?.current_version ?? '';
   if (sameVersion(running, spec.version ?? '')) return undefined;

@@ -4,8 +4,7 @@
  * nothing but the maintenance and the times given, so a clock may jump. Nothing is known beyond the
  * horizon: 400 days, more than a year, so that a yearly window is always in sight.
  */
-import { merge, type Span, subtract } from './intervals.ts';
-import { DAY_MS, everOpens, localDays, scheduleProblem, type Window, windowsOn } from './schedule.ts';
+import { DAY_MS, everOpens, localDays, scheduleProblem, type Span, type Window, windowsOn } from './schedule.ts';
 
 /** A time in which no update starts, whatever the windows say. */
 export interface Blackout extends Span {
@@ -139,4 +138,28 @@ function stateAt(
 function nextFit({ open }: Timeline, from: number, durationMs: number): number | undefined {
   const fit = open.find(({ fromMs, toMs }) => toMs > from && Math.max(from, fromMs) + durationMs <= toMs);
   return fit && Math.max(from, fit.fromMs);
+}
+
+/** Returns the same time as spans in order that neither overlap nor touch; none is empty. */
+export function merge(spans: readonly Span[]): Span[] {
+  const merged: Span[] = [];
+  for (const { fromMs, toMs } of spans.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    const last = merged.at(-1);
+    if (fromMs >= toMs) continue;
+    if (last === undefined || fromMs > last.toMs) merged.push({ fromMs, toMs });
+    else if (toMs > last.toMs) merged[merged.length - 1] = { fromMs: last.fromMs, toMs };
+  }
+  return merged;
+}
+
+/** Returns the parts of `spans` outside every hole. Both are merged. */
+export function subtract(spans: readonly Span[], holes: readonly Span[]): Span[] {
+  return spans.flatMap(({ fromMs, toMs }) => {
+    const inside = holes.filter((hole) => hole.toMs > fromMs && hole.fromMs < toMs);
+    const begins = [fromMs, ...inside.map((hole) => hole.toMs)];
+    const ends = [...inside.map((hole) => hole.fromMs), toMs];
+    return begins
+      .map((begin, i) => ({ fromMs: begin, toMs: ends[i] ?? toMs }))
+      .filter((part) => part.fromMs < part.toMs);
+  });
 }

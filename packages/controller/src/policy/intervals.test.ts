@@ -1,4 +1,5 @@
-import { merge, type Span, subtract } from './intervals.ts';
+import { merge, subtract } from './calendar.ts';
+import type { Span } from './schedule.ts';
 
 const span = (fromMs: number, toMs: number): Span => ({ fromMs, toMs });
 

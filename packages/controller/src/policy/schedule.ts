@@ -8,7 +8,12 @@
  */
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/config-values';
-import type { Span } from './intervals.ts';
+
+/** A stretch of time in epoch milliseconds: `fromMs` is part of it, `toMs` is not. */
+export interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
 
 /** A recurring time in which nodes may be disrupted. */
 export interface Window {

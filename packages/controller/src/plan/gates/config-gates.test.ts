@@ -121,6 +121,6 @@ test('failures with another version do not count', () => {
 
 test('the reason of a blackout is passed on', () => {
   expect(told({ maintenance: { blackouts: [blackout] } })?.message).toBe(
-    'No node begins an update during this blackout: sale; it may begin at 2027-01-15T09:00:00Z',
+    'No node starts an update during this blackout: sale; updates may start at 2027-01-15T09:00:00Z',
   );
 });

@@ -1,24 +1,57 @@
+/** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { CalendarState } from '../../policy/calendar.ts';
+import type { Blocked, Reason } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
-/** People have stopped the fleet. What is under way finishes. */
 export const paused: Gate = ({ policy }) => {
   if (!policy.paused) return undefined;
   const why = policy.pauseReason === undefined ? '' : `: ${policy.pauseReason}`;
   return { reason: 'Paused', message: `BrupopConfig "cluster" pauses all updates${why}` };
 };
 
-/** Only so many nodes are away at once. */
-export const capacity: Gate = ({ capacity }) => capacity;
-
-/** What is not seen may forbid a start: a pause, a node that somebody else has cordoned, another node under way. */
-export const freshView: Gate = ({ stale }) => {
+/** A stale watch may have missed a pause, a cordon or another update. */
+export const watchFresh: Gate = ({ stale }) => {
   if (stale.length === 0) return undefined;
   const message = `The Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
   return { reason: 'WatchStale', message };
 };
 
-/** A configuration that cannot be followed allows nothing: what its author wanted to limit is unknown. */
+/** What the author of an invalid configuration wanted to limit is unknown. */
 export const validConfig: Gate = ({ policy }) => {
   if (policy.problem === undefined) return undefined;
   return { reason: 'InvalidConfiguration', message: `BrupopConfig "cluster" cannot be followed: ${policy.problem}` };
 };
+
+export const capacity: Gate = (input) => input.capacity;
+
+export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {
+  const retryAt = calendar.nextFit(now, needMs);
+  if (retryAt !== undefined && retryAt <= now) return undefined;
+  const [reason, why] = closed(calendar.at(now), needMs);
+  if (retryAt !== undefined) return { reason, message: `${why}; updates may start at ${rfc3339(retryAt)}`, retryAt };
+  const everOpens = calendar.nextFit(now, 1) !== undefined;
+  return everOpens ? tooShort(needMs) : { reason, message: `${why}, and none opens within 400 days` };
+};
+
+function closed({ open, reason, blackout }: CalendarState, needMs: number): [Reason, string] {
+  const update = `an update of about ${minutes(needMs)} minutes can finish`;
+  if (open && reason === 'NoWindows') return ['Blackout', `A blackout begins before ${update}`];
+  if (open) return ['OutsideMaintenanceWindow', `The window that is open closes before ${update}`];
+  if (reason !== 'Blackout') return ['OutsideMaintenanceWindow', 'No maintenance window is open'];
+  const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
+  return ['Blackout', `No node starts an update during this blackout${why}`];
+}
+
+function tooShort(needMs: number): Blocked {
+  const message =
+    `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. ` +
+    'Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, ' +
+    'remove the annotations update-seconds and deferred-after-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows';
+  return { reason: 'WindowTooShort', message };
+}
+
+/** In steps of 5, so that a new measurement does not rewrite the conditions of all waiting nodes. */
+function minutes(ms: number): number {
+  return Math.ceil(ms / 300_000) * 5;
+}

@@ -12,18 +12,18 @@ export interface Candidate {
   readonly status: ShadowStatus;
   /** The version that it would go to. */
   readonly version: string;
-  /** Why the API server has just refused a spec for the shadow. */
+  /** Why the API server rejected the latest spec for the shadow. */
   readonly writeRejection?: string | undefined;
 }
 
 export interface GateInput {
   readonly candidate: Candidate;
   readonly policy: UpdatePolicy;
-  /** Resources of which nothing was heard for too long. */
+  /** Resources whose watch is stale. */
   readonly stale: readonly string[];
-  /** Why there is no place for this node among those that are away, or undefined. */
+  /** Why the limits do not allow this node to start, or undefined. */
   readonly capacity: Blocked | undefined;
-  /** Since when a version is on offer in this cluster, epoch milliseconds; undefined: since now. */
+  /** When a version was first available in this cluster, epoch milliseconds; undefined: now. */
   readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;
@@ -31,5 +31,5 @@ export interface GateInput {
   readonly now: number;
 }
 
-/** One condition for a node to begin its update: undefined lets it pass. */
+/** One condition for a node to start its update; undefined: it passes. */
 export type Gate = (input: GateInput) => Blocked | undefined;

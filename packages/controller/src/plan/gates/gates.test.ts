@@ -74,7 +74,7 @@ const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
 });
 
 const cases: Record<string, [Case, string | undefined]> = {
-  'a healthy node with a free place begins': [{}, undefined],
+  'a healthy node starts when there is capacity': [{}, undefined],
   'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
   'a watch that is silent is named before what it last showed': [
     { stale: ['nodes'], config: { paused: true } },
@@ -102,15 +102,12 @@ const cases: Record<string, [Case, string | undefined]> = {
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
     'CleanupPending',
   ],
-  'without a free place a node waits': [{ capacity: FULL }, 'WaitingForCapacity'],
+  'without capacity a node waits': [{ capacity: FULL }, 'WaitingForCapacity'],
   'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
-  'it says so whether there is a place or not': [
-    { drain: { blocks: HELD, recheckAt: NOW }, capacity: FULL },
-    'DrainBlocked',
-  ],
+  'it says so with and without capacity': [{ drain: { blocks: HELD, recheckAt: NOW }, capacity: FULL }, 'DrainBlocked'],
   'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodListFailed'],
   'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodListFailed'],
-  'nobody looks for pods without a free place': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
+  'pods are not listed without capacity': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
   'a node whose spec is refused waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],
 
   'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
@@ -145,7 +142,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
     'Paused',
   ],
-  'what needs a person waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'ManualRetryRequired'],
+  'what needs a user waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'ManualRetryRequired'],
   'a boot since then may have healed the host': [
     { shadow: failed(1, failure('HostUnsupported', { bootID: 'boot-0' })) },
     undefined,
@@ -154,7 +151,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: failed(1, failure('WrongVersionBooted', { operation: 'Reboot', bootID: 'boot-0' })) },
     'ManualRetryRequired',
   ],
-  'a code of a newer release needs a person': [
+  'a code of a newer release needs a user': [
     { shadow: failed(1, failure('FromTheFuture' as 'RolledBack')) },
     'ManualRetryRequired',
   ],
@@ -197,12 +194,12 @@ test.each(Object.entries(isBlocked))('%s', (_, [count, code, minutes]) => {
   expect(blockedBy({ shadow: failed(count, failure(code)) })?.retryAt).toBe(NOW - MINUTE + minutes * MINUTE);
 });
 
-test('failed and called off attempts in a row wait longer together', () => {
+test('failed and cancelled attempts in a row wait longer together', () => {
   const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } });
   expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
   expect(blockedBy({ shadow: calledOff('2') })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
-    message: `2 attempts in a row had no result in time; tried again after ${ago(-9 * MINUTE)}`,
+    message: `2 attempts in a row had no result in time; retried after ${ago(-9 * MINUTE)}`,
   });
 });
 
@@ -215,8 +212,8 @@ test('the explanation names the failure and how to ask for another attempt', () 
     shadow: failed(2, failure('RolledBack', { operation: 'Reboot', message: 'runs 1.20.0' })),
   });
   expect(blocked?.message).toBe(
-    '2 attempts in a row failed, at Reboot of 1.21.0: RolledBack (runs 1.20.0); it is not tried again by itself. ' +
-      'To try it again: kubectl annotate brs brs-node-a -n brupop --overwrite brupop.bottlerocket.aws/retry=1.21.0',
+    '2 attempts in a row failed, at Reboot of 1.21.0: RolledBack (runs 1.20.0); it is not retried automatically. ' +
+      'To retry: kubectl annotate brs brs-node-a -n brupop --overwrite brupop.bottlerocket.aws/retry=1.21.0',
   );
 });
 

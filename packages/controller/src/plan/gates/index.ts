@@ -1,53 +1,59 @@
 import type { Blocked } from '../reasons.ts';
-import { notHopeless, podsSeen } from './drain.ts';
-import { capacity, freshView, paused, validConfig } from './fleet.ts';
+import { capacity, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import type { Gate, GateInput } from './gate.ts';
-import { nodeReady, notCordonedByOthers, restored, writable } from './node.ts';
+import {
+  drainNotBlocked,
+  nodeReady,
+  notCordonedExternally,
+  notSkipped,
+  podsListed,
+  restored,
+  selected,
+  writable,
+} from './node.ts';
 import { backoff } from './retry.ts';
-import { notSkipped, selected } from './selection.ts';
-import { allowedVersion, offeredVersion, readableVersion } from './version.ts';
-import { windowOpen } from './window.ts';
+import { allowedVersion, offeredVersion, validVersion } from './version.ts';
 
 export type { Candidate, GateInput } from './gate.ts';
 
-/** The policy: a node begins its update when it passes all of these; the first that holds it back is the reason shown. */
+/** A node starts its update when it passes all gates; the first that blocks it is the reason shown. */
 export const GATES: readonly Gate[] = [
-  freshView,
+  watchFresh,
   paused,
   validConfig,
   selected,
   notSkipped,
-  readableVersion,
+  validVersion,
   allowedVersion,
   offeredVersion,
   nodeReady,
-  notCordonedByOthers,
+  notCordonedExternally,
   restored,
   backoff,
   writable,
   windowOpen,
-  notHopeless,
+  drainNotBlocked,
   capacity,
-  podsSeen,
+  podsListed,
 ];
 
-/** Why the node does not begin its update now, or undefined: it does. */
+/** Returns why the node does not start its update now; undefined: it starts. */
 export function whyNot(input: GateInput): Blocked | undefined {
   return firstOf(GATES, input);
 }
 
-/** What has changed since a node began to stage its version may keep it from being drained: these are asked again. */
+/** Checked again before a staged node is drained. */
 const DRAIN_GATES: readonly Gate[] = [
-  freshView,
+  watchFresh,
   selected,
   notSkipped,
   allowedVersion,
   nodeReady,
-  notCordonedByOthers,
+  notCordonedExternally,
   windowOpen,
 ];
 
-/** Why a node that has staged its version must not be drained now, or undefined. */
+/** Returns why a staged node must not be drained now, or undefined. */
 export function whyNotDrained(input: GateInput): Blocked | undefined {
   return firstOf(DRAIN_GATES, input);
 }

@@ -1,35 +1,78 @@
+/** Gates about one node: whether users want it updated, and whether it can be disrupted now. */
+import { selects } from '@brupop/shared/api/label-selector';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
+import { isManaged, type NodeView } from '../../cluster/node.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { describeBlocks, isDrainable, isDrainBlocked } from '../drainability.ts';
 import { type Blocked, specRejected } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
-/** A node that is not well is neither drained nor rebooted: the update would add to whatever is going on. */
+/** True when the node is managed and the configuration selects it. */
+export function isConcerned(node: NodeView, policy: UpdatePolicy): boolean {
+  return isManaged(node) && isSelected(node, policy);
+}
+
+function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: UpdatePolicy): boolean {
+  return nodeSelector === undefined || selects(nodeSelector, labels);
+}
+
+export const selected: Gate = ({ candidate: { node }, policy }) =>
+  isSelected(node, policy) ? undefined : NOT_SELECTED;
+
+const NOT_SELECTED: Blocked = {
+  reason: 'NotSelected',
+  message: 'spec.nodeSelector of BrupopConfig "cluster" does not select this node',
+};
+
+/** Any value of the annotation other than false skips the node. */
+export const notSkipped: Gate = ({ candidate: { node } }) => {
+  const value = node.metadata.annotations?.[SKIP_ANNOTATION];
+  if (value === undefined || value === 'false') return undefined;
+  return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${value}` };
+};
+
 export const nodeReady: Gate = ({ candidate: { node, status } }) => {
-  if (node.metadata.deletionTimestamp !== undefined) return blocked('The Node is being deleted');
-  if (!node.ready) return blocked('The Node is not Ready');
+  if (node.metadata.deletionTimestamp !== undefined) return notReady('The Node is being deleted');
+  if (!node.ready) return notReady('The Node is not Ready');
   if (node.bootID !== '' && status.bootID !== '' && node.bootID !== status.bootID) {
-    return blocked('The host has booted since its agent last reported');
+    return notReady('The host has booted since its agent last reported');
   }
   return undefined;
 };
 
-function blocked(message: string): Blocked {
+function notReady(message: string): Blocked {
   return { reason: 'NodeNotReady', message };
 }
 
-/** Whoever cordons a node keeps hands off it, and so do we. */
-export const notCordonedByOthers: Gate = ({ candidate: { node } }) => {
+export const notCordonedExternally: Gate = ({ candidate: { node } }) => {
   if (!node.unschedulable || ownedByUs(node)) return undefined;
-  const message = 'Somebody else has cordoned the Node; it is updated after they uncordon it';
+  const message = 'Another actor has cordoned the Node; it is updated after it is uncordoned';
   return { reason: 'CordonedExternally', message };
 };
 
-/** A cordon or exclusion label of an earlier attempt is taken back first: otherwise nobody could tell later whose it was. */
+/** Otherwise it could not be told later whether the cordon belongs to the operator. */
 export const restored: Gate = ({ candidate: { node } }) => {
   if (!ownedByUs(node)) return undefined;
-  const message = 'The cordon or load balancer exclusion of an earlier attempt is still to be taken back';
+  const message = 'The cordon or load balancer exclusion of an earlier attempt has not been removed yet';
   return { reason: 'CleanupPending', message };
 };
 
-/** A node whose spec is refused by the API server lets others go first until it is tried again. */
+/** While the API server rejects the spec, other nodes go first. */
 export const writable: Gate = ({ candidate: { writeRejection } }) =>
   writeRejection === undefined ? undefined : specRejected(writeRejection);
+
+/** Without capacity the pods are not listed again: what the latest list showed suffices for the reason. */
+export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
+  const { blocks, recheckAt } = drain;
+  if (blocks.length === 0 || (capacity === undefined && !isDrainBlocked(drain, now))) return undefined;
+  const message = `The node cannot be drained: ${describeBlocks(blocks)}`;
+  return { reason: 'DrainBlocked', message, ...(capacity === undefined && { retryAt: recheckAt }) };
+};
+
+/** Pods are not watched: they are listed right before a node starts. */
+export const podsListed: Gate = ({ drain }) => {
+  if (isDrainable(drain)) return undefined;
+  const why = drain.problem ?? 'they are being listed';
+  return { reason: 'PodListFailed', message: `The pods on the node are not known: ${why}`, lookUp: true };
+};

@@ -10,10 +10,10 @@ import { attempts, failures } from '../attempts.ts';
 import { MAX_MESSAGE, type Blocked } from '../reasons.ts';
 import type { Candidate, Gate } from './gate.ts';
 
-/** Errors that soon pass wait for this part of the configured time, and never longer than this. */
+/** Errors that pass by themselves wait for this part of the configured time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
-/** After a failure a node waits as the recovery of its error code says. A person's retry annotation for the offered version overrules it. */
+/** After a failure a node waits as the recovery rule of its error code says. A user's retry annotation overrides it. */
 export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
   const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
@@ -37,7 +37,7 @@ function waitsOf(recovery: Recovery, { backoffMs, maxBackoffMs }: RetrySettings)
   return { firstMs: backoffMs * SOON.part, longestMs: Math.min(maxBackoffMs, SOON.longestMs) };
 }
 
-/** Statuses of older operators name no code, and an attempt that was called off has none. A code that this release does not know is left to a person. */
+/** Older operators and cancelled attempts report no code. A code that this release does not know needs a user. */
 function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   const isReported = crash_count > 0 && lastOperation?.state === 'Failed';
   const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
@@ -49,10 +49,10 @@ function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'Manual'):
   const { lastOperation } = candidate.status;
   if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
   if (recovery === 'Manual' && hasBootedSince(candidate, lastOperation)) return undefined;
-  return failedForGood(candidate, 'it is not tried again by itself');
+  return failedForGood(candidate, 'it is not retried automatically');
 }
 
-/** A boot after the failure may have healed the host. The boot that was part of a failed reboot proves nothing. */
+/** A boot after the failure may have repaired the host; the boot of a failed reboot does not count. */
 function hasBootedSince({ status }: Candidate, operation: LastOperation): boolean {
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
@@ -63,12 +63,12 @@ function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: numbe
   const doublings = Math.min(failures(candidate.shadow) - 1, 30);
   const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
   if (now >= retryAt) return undefined;
-  return { reason: 'Backoff', message: `${whatFailed(candidate)}; tried again after ${rfc3339(retryAt)}`, retryAt };
+  return { reason: 'Backoff', message: `${whatFailed(candidate)}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
 
 /**
- * When the latest attempt failed. The agent's time comes from the node's clock, which may be wrong, so the time at which the spec went back
- * to Idle, just after the report, counts too: the later of those that are readable and not in the future.
+ * Returns when the latest attempt failed: the later of the agent's time, whose clock may be wrong, and
+ * the time at which the spec went back to Idle. Times in the future do not count.
  */
 function failureTime({ shadow, status }: Candidate, now: number): number | undefined {
   const times = [status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp]
@@ -83,7 +83,7 @@ function failedForGood(candidate: Candidate, why: string): Blocked {
 
 function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Blocked {
   const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
-  return { reason: 'ManualRetryRequired', message: `${why}. To try it again: ${command}` };
+  return { reason: 'ManualRetryRequired', message: `${why}. To retry: ${command}` };
 }
 
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {

@@ -4,7 +4,6 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Blocked } from '../reasons.ts';
 import type { Candidate, Gate, GateInput } from './gate.ts';
 
-/** Nodes only go to versions that the configuration lets them go to, and that their host offers. */
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
 
 function denied({ candidate: { version }, policy: { versions } }: GateInput): Blocked | undefined {
@@ -19,19 +18,19 @@ function tooYoung({ candidate: { version }, policy: { versions }, offeredSince, 
   if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return undefined;
-  const message = `${version} must have been on offer for as long as spec.versions.minimumAge says, until ${rfc3339(retryAt)}`;
+  const message = `${version} has not been available for as long as spec.versions.minimumAge says; it will have been at ${rfc3339(retryAt)}`;
   return { reason: 'MinimumAgeNotReached', message, retryAt };
 }
 
-/** A clock was wrong when the version was first seen, or is wrong now: nobody can tell how old it is. */
+/** A clock was wrong when the version was first seen, or is wrong now, so its age is unknown. */
 function fromTheFuture(version: string, since: number): Blocked {
   const message =
-    `status.versions of BrupopConfig "cluster" says that ${version} was first on offer at ${rfc3339(since)}, which lies ahead: ` +
-    'look at the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status';
+    `status.versions of BrupopConfig "cluster" says that ${version} was first available at ${rfc3339(since)}, which is in the future: ` +
+    'check the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status';
   return { reason: 'MinimumAgeNotReached', message };
 }
 
-/** A pinned version is only begun when the host says that it has it: until then its lock is still to be set, or it cannot be had. */
+/** Until its host offers the pinned version, the lock is not in force yet or the version does not exist. */
 export const offeredVersion: Gate = ({ candidate }) => {
   const { version, status } = candidate;
   if (sameVersion(status.target_version, version)) return undefined;
@@ -47,8 +46,7 @@ function whyNotOffered({ version, status: { hostSettings } }: Candidate): string
   );
 }
 
-/** A host is only driven from one known version to another. */
-export const readableVersion: Gate = ({ candidate: { status, version } }) => {
+export const validVersion: Gate = ({ candidate: { status, version } }) => {
   const unreadable = [status.current_version, version].find((version) => !isVersion(version));
   if (unreadable === undefined) return undefined;
   const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;
