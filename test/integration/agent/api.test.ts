@@ -113,7 +113,7 @@ it.each<readonly [string, unknown]>([
   ['done as a text', { done: 'true', evicted: 0, remaining: 0, blockedBy: [] }],
   ['a negative number of pods', { done: true, evicted: 0, remaining: -1, blockedBy: [] }],
   ['no object', [true]],
-])('does not take %s for a finished drain', async (_name, value) => {
+])('does not read a drain as finished from %s', async (_name, value) => {
   answer = json(value);
   expect(await codeOf(client().drain(reference, signal))).toBe('Unintelligible');
 });

@@ -98,10 +98,7 @@ function withProblem(c: AnsweredContext, last: LastOperation, problem: Problem |
   return isSolved ? ended(c, 'Restore', last.version) : last;
 }
 
-interface Problem {
-  readonly code: ErrorCode;
-  readonly message: string;
-}
+type Problem = Pick<OperationError, 'code' | 'message'>;
 
 function problemOperation({ base, seen }: AnsweredContext, { code, message }: Problem): LastOperation {
   const step = startStep('Stage', base.target_version, seen);
