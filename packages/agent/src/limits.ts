@@ -74,7 +74,7 @@ export const UPDATE_COMMANDS = ['refresh', 'prepare', 'activate', 'deactivate'] 
 export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
 
 /** How long a host command may run, in milliseconds. */
-export const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
+const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   refresh: 3 * MINUTE,
   prepare: 15 * MINUTE,
   activate: MINUTE,

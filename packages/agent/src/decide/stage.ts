@@ -80,7 +80,7 @@ export function dueMs(c: AnsweredContext): number {
 /**
  * In Stage: applies what another actor has changed. A failure does not block: the refresh names it.
  */
-export function enforceSettings(c: AnsweredContext): Action | undefined {
+function enforceSettings(c: AnsweredContext): Action | undefined {
   const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
   const action = plan === undefined || settings.notBefore > c.seen.nowMs ? undefined : apply(c, plan);

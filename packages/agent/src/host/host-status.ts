@@ -5,7 +5,7 @@ import type { UpdateCommand } from '../limits.ts';
 import type { CommandRecord, UpdateStatus } from './host.ts';
 
 /** Returns the version that a prepare wrote, by its own output: the status has only the chosen one. */
-export function writtenVersion(record: CommandRecord): string | undefined {
+function writtenVersion(record: CommandRecord): string | undefined {
   return /^Starting update to (\S+)/.exec(record.stderr)?.[1];
 }
 

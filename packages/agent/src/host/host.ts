@@ -6,7 +6,7 @@ import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
 
 /** The part of the Bottlerocket host API that updates need. */
 
-export const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
+const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
 
 const image = s.object({ version });

@@ -52,7 +52,7 @@ export interface TrackerOptions {
   readonly random?: () => number;
 }
 
-export function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'generation'>): string {
+function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'generation'>): string {
   return `${uid}/${generation}`;
 }
 
