@@ -148,7 +148,7 @@ describe('an agent', () => {
     expect(host.reboots).toBe(1);
   });
 
-  /** The controller asks for host settings and nothing else. */
+  /** The controller requests host settings and nothing else. */
   const pin = async (hostSettings: HostSettings | null): Promise<void> => {
     await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, hostSettings } });
   };

@@ -71,6 +71,6 @@ function byState(c: Context): Action {
   if (state === 'Idle' || state === 'ErrorReset') return idle(c);
   if (state === 'MonitoringUpdate')
     return c.host === 'unreachable' ? waitForHost(c) : settle(c, { current_state: state }, 'monitoring');
-  if (version == null || version === '') return wait(c.seen, `the spec asks for ${state} without a version`);
+  if (version == null || version === '') return wait(c.seen, `the spec requests ${state} without a version`);
   return state === 'StagedAndPerformedUpdate' ? stage(c, version) : reboot(c, version);
 }

@@ -35,7 +35,7 @@ function idleHost(c: AnsweredContext): Action {
 
 /**
  * Turns a Reboot step whose reboot can no longer come into an activation to be undone; otherwise
- * each new process would wait for the reboot again. A boot that comes after all is still noticed.
+ * each new process would wait for the reboot again. A later boot is still detected.
  * The reboot guard defers this while it can come.
  */
 function closeReboot(c: UnreachableContext): Action | undefined {
@@ -54,7 +54,7 @@ function reportIdle(c: AnsweredContext): Action | undefined {
   return sameStatus(c.shadow.status, status) ? undefined : { do: 'report', status, reason: 'idle' };
 }
 
-/** Closes an undoing and names lasting problems of the host; a failed update stays on record. */
+/** Ends a Restore step and reports lasting problems of the host; a failed update stays recorded. */
 function closed(c: AnsweredContext): LastOperation | undefined {
   const last = c.shadow.status?.lastOperation;
   const problem = hostProblem(c);
@@ -65,7 +65,7 @@ function closed(c: AnsweredContext): LastOperation | undefined {
 
 const STILL_ACTIVATED = 'the update is still activated, any reboot boots it: ';
 
-/** Closes an undoing. An activation that cannot be undone is named once, until it is gone. */
+/** Ends a Restore step. An activation that cannot be undone is reported once, until it is undone. */
 function undone(c: AnsweredContext, last: LastOperation | undefined): LastOperation | undefined {
   const { error } = c.tracker.attempt;
   if (c.status?.state === 'Ready') return error === undefined ? last : stillActivated(c, last, error);

@@ -146,7 +146,7 @@ export function ended(c: Context, operation: Operation, version: string): LastOp
   return succeedStep(step, wallMs);
 }
 
-/** True when the attempt that the current spec asks for has failed. */
+/** True when the attempt of the current spec has failed. */
 export function hasFailed({ shadow: { status, generation } }: Context): boolean {
   return status?.current_state === 'ErrorReset' && status.observedGeneration === generation;
 }

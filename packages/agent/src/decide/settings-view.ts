@@ -1,13 +1,11 @@
 /**
- * How far the host's settings are from what the spec asks for, and what the status may claim
- * meanwhile.
+ * Compares the host's settings with those of the spec, and derives what the status may claim.
  *
  * A setting is changed in this order: record the value and what it replaces, set it, refresh with
  * it, confirm the spec. The record outlives the process, so the host's own value can be restored
- * after a crash at any instant. A record says what one change has replaced; therefore a recorded
- * value that is no longer asked for is restored first, also when another value is asked for. A
- * value on the host that is not the recorded one is a user's: it is what will be restored if it has
- * to give way.
+ * after a crash at any instant. A record covers one change, so a value that is no longer requested
+ * is restored first, also when another one is requested. Any other value on the host is a user's:
+ * it is the one to restore after the next change.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';

@@ -25,7 +25,7 @@ const host = (versionLock: string, ignoreWaves = false): UpdaterSettings => ({ v
 const recorded: HostSettingsStatus = { versionLock: { value: A, before: 'latest' } };
 const restored = { attempt: { restored: true } } as const;
 const OFFERED = update('Available', record('refresh'), { chosenVersion: A });
-/** A pin that was just asked for: the status answers the spec of before. */
+/** A pin that was just requested: the status confirms the previous spec. */
 const asked: Case = {
   ...restored,
   wanted: { versionLock: A },
@@ -179,14 +179,14 @@ it.each<readonly [string, Case]>([
 
 it('is reported once, retried, and cleared when it succeeds', () => {
   const hostSettings = { ...recorded, message: `version-lock ${A}: not in force: why` };
-  const told: Case = { ...set, status: { target_version: OLD, hostSettings } };
+  const before: Case = { ...set, status: { target_version: OLD, hostSettings } };
   const failing = { tries: 6, error: 'why', refreshed: false };
   expect(
-    words(decided({ ...told, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
+    words(decided({ ...before, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
   ).toBe('wait');
-  expect(words(decided({ ...told, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
-  expect(words(decided({ ...told, settingsMemory: failing }))).toBe('refresh');
-  expect(reported(told)).toMatchObject({ target_version: A, hostSettings: recorded });
+  expect(words(decided({ ...before, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
+  expect(words(decided({ ...before, settingsMemory: failing }))).toBe('refresh');
+  expect(reported(before)).toMatchObject({ target_version: A, hostSettings: recorded });
 });
 
 it('removes the message from the record when nothing is requested any more', () => {

@@ -21,7 +21,7 @@ export type Fault =
   | { readonly kind: 'reboot refused'; readonly times: number }
   | { readonly kind: 'spec other'; readonly state: ShadowState }
   | { readonly kind: 'command ends'; readonly end: CommandEndName }
-  /** Another configuration of the fleet: null asks for nothing. */
+  /** Another configuration of the fleet: null requests no settings. */
   | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
   /** A user changes the settings on the host. */
   | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }

@@ -63,7 +63,7 @@ const matrix: Record<string, readonly Fault[]> = {
     ms: minutes * MINUTE,
   })),
   'the spec goes back to Idle': [{ kind: 'spec Idle' }],
-  'the spec asks for another version': [
+  'the spec requests another version': [
     { kind: 'spec other', state: 'StagedAndPerformedUpdate' },
     { kind: 'spec other', state: 'RebootedIntoUpdate' },
   ],
@@ -201,7 +201,7 @@ it(`keeps every invariant under any faults around a reboot (seed ${seed})`, asyn
   await fc.assert(property, { seed, numRuns });
 }, 300_000);
 
-/** Told to go back to an older version and, 8 min later, that any will do, with `fault` at a call meanwhile. */
+/** Pinned to an older version and, 8 min later, to none, with `fault` at a call meanwhile. */
 function pinned(fault: Fault): TimedFault[][] {
   const pins: TimedFault[] = [
     { at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0', ignoreWaves: true } } },

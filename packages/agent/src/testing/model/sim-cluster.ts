@@ -19,7 +19,7 @@ type Listener = (message: StreamMessage | Error) => void;
 
 export class SimCluster {
   shadow: AgentShadow | undefined;
-  /** Host settings that the controller asks for, with each spec that it writes. */
+  /** Host settings that the controller requests with each spec. */
   wanted: HostSettings | null = null;
   managed = true;
   cordoned = false;
@@ -62,7 +62,7 @@ export class SimCluster {
     for (const listener of this.#listeners) listener(message);
   }
 
-  /** Asks for other host settings from now on. */
+  /** Requests other host settings from now on. */
   want(wanted: HostSettings | null): void {
     this.wanted = wanted;
     this.onChange();
