@@ -42,7 +42,7 @@ export class Controller {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
   }
 
-  /** Reconciles until `signal` aborts, while this process leads. Throws KubeError when the first list of the shadows fails. */
+  /** Reconciles until `signal` aborts, while this process is the leader. Throws KubeError when the first list of the shadows fails. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
     await cluster.catchUp(signal);

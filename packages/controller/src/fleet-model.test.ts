@@ -25,7 +25,7 @@ type How =
   /** Does what is next: a node is drained before it reboots. */
   | 'goes on';
 type Step =
-  | { readonly do: 'lead' | 'turn' | 'sync' }
+  | { readonly do: 'lead' | 'reconcile' | 'sync' }
   | { readonly do: 'agent'; readonly node: number; readonly how: How }
   | { readonly do: 'edit spec'; readonly node: number; readonly state: ShadowState; readonly since: string }
   | { readonly do: 'edit status'; readonly node: number; readonly status: Partial<ShadowStatus> }
@@ -64,7 +64,7 @@ const agent = fc.record({
   how: fc.constantFrom('drains' as const, 'reaches' as const, 'reaches' as const, 'reaches' as const, 'fails' as const),
 });
 const common: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('turn' as const) }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('reconcile' as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('sync' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('lead' as const) }) },
   { weight: 6, arbitrary: agent },
@@ -92,7 +92,7 @@ const messy = fc.array(fc.oneof({ weight: 4, arbitrary: common }, { weight: 1, a
 /** Two nodes, of which one may be drained at a time. */
 const late = fc.array(
   fc.oneof(
-    { weight: 8, arbitrary: fc.constantFrom<Step>({ do: 'turn' }, { do: 'sync' }) },
+    { weight: 8, arbitrary: fc.constantFrom<Step>({ do: 'reconcile' }, { do: 'sync' }) },
     { weight: 4, arbitrary: fc.nat(1).map((one): Step => ({ do: 'agent', node: one, how: 'goes on' })) },
     {
       weight: 1,
@@ -123,8 +123,8 @@ class Fleet {
 
   step(step: Step): void {
     switch (step.do) {
-      case 'turn':
-        return this.turn();
+      case 'reconcile':
+        return this.reconcile();
       case 'sync':
         return this.sync();
       case 'lead':
@@ -152,7 +152,7 @@ class Fleet {
     this.managedNodes = this.managedNodes.map((managedNode, i) => (i === index ? edit(managedNode) : managedNode));
   }
 
-  turn(): void {
+  reconcile(): void {
     const managedNodes = this.#cached.managedNodes.map((managedNode) =>
       managedNode.shadow === undefined
         ? managedNode
@@ -202,7 +202,7 @@ class Fleet {
     return this.#disturbed.has(name) || (!this.#edited.has(name) && this.now < endedAt + 5 * MINUTE);
   }
 
-  /** A new process leads: an empty memory, and everything read live. */
+  /** A new process becomes the leader: an empty cache, and everything read live. */
   #lead(): void {
     this.#assumeCache = new AssumeCache();
     for (const { shadow } of this.managedNodes) if (shadow !== undefined) this.#assumeCache.shadow(shadow);
@@ -235,7 +235,7 @@ class Fleet {
     this.#noteStep(shadow, managedNode.name, how);
     if (drains) return this.#drains(managedNode, one, shadow);
     const status = answered(shadow, shadow.status, how);
-    return { ...managedNode, node: unmarked(one), shadow: this.#versioned({ ...shadow, status }, false) };
+    return { ...managedNode, node: uncordoned(one), shadow: this.#versioned({ ...shadow, status }, false) };
   }
 
   #noteStep({ spec: { state } }: ShadowView, name: string, how: How): void {
@@ -254,7 +254,7 @@ class Fleet {
     const draining = { ...status, observedGeneration, lastOperation, drain };
     return {
       ...managedNode,
-      node: marked(one, this.now),
+      node: cordoned(one, this.now),
       shadow: this.#versioned({ ...shadow, status: draining }, false),
     };
   }
@@ -310,16 +310,16 @@ function another(name: string): ManagedNode {
   return aManagedNode(name, {}, { uid: `shadow-${name}-${recreated}` });
 }
 
-function marked(one: NodeView, now: number): NodeView {
+function cordoned(one: NodeView, now: number): NodeView {
   const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
   return { ...one, unschedulable: true, metadata: { ...one.metadata, annotations } };
 }
 
-function unmarked(one: NodeView): NodeView {
+function uncordoned(one: NodeView): NodeView {
   return { ...one, unschedulable: false, metadata: { ...one.metadata, annotations: {} } };
 }
 
-it(`never has more nodes disrupted than may be, whoever leads and however far its cache lags (seed ${seed})`, () => {
+it(`never disrupts more nodes than allowed, with any leader and any watch lag (seed ${seed})`, () => {
   const property = fc.property(orderly, (steps) => {
     const fleet = new Fleet(NODES);
     for (const step of steps) fleet.step(step);
@@ -328,7 +328,7 @@ it(`never has more nodes disrupted than may be, whoever leads and however far it
   fc.assert(property, { seed, numRuns });
 });
 
-it(`never has more nodes drained than may be, however late agents begin what they were asked (seed ${seed})`, () => {
+it(`never drains more nodes than allowed, however late agents start their steps (seed ${seed})`, () => {
   const property = fc.property(late, (steps) => {
     const fleet = new Fleet(2);
     for (const step of steps) {
@@ -351,21 +351,21 @@ it(`brings every node up to date in the end, whatever was edited by hand and whe
   fc.assert(property, { seed, numRuns });
 });
 
-/** People put right what no machine may: labels, lost shadows, a retry of what was given up. Agents answer, and time passes. */
+/** Users repair labels and lost shadows, and request retries. Agents answer, and time passes. */
 function settle(fleet: Fleet): void {
   fleet.config = undefined;
-  for (let turn = 0; turn < 150; turn += 1) {
+  for (let round = 0; round < 150; round += 1) {
     for (let i = 0; i < NODES; i += 1) {
-      fleet.change(i, mended);
+      fleet.change(i, repaired);
       fleet.step({ do: 'agent', node: i, how: 'reaches' });
     }
     fleet.sync();
-    fleet.turn();
+    fleet.reconcile();
     fleet.now += MINUTE;
   }
 }
 
-function mended(managedNode: ManagedNode): ManagedNode {
+function repaired(managedNode: ManagedNode): ManagedNode {
   const whole = managedNode.shadow === undefined ? another(managedNode.name) : managedNode;
   const { node: one, shadow } = whole;
   if (one === undefined || shadow?.status === undefined) return whole;

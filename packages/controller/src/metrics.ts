@@ -28,7 +28,7 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
     deadlineExceeded: new Counter(
       of('deadline_exceeded_total', 'Steps of updates that had no result within their limit, by spec.state.', 'state'),
     ),
-    leader: new Gauge(of('controller_leader', '1 on the replica that leads, else 0.')),
+    leader: new Gauge(of('controller_leader', '1 on the leader, else 0.')),
     observedGeneration: new Gauge(
       of('config_observed_generation', 'metadata.generation of the BrupopConfig that the latest plan followed, or 0.'),
     ),
@@ -58,7 +58,7 @@ function countNode({ nodes }: Metrics, { node, shadow }: ManagedNode): void {
   nodes.inc({ state: shadow?.spec.state ?? 'NoShadow', version: shadow?.status?.current_version ?? '' });
 }
 
-/** Shows whether this replica leads. Only the leader has values of the fleet, so sums over the replicas are right. */
+/** Shows whether this replica is the leader. Only the leader has values of the fleet, so sums over the replicas are right. */
 export function showLeader(metrics: Metrics, isLeader: boolean): void {
   metrics.leader.set(isLeader ? 1 : 0);
   if (isLeader) return;

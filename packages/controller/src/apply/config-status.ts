@@ -13,7 +13,7 @@ const WATCH_LIMIT_MS = 30_000;
 const KEY = 'config_status';
 const PATH = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
 
-/** Keeps the status of the BrupopConfig while this process leads. */
+/** Writes the status of the BrupopConfig while this process is the leader. */
 export class ConfigStatus {
   readonly #context: ApplyContext;
   #written: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;

@@ -7,7 +7,7 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { eventOf } from '@brupop/shared/kube/events';
-import { silent, updating, upToDate } from '../plan/condition.ts';
+import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
 import { type SpecChange, specChange, type Transition } from '../plan/spec-change.ts';
 import { idleSpec, startSpec } from '../plan/transition.ts';
 import {
@@ -153,10 +153,12 @@ describe('an agent that does not confirm its spec', () => {
 
   it('is quoted while its step is in progress', () => {
     const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: isBlocked });
-    expect(silent(step).message).toContain(isBlocked);
+    expect(agentNotResponding(step).message).toContain(isBlocked);
   });
 
   it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted after its step: %j', (last) => {
-    expect(silent(last).message).toBe('The agent does not confirm the spec; check whether its pod runs on the node');
+    expect(agentNotResponding(last).message).toBe(
+      'The agent does not confirm the spec; check whether its pod runs on the node',
+    );
   });
 });

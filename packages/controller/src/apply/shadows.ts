@@ -99,7 +99,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   if (progressing.reason === 'DeadlineExceeded') recordDeadline(context, change);
 }
 
-/** Records a step that continues past its deadline. The write that cancels an update has an Event of its own. */
+/** Records a step that continues past its deadline. The write that cancels an update has its own Event. */
 function recordDeadline(
   { events, metrics }: ApplyContext,
   { shadow, node, progressing, cancelled }: NodeCondition,

@@ -1,5 +1,5 @@
 /**
- * The way of every write of the leader: fenced by the Lease, counted, and retried with a backoff of its own object, so
+ * The way of every write of the leader: fenced by the Lease, counted, and retried with a backoff per object, so
  * that an object that cannot be written does not block the others. A key names what is written of which object:
  *
  *     ready -- the write failed -------------------> backing off, longer each time --> ready

@@ -60,6 +60,6 @@ export function staleResources(watchLags: readonly WatchLag[]): string[] {
 }
 
 /** When a cache may have become stale, or current again, epoch milliseconds. */
-export function viewTimes(watchLags: readonly WatchLag[], now: number): number[] {
+export function staleCheckTimes(watchLags: readonly WatchLag[], now: number): number[] {
   return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
 }

@@ -5,8 +5,16 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { failures } from './attempts.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
-import { notConfigured, overdue, silent, updating, upToDate, type ProgressingCondition, waiting } from './condition.ts';
-import { deadlineOf, isOverdue, silentAt } from './deadlines.ts';
+import {
+  notConfigured,
+  overdue,
+  agentNotResponding,
+  updating,
+  upToDate,
+  type ProgressingCondition,
+  waiting,
+} from './condition.ts';
+import { deadlineOf, isOverdue, notRespondingAt } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, specRejected } from './reasons.ts';
@@ -173,10 +181,10 @@ function phaseBefore({ progressing }: ShadowView): NodePhase {
 function assessUnsettled(pair: Pair): Findings {
   const { shadow, now } = pair;
   const change = transition(transitionInput(pair));
-  const at = silentAt(shadow, now);
+  const at = notRespondingAt(shadow, now);
   return {
     ...(change !== undefined && { change }),
-    ...(now >= at && { progressing: silent(shadow.status?.lastOperation) }),
+    ...(now >= at && { progressing: agentNotResponding(shadow.status?.lastOperation) }),
     phase: now >= at ? 'waiting' : phaseBefore(shadow),
     pending: now < at,
     times: [at],

@@ -11,7 +11,7 @@ const excluded = (ms: number): { annotations: Record<string, string>; labels: Re
   annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },
   labels: { [EXCLUSION_LABEL]: 'true' },
 });
-/** Asked its host to reboot, then its spec went to Idle so long ago; nobody has confirmed that. */
+/** Asked its host to reboot; its spec went to Idle `ms` ago, which the agent has not confirmed. */
 const rebootAsked = (ms: number, bootID = 'boot-1'): ShadowParts => ({
   spec: { state_transition_timestamp: ago(ms) },
   status: {
@@ -26,12 +26,8 @@ const alone = (node: Parameters<typeof aManagedNode>[1], missingForMs: number): 
 });
 
 const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
-  'a managed node without anything of ours needs nothing': [aManagedNode('a'), undefined],
-  'an agent at rest gets 30 seconds to take back a cordon': [
-    aManagedNode('a', cordoned(10_000)),
-    'Restore',
-    NOW + 20_000,
-  ],
+  'a managed node without anything owned by the operator needs nothing': [aManagedNode('a'), undefined],
+  'an idle agent gets 30 seconds to remove a cordon': [aManagedNode('a', cordoned(10_000)), 'Restore', NOW + 20_000],
   'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
     aManagedNode('a', cordoned(10 * MINUTE), {
       status: null,
@@ -47,7 +43,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'Restore',
     NOW + 20_000,
   ],
-  'a mark of a clock far ahead does not hold it up for ever': [
+  'an annotation of a clock far ahead does not block the cleanup indefinitely': [
     aManagedNode('a', excluded(-600 * MINUTE)),
     'Restore',
     NOW - 24 * 60 * MINUTE + 30_000,
@@ -56,7 +52,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     aManagedNode('a', cordoned(5 * MINUTE), { spec: underWay('RebootedIntoUpdate', 10 * MINUTE) }),
     undefined,
   ],
-  'an agent that does not confirm Idle gets 5 minutes, and must have ended before the node is given back': [
+  'an agent that does not confirm Idle gets 5 minutes, and must have exited before the node is restored': [
     aManagedNode('a', cordoned(5 * MINUTE), {
       spec: { state_transition_timestamp: ago(MINUTE) },
       status: { current_state: 'ErrorReset' },
@@ -64,12 +60,12 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'RestoreAfterAgentExit',
     NOW + 4 * MINUTE,
   ],
-  'a host that may still go down is not given back': [
+  'a host that may still go down is not restored': [
     aManagedNode('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE)),
     'RestoreAfterAgentExit',
     NOW + 9 * MINUTE,
   ],
-  'a host that went down is given back without that wait': [
+  'a host that went down is restored without that wait': [
     aManagedNode('a', cordoned(5 * MINUTE), rebootAsked(6 * MINUTE, 'boot-0')),
     'RestoreAfterAgentExit',
     NOW - MINUTE,
@@ -79,7 +75,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'Restore',
     NOW + 14 * MINUTE,
   ],
-  'a signature of a cordon that somebody has taken back goes': [
+  'the annotation of a cordon that a user has removed is pruned': [
     aManagedNode('a', { ...cordoned(MINUTE), unschedulable: false }),
     'PruneAnnotations',
     NOW,
@@ -88,7 +84,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     aManagedNode('a', { ...cordoned(MINUTE), unschedulable: false }, { spec: underWay('RebootedIntoUpdate') }),
     undefined,
   ],
-  'so does a signature of a load balancer label that somebody has taken back': [
+  'so is the annotation of a load balancer label that a user has removed': [
     aManagedNode('a', { ...excluded(MINUTE), labels: {} }),
     'PruneAnnotations',
     NOW,

@@ -2,7 +2,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { orphanedAnnotations, ownedSince, rebootUntil, silentAt, stateSince } from './deadlines.ts';
+import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './deadlines.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
 export const GARBAGE_COLLECTION_MS = 60_000;
@@ -48,7 +48,7 @@ function leftover(managedNode: ManagedNode, node: NodeView, safeAt: number, now:
     return {
       managedNode,
       kind: 'RestoreAfterAgentExit',
-      dueAt: Math.max(silentAt(shadow, now), agentRestoresUntil, safeAt),
+      dueAt: Math.max(notRespondingAt(shadow, now), agentRestoresUntil, safeAt),
     };
   }
   const idleSince = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);

@@ -82,7 +82,7 @@ export function overdue(
 }
 
 /** The agent does not confirm Idle. Its latest message may say why. */
-export function silent(last: LastOperation | undefined): ProgressingCondition {
+export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
   const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
   const problem = 'The agent does not confirm the spec; check whether its pod runs on the node';

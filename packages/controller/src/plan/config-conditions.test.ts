@@ -60,10 +60,7 @@ const conditions: Record<string, [string, string | RegExp]> = {
     'False InvalidConfiguration: No update starts, and updating nodes follow the previous configuration: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
   ],
   'a bad one freezes the fleet': [told(report(bad), 'Frozen'), /^True InvalidConfiguration: No update starts: spec/],
-  'a watch that is silent freezes the fleet': [
-    told(report({}, { silentMs: 120_000 }), 'Frozen'),
-    /^True WatchStale: .* nodes /,
-  ],
+  'a stale watch freezes the fleet': [told(report({}, { silentMs: 120_000 }), 'Frozen'), /^True WatchStale: .* nodes /],
   'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
   'a bad one shows in the line of kubectl get': [
     told(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
@@ -158,14 +155,14 @@ describe('what is in force', () => {
     expect(status.inForce?.spec).toEqual({ concurrency: { maxUpdating: 5 } });
   });
 
-  it('gives way to what the spec says, whoever has edited it', () => {
+  it('is replaced by what the spec says, whichever actor has edited it', () => {
     const inForce = { generation: 2, spec: { paused: false, order: 'Name' } };
     const status = report({ paused: true }, { generation: 2, before: { inForce } });
     expect(status.inForce?.spec).toEqual({ paused: true, order: 'Name' });
     expect(told(status, 'Paused')).toMatch(/^True/);
   });
 
-  it('is made anew when it is what cannot be followed', () => {
+  it('is recreated when it is what cannot be followed', () => {
     const inForce = { generation: 2, spec: { order: 'Zone' } };
     const status = report({}, { generation: 2, before: { inForce } });
     expect(told(status, 'Ready')).toMatch(/^True/);

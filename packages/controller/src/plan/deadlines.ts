@@ -86,7 +86,7 @@ export function restingSince({ metadata, spec }: ShadowView, now: number): numbe
 }
 
 /** Returns when an unconfirmed Idle counts as AgentNotResponding, epoch milliseconds. */
-export function silentAt(shadow: ShadowView, now: number): number {
+export function notRespondingAt(shadow: ShadowView, now: number): number {
   return restingSince(shadow, now) + IDLE_DEADLINE_MS;
 }
 
@@ -141,7 +141,7 @@ export interface Slot {
 /**
  * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
  * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
- * every deadline: a host that hangs must not make room for the next one. The Node counts by itself,
+ * every deadline: a host that hangs must not release its slot to the next one. The Node counts on its own,
  * since its shadow may be deleted during an update.
  */
 export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
@@ -160,7 +160,7 @@ function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot 
   const { shadow } = pair;
   if (shadow === undefined || isSettled(shadow)) return undefined;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
-  const deadline = Math.max(silentAt(shadow, now), rebootUntil(pair, now) ?? 0);
+  const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
   return { deadline, expires: !awaitsAgent(shadow) };
 }
 

@@ -25,7 +25,7 @@ describe('a node', () => {
     expect(isDrainable(judge([], NOW - 10_001))).toBe(false);
   });
 
-  it('with a pod that is held is hopeless until it is looked at again', () => {
+  it('is blocked by a pod that cannot be evicted, until the pods are listed again', () => {
     expect(isDrainBlocked(judge([aPod('x')]), NOW)).toBe(true);
     expect(isDrainBlocked(judge([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
     expect(isDrainBlocked(judge([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
@@ -51,7 +51,7 @@ describe('a plan', () => {
   const names = (nodes: readonly { readonly metadata: { readonly name: string } }[]): string[] =>
     nodes.map(({ metadata }) => metadata.name);
 
-  it('asks for the pods of the node whose turn it is, and of no other', () => {
+  it('asks for the pods of the next node, and of no other', () => {
     const made = planOf([]);
     expect([names(made.lookUps), made.specs]).toEqual([['a'], []]);
     expect(made.conditions.map(({ progressing }) => progressing.reason)).toEqual([
@@ -81,7 +81,7 @@ describe('a plan', () => {
     expect(made.wakeAt).toBe(retryAt);
   });
 
-  it('taints nodes that wait where people want that, and no others', () => {
+  it('taints nodes that wait if the configuration says so, and no others', () => {
     const wants = { drain: { taintWaitingNodes: true } };
     const upToDate = aManagedNode('d', { hasWaitingTaint: true }, { status: { current_version: '1.21.0' } });
     const made = plan(aSnapshot([...managedNodes, upToDate], wants), NOW);

@@ -13,7 +13,7 @@ import { isConcerned } from './gates/node.ts';
 /** What the decision on one node takes from the rest of the fleet. */
 export interface FleetState {
   readonly policy: UpdatePolicy;
-  /** Resources of which nothing was heard for too long. */
+  /** Resources whose watch is stale. */
   readonly stale: readonly string[];
   readonly drainOf: (node: NodeView) => Drainable;
   readonly offeredSince: (version: string) => number | undefined;
@@ -22,9 +22,9 @@ export interface FleetState {
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The status of the configuration as it was before. */
   readonly before: BrupopConfigStatus | undefined;
-  /** Nodes, by name, that must not be drained since more are away than may be. */
+  /** Names of nodes that must not be drained, since more nodes are unavailable than the limits allow. */
   readonly nodesOverLimit: ReadonlySet<string>;
-  /** Counts the nodes that are away now, and then those that are let go. */
+  /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Capacity;
   readonly now: number;
 }

@@ -8,7 +8,7 @@ import { plan } from './plan.ts';
 
 const at = (minutes: number): string => rfc3339(NOW + minutes * MINUTE);
 const took = (minutes: number): ShadowParts => ({ annotations: { [UPDATE_SECONDS_ANNOTATION]: String(minutes * 60) } });
-/** It has run for so many minutes. */
+/** It has run for the given number of minutes. */
 const updating = (minutes: number): ShadowParts => ({
   spec: underWay('StagedAndPerformedUpdate'),
   status: { current_state: 'Idle' },
@@ -31,7 +31,7 @@ const waiting = ['b', 'c', 'd'].map((name) => aManagedNode(name));
 const queue = ({ queue: found }: Forecast): (string | undefined)[][] =>
   found.map(({ node, reason, expectedTime }) => [node, reason, expectedTime]);
 
-test('each place is taken by the next node as soon as it is free, for as long as updates usually take', () => {
+test('each slot goes to the next node as soon as it is free, for as long as updates usually take', () => {
   const found = forecast([aManagedNode('a', {}, updating(4)), ...waiting, aManagedNode('z', {}, done)]);
   expect(queue(found)).toEqual([
     ['b', 'WaitingForCapacity', at(16)],
@@ -41,7 +41,7 @@ test('each place is taken by the next node as soon as it is free, for as long as
   expect(found.completionTime).toBe(at(36));
 });
 
-test('two places go side by side', () => {
+test('two slots are used in parallel', () => {
   const managedNodes = [
     aManagedNode('a', {}, updating(4)),
     aManagedNode('aa', {}, updating(0)),
@@ -58,12 +58,12 @@ test('without a measured update the configured estimate holds', () => {
   expect([found.completionTime, found.measuredMs]).toEqual([at(116), undefined]);
 });
 
-test('nodes that can go are named before those that a person must see to', () => {
+test('nodes that can update are named before those that need a user', () => {
   const found = forecast([aManagedNode('a', { unschedulable: true }), aManagedNode('aa', {}, updating(4)), ...waiting]);
   expect(queue(found).map(([node]) => node)).toEqual(['b', 'c', 'd', 'a']);
 });
 
-test('of an update that takes longer than usual nobody can tell when it is through', () => {
+test('the end of an update that takes longer than usual is unknown', () => {
   const late = aManagedNode('a', {}, updating(60));
   const found = forecast([late, ...waiting.slice(0, 1), aManagedNode('z', {}, done)]);
   expect(queue(found)).toEqual([['b', 'WaitingForCapacity', undefined]]);
@@ -72,7 +72,7 @@ test('of an update that takes longer than usual nobody can tell when it is throu
   expect(queue(forecast(two, { concurrency: { maxUpdating: 2 } }))).toEqual([['b', 'WaitingForCapacity', at(16)]]);
 });
 
-test('while nodes that are unavailable keep all others waiting nobody can tell', () => {
+test('while unavailable nodes block all others the end is unknown', () => {
   const found = forecast([aManagedNode('a', { ready: false }), ...waiting], { concurrency: { maxUnavailable: 1 } });
   expect(new Set(queue(found).map(([, , time]) => time))).toEqual(new Set([undefined]));
   expect(found.completionTime).toBeUndefined();
@@ -87,13 +87,13 @@ test('windows are waited for', () => {
   expect(found.completionTime).toBe(at(day + 70));
 });
 
-test('what a person must see to holds nobody else up, and has no time', () => {
+test('a node that needs a user does not delay other nodes, and has no time', () => {
   const found = forecast([aManagedNode('a', { unschedulable: true }), ...waiting, aManagedNode('z', {}, done)]);
   expect(queue(found).at(-1)).toEqual(['a', 'CordonedExternally', undefined]);
   expect(found.completionTime).toBe(at(30));
 });
 
-test('in a pause nobody can tell', () => {
+test('in a pause the end is unknown', () => {
   const found = forecast([...waiting, aManagedNode('z', {}, done)], { paused: true });
   expect(queue(found)).toEqual(['b', 'c', 'd'].map((name) => [name, 'Paused', undefined]));
   expect(found.completionTime).toBeUndefined();
@@ -118,7 +118,7 @@ test('a time that is about right stays as it was written', () => {
   expect(forecast(managedNodes, {}, before(12)).completionTime).toBe(at(12));
 });
 
-test('a node that waits for a time of its own holds nobody else up', () => {
+test('a node that waits for its own retry time does not delay other nodes', () => {
   const young = aManagedNode('a', {}, { status: { target_version: '1.22.0' } });
   const versions = [{ version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) }];
   const managedNodes = [young, aManagedNode('b'), aManagedNode('bb', {}, updating(4)), aManagedNode('z', {}, done)];
@@ -129,7 +129,7 @@ test('a node that waits for a time of its own holds nobody else up', () => {
   ]);
 });
 
-test('zones and nodes that may be away limit how many go side by side', () => {
+test('maxPerZone and maxUnavailable limit how many update in parallel', () => {
   const maintenance = { blackouts: [{ from: ago(MINUTE), to: ago(0 - 10 * MINUTE) }] };
   const managedNodes = [...waiting, aManagedNode('z', {}, done)];
   const ends = (concurrency: object): (string | undefined)[] =>
@@ -141,7 +141,7 @@ test('zones and nodes that may be away limit how many go side by side', () => {
   expect(ends({ maxUnavailable: 2 })).toEqual([at(20), at(20), at(30)]);
 });
 
-test('nobody looks further ahead than the windows of today reach', () => {
+test('the forecast ends with the windows known today', () => {
   // In every second of a window of an hour one update fits: 5,000 nodes would take 13 years.
   const many = Array.from({ length: 5_000 }, (_, i) => aManagedNode(`node-${i}`));
   const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '1h' }], updateEstimate: '45m' };
@@ -149,7 +149,7 @@ test('nobody looks further ahead than the windows of today reach', () => {
   const found = forecast(many, { maintenance });
   expect(found.completionTime).toBeUndefined();
   expect(found.queue[0]?.expectedTime).toBe(at(105));
-  // It took 12 s when each day had a calendar of its own.
+  // It took 12 s when each day had its own calendar.
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 
@@ -162,7 +162,7 @@ test('nine in ten of the latest updates set the pace, and of a few all but the s
   expect(forecast(measured.slice(0, 1)).measuredMs).toBe(MINUTE);
 });
 
-test('versions are counted by who runs them and who is offered them', () => {
+test('versions are counted by the nodes that run them and that are offered them', () => {
   const found = forecast([...waiting, aManagedNode('z', {}, done), aManagedNode('other', { managed: false })]);
   expect(found.versions).toEqual([
     { version: '1.20.0', running: 3, offered: 0 },

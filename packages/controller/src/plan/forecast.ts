@@ -40,7 +40,7 @@ export interface Forecast {
   readonly window: CalendarState;
   /** When a window opens next, epoch milliseconds; now when one is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
-  /** When it changes by itself, epoch milliseconds. */
+  /** When it changes by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
 
@@ -53,15 +53,15 @@ export interface ForecastInput {
 }
 
 const MAX_QUEUE = 20;
-/** True for a reason that passes by itself. */
-function passesByItself(reason: Reason): boolean {
+/** True for a reason that passes by time, or when another node releases its slot. */
+function passesInTime(reason: Reason): boolean {
   const { passes } = traitsOf(reason);
   return passes === 'capacity' || passes === 'time';
 }
 
 /** True for a reason that blocks one node indefinitely: nodes that can update are listed before it. */
 function isExcluded({ reason }: { readonly reason: Reason }): boolean {
-  return !passesByItself(reason) && traitsOf(reason).fleetWide !== true;
+  return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
 }
 
 /** Predicts updates: each starts when a slot is free and a window fits, and takes as long as usual. */
@@ -72,7 +72,7 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
   const queue = waiting.flatMap((decision) => expectationOf(decision, fleetState, slots));
   const ends = [
     ...slots.ends,
-    ...queue.filter(({ reason }) => passesByItself(reason)).map(({ expectedAt }) => expectedAt),
+    ...queue.filter(({ reason }) => passesInTime(reason)).map(({ expectedAt }) => expectedAt),
   ];
   return {
     queue: queue
@@ -149,13 +149,13 @@ function expected(
 ): number | undefined {
   const { estimate, now } = fleetState;
   const { passes, fleetWide = false } = traitsOf(reason);
-  if (!passesByItself(reason) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
+  if (!passesInTime(reason) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
-    const begins = slots.fit(from, needMs + estimate.marginMs);
-    return begins === undefined ? undefined : begins + needMs;
+    const start = slots.fit(from, needMs + estimate.marginMs);
+    return start === undefined ? undefined : start + needMs;
   };
-  // A node that waits for a time of its own does not delay other nodes.
+  // A node that waits for its own retry time does not delay other nodes.
   if (retryAt !== undefined && !fleetWide) return endOf(retryAt);
   const end = endOf(slots.free[slots.next] ?? now);
   if (end === undefined) return undefined;

@@ -38,7 +38,7 @@ const changes: Record<string, [Plan, unknown[]]> = {
     planOf([aManagedNode('a')], { ignoreWaves: true }),
     ['Configured', 'Idle', { ignoreWaves: true }],
   ],
-  'a pin that is gone is taken back': [planOf([aManagedNode('a', {}, pinned)]), ['Configured', 'Idle', null]],
+  'a pin that is gone is removed': [planOf([aManagedNode('a', {}, pinned)]), ['Configured', 'Idle', null]],
   'a pin that stays is not written again': [
     planOf([aManagedNode('a', {}, pinned)], { pin: NEW }),
     ['Started', 'StagedAndPerformedUpdate', { versionLock: NEW }],
@@ -117,7 +117,7 @@ test('what the host says about the lock is passed on', () => {
   expect(news?.progressing.message).toContain('400 Invalid version string');
 });
 
-test('a large fleet is set otherwise some at a time, and no node begins before it is', () => {
+test('a large fleet gets other settings some at a time, and no node starts before it has them', () => {
   const managedNodes = Array.from({ length: 150 }, (_, i) => aManagedNode(`node-${i}`));
   const made = planOf(managedNodes, { pin: NEW });
   expect([made.specs.length, made.moreSpecs]).toEqual([100, true]);

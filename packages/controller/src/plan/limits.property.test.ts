@@ -3,31 +3,35 @@ import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { isUnderWay, NODES, story, tell, type Turn } from '../testing/fleet-simulation.ts';
+import { isUnderWay, NODES, story, tell, type Reconcile } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
 
-/** Turns in which `isWrong` holds must be none, however people edit the configuration and whatever happens. */
-function never(maxMinutes: number, back: number, isWrong: (turn: Turn, settings: UpdatePolicy) => boolean): void {
+/** Expects that `isWrong` is true of no reconcile, however users edit the configuration and whatever happens. */
+function never(
+  maxMinutes: number,
+  back: number,
+  isWrong: (reconcile: Reconcile, settings: UpdatePolicy) => boolean,
+): void {
   const property = fc.property(story(maxMinutes, back), (events) => {
-    const wrong = tell(events).filter((turn) => {
-      const settings = aSnapshot([], turn.before.config).policy;
-      return settings.problem === undefined && isWrong(turn, settings);
+    const wrong = tell(events).filter((reconcile) => {
+      const settings = aSnapshot([], reconcile.before.config).policy;
+      return settings.problem === undefined && isWrong(reconcile, settings);
     });
     expect(wrong).toEqual([]);
   });
   fc.assert(property, { numRuns: Number(BRUPOP_FUZZ_RUNS) });
 }
 
-const begins = ({ outcome }: SpecChange): boolean => outcome === 'Started';
+const starts = ({ outcome }: SpecChange): boolean => outcome === 'Started';
 const drains = ({ spec, outcome }: SpecChange): boolean =>
   outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
 const zoneOf = ({ node }: ManagedNode): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
 
-function isAway(world: Turn['after'], managedNode: ManagedNode): boolean {
+function isUnavailable(world: Reconcile['after'], managedNode: ManagedNode): boolean {
   return isUnderWay(world, managedNode) || managedNode.node?.ready !== true || managedNode.node.unschedulable;
 }
 
@@ -42,25 +46,25 @@ function allowed(limit: NodeLimit | undefined): number {
   return 'nodes' in limit ? limit.nodes : Math.max(1, Math.floor((NODES * limit.percent) / 100));
 }
 
-test('no node begins or is drained while more than maxUnavailable are away', () => {
+test('no node starts or is drained while more than maxUnavailable are unavailable', () => {
   never(40, 0, ({ made, after }, { concurrency }) => {
     const most = allowed(concurrency.maxUnavailable);
-    const away = after.managedNodes.filter((managedNode) => isAway(after, managedNode)).length;
+    const unavailable = after.managedNodes.filter((managedNode) => isUnavailable(after, managedNode)).length;
     const gone = after.managedNodes.filter((managedNode) => isGone(managedNode)).length;
-    return (made.specs.some(begins) && away > most) || (made.specs.some(drains) && gone > most);
+    return (made.specs.some(starts) && unavailable > most) || (made.specs.some(drains) && gone > most);
   });
   expect.hasAssertions();
 });
 
-test('no node begins or is drained while more than maxPerZone of its zone are away', () => {
+test('no node starts or is drained while more than maxPerZone of its zone are unavailable', () => {
   never(40, 0, ({ made, after }, { concurrency: { maxPerZone = Infinity } }) =>
     made.specs.some((write) => {
       const ofZone = after.managedNodes.filter(
         (managedNode) => zoneOf(managedNode) === write.node.metadata.labels?.[ZONE_LABEL],
       );
-      const away = ofZone.filter((managedNode) => isAway(after, managedNode)).length;
+      const unavailable = ofZone.filter((managedNode) => isUnavailable(after, managedNode)).length;
       const gone = ofZone.filter((managedNode) => isGone(managedNode)).length;
-      return (begins(write) && away > maxPerZone) || (drains(write) && gone > maxPerZone);
+      return (starts(write) && unavailable > maxPerZone) || (drains(write) && gone > maxPerZone);
     }),
   );
   expect.hasAssertions();
@@ -76,19 +80,19 @@ test('no node is drained while more than maxUpdating are past that', () => {
   expect.hasAssertions();
 });
 
-test('no node begins in one zone too many', () => {
+test('no node starts in one zone too many', () => {
   never(40, 0, ({ before, made, after }, { concurrency: { maxZones = Infinity } }) => {
-    const zones = (world: Turn['after']): Set<string> =>
+    const zones = (world: Reconcile['after']): Set<string> =>
       new Set(world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).map(zoneOf));
-    return made.specs.some(begins) && zones(after).size > Math.max(maxZones, zones(before).size);
+    return made.specs.some(starts) && zones(after).size > Math.max(maxZones, zones(before).size);
   });
   expect.hasAssertions();
 });
 
-test('whatever the clock does, no node begins or is drained outside of the windows', () => {
+test('whatever the clock does, no node starts or is drained outside of the windows', () => {
   never(40, 90, ({ before, made }, { maintenance: { windows } }) => {
     const isOpen = windows.length === 0 || Math.floor(before.now / 3_600_000) % 2 === 0;
-    return !isOpen && made.specs.some((write) => begins(write) || drains(write));
+    return !isOpen && made.specs.some((write) => starts(write) || drains(write));
   });
   expect.hasAssertions();
 });
@@ -96,23 +100,23 @@ test('whatever the clock does, no node begins or is drained outside of the windo
 test('no window is entered by an update that does not fit', () => {
   never(40, 90, ({ before, made }, { maintenance: { windows } }) => {
     const leftMs = 3_600_000 - (before.now % 3_600_000);
-    return windows.length > 0 && made.specs.some(begins) && leftMs < 30 * 60_000;
+    return windows.length > 0 && made.specs.some(starts) && leftMs < 30 * 60_000;
   });
   expect.hasAssertions();
 });
 
-test('no node begins or is drained for a version that is denied, or that is not the pinned one', () => {
+test('no node starts or is drained for a version that is denied, or that is not the pinned one', () => {
   never(40, 0, ({ made }, { versions: { pin, deny } }) =>
     made.specs
-      .filter((write) => begins(write) || drains(write))
+      .filter((write) => starts(write) || drains(write))
       .some(({ spec: { version } }) => deny.includes(version ?? '') || (pin ?? version) !== version),
   );
   expect.hasAssertions();
 });
 
-test('no node begins before its host is set as the configuration says', () => {
+test('no node starts before its host is set as the configuration says', () => {
   never(40, 0, ({ before, made }, { versions: { pin } }) =>
-    made.specs.filter(begins).some(({ node }) => {
+    made.specs.filter(starts).some(({ node }) => {
       const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
       return (shadow?.spec.hostSettings?.versionLock ?? undefined) !== pin;
     }),

@@ -11,16 +11,16 @@ import {
   startsOf,
   story,
   tell,
-  type Turn,
+  type Reconcile,
   underWay,
 } from '../testing/fleet-simulation.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import { plan, type Plan } from './plan.ts';
 
-/** The turns of stories, whose happenings are up to so many minutes apart, in which `isWrong` holds must be none. */
-function never(maxMinutes: number, isWrong: (turn: Turn) => boolean): void {
+/** Expects that `isWrong` is true of no reconcile of stories whose events are at most `maxMinutes` apart. */
+function never(maxMinutes: number, isWrong: (reconcile: Reconcile) => boolean): void {
   const property = fc.property(story(maxMinutes), (events) => {
-    expect(tell(events).filter((turn) => isWrong(turn))).toEqual([]);
+    expect(tell(events).filter((reconcile) => isWrong(reconcile))).toEqual([]);
   });
   fc.assert(property, { numRuns: 100 });
 }

@@ -173,7 +173,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', {}, unconfirmed(-60 * MINUTE))]),
     [],
   ],
-  'a host that may still reboot for the operator holds a slot, whoever has cordoned it': [
+  'a host that may still reboot for the operator holds a slot, whichever actor has cordoned it': [
     planOf([aManagedNode('a'), aManagedNode('b', { unschedulable: true }, rebootAsked(14 * MINUTE))]),
     [],
   ],
@@ -242,7 +242,7 @@ const starts: Record<string, [Plan, string[]]> = {
 test.each(Object.entries(starts))('%s', (_, [made, expected]) => expect(started(made)).toEqual(expected));
 
 const reasons: Record<string, [Plan, string | undefined]> = {
-  'a node that begins is Updating': [planOf([aManagedNode('a')]), 'Updating'],
+  'a node that starts is Updating': [planOf([aManagedNode('a')]), 'Updating'],
   'a node on the offered version is UpToDate': [planOf([aManagedNode('a', {}, upToDate)]), 'UpToDate'],
   'a node on the offered version is UpToDate in a pause too': [
     planOf([aManagedNode('a', {}, upToDate)], { paused: true }),
@@ -329,7 +329,7 @@ test('the condition of a node under way stays the same over all its steps', () =
 test('every managed node is counted once', () => {
   const failing = { spec: { state_transition_timestamp: ago(0) }, status: { crash_count: 1 } };
   const managedNodes = [
-    aManagedNode('begins'),
+    aManagedNode('candidate'),
     aManagedNode('waits'),
     aManagedNode('done', {}, upToDate),
     aManagedNode('reboots', {}, rebooting),
@@ -348,7 +348,7 @@ test('every managed node is counted once', () => {
 });
 
 const wakes: Record<string, [Plan, number | undefined]> = {
-  'with nothing to come the plan holds for ever': [planOf([aManagedNode('a', {}, upToDate)]), undefined],
+  'with nothing to come there is no time to plan again': [planOf([aManagedNode('a', {}, upToDate)]), undefined],
   'a step under way is looked at again at its deadline': [
     planOf([aManagedNode('a', {}, rebooting)]),
     NOW + 59 * MINUTE,
@@ -357,22 +357,22 @@ const wakes: Record<string, [Plan, number | undefined]> = {
     planOf([without({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
     NOW + 40 * MINUTE,
   ],
-  'a watch is looked at when it may have become silent': [
+  'a watch is checked when it may have become stale': [
     plan({ ...aSnapshot([]), watchLags: [{ resource: 'nodes', ms: 50_000 }] }, NOW),
     NOW + 70_000,
   ],
-  'a silent watch is looked at again soon, since being heard again changes nothing else': [
+  'a stale watch is checked again soon, since its recovery changes nothing else': [
     plan({ ...aSnapshot([]), watchLags: [{ resource: 'nodes', ms: 500_000 }] }, NOW),
     NOW + 10_000,
   ],
-  'a backoff ends by itself': [
+  'a backoff ends in time': [
     planOf([aManagedNode('a', {}, { spec: { state_transition_timestamp: ago(MINUTE) }, status: { crash_count: 1 } })]),
     NOW + 4 * MINUTE,
   ],
 };
 test.each(Object.entries(wakes))('%s', (_, [made, expected]) => expect(made.wakeAt).toBe(expected));
 
-test('while a watch is silent what is past its drain goes on, and what is staged stays so', () => {
+test('while a watch is stale, nodes past their drain continue and staged nodes stay staged', () => {
   const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
   const rebooted = aManagedNode('b', {}, { spec: underWay('RebootedIntoUpdate'), status: { current_version: NEW } });
   const made = plan({ ...aSnapshot([staged, rebooted]), watchLags: [{ resource: 'nodes', ms: 500_000 }] }, NOW);

@@ -1,6 +1,6 @@
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { type ManagedNode, type Snapshot, viewTimes } from '../cluster/snapshot.ts';
+import { type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
@@ -88,7 +88,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     counts: count(counted),
     forecast,
     isInEffect: !counted.some(({ pending }) => pending === true),
-    wakeAt: earliest([...wakes, ...viewTimes(snapshot.watchLags, now), ...retries(snapshot)], now),
+    wakeAt: earliest([...wakes, ...staleCheckTimes(snapshot.watchLags, now), ...retries(snapshot)], now),
   };
 }
 

@@ -16,7 +16,7 @@ import { plan } from './plan.ts';
 import type { SpecChange } from './spec-change.ts';
 
 const upToDate = { current_version: NEW };
-/** It has staged its version, so many minutes after its update began. */
+/** It has staged its version, the given number of minutes after its update started. */
 const staged = (minutes = 1): ShadowParts => ({
   spec: underWay('StagedAndPerformedUpdate'),
   annotations: { [UPDATE_STARTED_ANNOTATION]: ago(minutes * MINUTE) },
@@ -56,7 +56,7 @@ const cases: Record<string, [string | undefined, string]> = {
     outcome({}, { ...staged(50), spec: underWay('StagedAndPerformedUpdate', 50 * MINUTE) }),
     'Deferred',
   ],
-  'a blackout has begun': [
+  'a blackout has started': [
     outcome({}, staged(), { maintenance: { blackouts: [{ from: ago(MINUTE), to: ago(-MINUTE) }] } }),
     'Deferred',
   ],
@@ -110,7 +110,7 @@ describe('when a limit is lowered', () => {
   });
 });
 
-test('the pods on a staged node are not looked up while a watch is silent', () => {
+test('the pods on a staged node are not looked up while a watch is stale', () => {
   const snapshot = aSnapshot([aManagedNode('a', {}, staged())]);
   const watchLags = [{ resource: 'nodes', ms: 500_000 }];
   const made = plan({ ...snapshot, watchLags, pods: new Map() }, NOW);

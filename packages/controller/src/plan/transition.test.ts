@@ -45,9 +45,14 @@ const draining = (operation: Operation): ShadowParts => ({
     lastOperation: { ...failure('DrainTimedOut'), operation, state: 'Processing' },
   },
 });
-/** The first pass of the drain was so long ago. */
-const begun = (ms: number): DrainStatus => ({ observedGeneration: 3, startTime: ago(ms), evicted: 0, remaining: 1 });
-/** Told to reboot so long ago, with such a drain. */
+/** The first pass of the drain was `ms` ago. */
+const drainStarted = (ms: number): DrainStatus => ({
+  observedGeneration: 3,
+  startTime: ago(ms),
+  evicted: 0,
+  remaining: 1,
+});
+/** Told to reboot `sinceMs` ago, with this drain. */
 const drainedFor = (ms: number, drain: DrainStatus): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate', ms),
   status: { ...draining('Drain').status, drain },
@@ -147,7 +152,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'RebootedIntoUpdate',
     'Advanced',
   ],
-  'a node that fell back to another version is not observed for ever': [
+  'a node that fell back to another version is not observed indefinitely': [
     next({ spec: underWay('MonitoringUpdate', 30 * MINUTE), status: { current_version: OLD } }),
     'Idle',
     'Cancelled',
@@ -176,7 +181,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next({ spec: underWay('MonitoringUpdate', 600 * MINUTE), status: { current_version: OLD } }, { bootID: 'boot-2' }),
     undefined,
   ],
-  'an end that nobody confirms and whose time cannot be right is dated anew': [
+  'an end that nobody confirms and whose time cannot be right gets a new date': [
     next({ spec: { state_transition_timestamp: ago(-60 * MINUTE) }, status: { observedGeneration: 1 } }),
     'Idle',
     'Repaired',
@@ -195,20 +200,23 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
-  'a drain that began late has its time from then on': [next(drainedFor(90 * MINUTE, begun(40 * MINUTE))), undefined],
-  'and then is cancelled, too': [next(drainedFor(110 * MINUTE, begun(60 * MINUTE))), 'Idle', 'Cancelled'],
-  'one that begins only after the deadline has none': [
-    next(drainedFor(90 * MINUTE, begun(20 * MINUTE))),
+  'a drain that started late has its time from then on': [
+    next(drainedFor(90 * MINUTE, drainStarted(40 * MINUTE))),
+    undefined,
+  ],
+  'and then is cancelled, too': [next(drainedFor(110 * MINUTE, drainStarted(60 * MINUTE))), 'Idle', 'Cancelled'],
+  'one that starts only after the deadline has none': [
+    next(drainedFor(90 * MINUTE, drainStarted(20 * MINUTE))),
     'Idle',
     'Cancelled',
   ],
   'the drain of an earlier update gives no time': [
-    next(drainedFor(90 * MINUTE, { ...begun(40 * MINUTE), observedGeneration: 2 })),
+    next(drainedFor(90 * MINUTE, { ...drainStarted(40 * MINUTE), observedGeneration: 2 })),
     'Idle',
     'Cancelled',
   ],
   'a drain that is dated in the future gives none either': [
-    next(drainedFor(90 * MINUTE, begun(-60 * MINUTE))),
+    next(drainedFor(90 * MINUTE, drainStarted(-60 * MINUTE))),
     'Idle',
     'Cancelled',
   ],
@@ -230,12 +238,12 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Repaired',
   ],
-  'an unreadable start time is set anew, so that the deadline holds': [
+  'an unreadable start time is replaced, so that the deadline holds': [
     next({ spec: { ...underWay('RebootedIntoUpdate'), state_transition_timestamp: 'soon' } }),
     'RebootedIntoUpdate',
     'Repaired',
   ],
-  'a start time in the far future is set anew': [
+  'a start time in the far future is replaced': [
     next({ spec: underWay('RebootedIntoUpdate', -60 * MINUTE) }),
     'RebootedIntoUpdate',
     'Repaired',

@@ -31,7 +31,7 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   'Asia/Kolkata': ['2025-12-31', '2026-03-29'],
   UTC: ['2026-02-28', '2027-03-28'],
 };
-const place = fc.constantFrom(
+const zone = fc.constantFrom(
   ...Object.entries(CHANGES).flatMap(([timeZone, days]) => days.map((day) => ({ timeZone, at: Date.parse(day) }))),
 );
 
@@ -73,18 +73,18 @@ const window: fc.Arbitrary<Window> = fc.record({
 });
 const scenario = fc
   .record({
-    place,
+    zone,
     windows: fc.array(window, { maxLength: 3 }),
     blackouts: fc.array(fc.tuple(fc.integer({ min: 0, max: SCANNED_DAYS * 1_440 }), minutes), { maxLength: 2 }),
   })
-  .map(({ place: { timeZone, at }, windows, blackouts }) => {
+  .map(({ zone: { timeZone, at }, windows, blackouts }) => {
     const fromMs = at - DAY;
     const maintenance: Maintenance = {
       timeZone,
       windows,
-      blackouts: blackouts.map(([begin, length]) => ({
-        fromMs: fromMs + begin * MINUTE,
-        toMs: fromMs + (begin + length) * MINUTE,
+      blackouts: blackouts.map(([start, length]) => ({
+        fromMs: fromMs + start * MINUTE,
+        toMs: fromMs + (start + length) * MINUTE,
         reason: undefined,
       })),
     };
@@ -108,10 +108,10 @@ function changes(reasons: readonly string[]): (number | undefined)[] {
 
 /** The first minute from `from` of as many open ones in a row, undefined: none that ends within the scan. */
 function firstFit(reasons: readonly string[], from: number, length: number): number | undefined {
-  let begin = from;
+  let start = from;
   for (let i = from; i < reasons.length; i += 1) {
-    if (!isOpen(reasons[i])) begin = i + 1;
-    else if (i + 1 - begin >= length) return begin;
+    if (!isOpen(reasons[i])) start = i + 1;
+    else if (i + 1 - start >= length) return start;
   }
   return undefined;
 }
@@ -152,7 +152,7 @@ describe('a calendar', () => {
     );
   });
 
-  it('opens within each minute as at its begin, whatever was asked before', () => {
+  it('opens within each minute as at its start, whatever was asked before', () => {
     fc.assert(
       fc.property(
         scenario,
@@ -173,9 +173,9 @@ describe('a calendar', () => {
 });
 
 describe('the windows of days', () => {
-  it('begin when croner says that the schedule comes', () => {
+  it('start when croner says', () => {
     fc.assert(
-      fc.property(place, schedule, ({ timeZone, at }, text) => {
+      fc.property(zone, schedule, ({ timeZone, at }, text) => {
         const cron = new Cron(text, { timezone: timeZone, mode: '5-part', fixedTimeRule: 'no-wildcard' });
         const expected = cron
           .nextRuns(60, new Date(at - DAY - 1))

@@ -70,7 +70,7 @@ describe('what holds', () => {
 
   it.each([
     ['before a window', nightly, '2026-05-01 01:59', 'OutsideWindows', '2026-05-01 02:00'],
-    ['as a window begins', nightly, '2026-05-01 02:00', 'InWindow', '2026-05-01 06:00'],
+    ['as a window opens', nightly, '2026-05-01 02:00', 'InWindow', '2026-05-01 06:00'],
     ['within a window', nightly, '2026-05-01 05:59', 'InWindow', '2026-05-01 06:00'],
     ['as a window ends', nightly, '2026-05-01 06:00', 'OutsideWindows', '2026-05-02 02:00'],
     ['in a window that a blackout cuts off', nightly, '2026-05-02 03:00', 'InWindow', '2026-05-02 04:00'],
@@ -136,7 +136,7 @@ describe('windows', () => {
     expect(of.at(utc('2026-05-08 15:59'))).toMatchObject({ open: false, until: utc('2026-05-08 16:00') });
   });
 
-  it('begin on the local weekday and may run into the next', () => {
+  it('start on the local weekday and may run into the next', () => {
     const of = calendar('Asia/Kolkata', [window('0 4 * * *', 22 * HOUR, ['Sat'])]);
     expect(openings(of, '2026-05-01 00:00', '2026-05-15 00:00')).toEqual([
       '2026-05-01 22:30 – 20:30',
@@ -145,14 +145,14 @@ describe('windows', () => {
   });
 
   it('come on either day when day of month and day of week are given', () => {
-    const begins = (schedule: string): string[] =>
+    const starts = (schedule: string): string[] =>
       openings(calendar('UTC', [window(schedule)]), '2026-06-01 00:00', '2026-06-20 00:00').map((at) =>
         at.slice(8, 10),
       );
-    expect(begins('0 2 5 * SUN')).toEqual(['05', '07', '14']);
-    expect(begins('0 2 */7 * SUN')).toEqual(['01', '07', '08', '14', '15']);
-    expect(begins('0 2 */1 * SUN')).toEqual(['07', '14']);
-    expect(begins('0 2 5 * *')).toEqual(['05']);
+    expect(starts('0 2 5 * SUN')).toEqual(['05', '07', '14']);
+    expect(starts('0 2 */7 * SUN')).toEqual(['01', '07', '08', '14', '15']);
+    expect(starts('0 2 */1 * SUN')).toEqual(['07', '14']);
+    expect(starts('0 2 5 * *')).toEqual(['05']);
   });
 
   it('that never end are open with no end in sight, unless a blackout is', () => {
@@ -199,27 +199,27 @@ describe('a schedule at fixed times', () => {
     expect(openings(of, '2026-10-24 12:00', '2026-10-25 12:00')).toEqual(['2026-10-24 23:00 – 03:00']);
   });
 
-  it('leaves an hour out when a window of 24 hours begins on a day of 25', () => {
+  it('leaves an hour out when a window of 24 hours starts on a day of 25', () => {
     const of = calendar('Europe/Berlin', [window('0 0 * * *', DAY)]);
     expect(of.at(utc('2026-10-25 22:30'))).toMatchObject({ open: false, until: utc('2026-10-25 23:00') });
   });
 });
 
 describe('a schedule with wildcards or steps in its hours', () => {
-  const begins = (schedule: string, from: string, to: string): string[] =>
+  const starts = (schedule: string, from: string, to: string): string[] =>
     openings(calendar('Europe/Berlin', [window(schedule, 20 * MINUTE)]), from, to).map((opening) =>
       opening.slice(11, 16),
     );
 
   it('opens in both passes of the hour that autumn repeats', () => {
     const expected = ['23:00', '23:30', '00:00', '00:30', '01:00'];
-    expect(begins('0,30 * * * *', '2026-10-24 22:55', '2026-10-25 01:15')).toEqual(expected);
-    expect(begins('0 */2 * * *', '2026-10-24 21:00', '2026-10-25 04:00')).toEqual(['22:00', '00:00', '01:00', '03:00']);
+    expect(starts('0,30 * * * *', '2026-10-24 22:55', '2026-10-25 01:15')).toEqual(expected);
+    expect(starts('0 */2 * * *', '2026-10-24 21:00', '2026-10-25 04:00')).toEqual(['22:00', '00:00', '01:00', '03:00']);
   });
 
   it('does not open in the hour that spring skips', () => {
-    expect(begins('0,30 * * * *', '2026-03-29 00:25', '2026-03-29 01:45')).toEqual(['00:30', '01:00', '01:30']);
-    expect(begins('0 */2 * * *', '2026-03-28 22:00', '2026-03-29 05:00')).toEqual(['23:00', '02:00', '04:00']);
+    expect(starts('0,30 * * * *', '2026-03-29 00:25', '2026-03-29 01:45')).toEqual(['00:30', '01:00', '01:30']);
+    expect(starts('0 */2 * * *', '2026-03-28 22:00', '2026-03-29 05:00')).toEqual(['23:00', '02:00', '04:00']);
   });
 });
 

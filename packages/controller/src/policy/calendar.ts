@@ -156,10 +156,10 @@ export function merge(spans: readonly Span[]): Span[] {
 export function subtract(spans: readonly Span[], holes: readonly Span[]): Span[] {
   return spans.flatMap(({ fromMs, toMs }) => {
     const inside = holes.filter((hole) => hole.toMs > fromMs && hole.fromMs < toMs);
-    const begins = [fromMs, ...inside.map((hole) => hole.toMs)];
+    const starts = [fromMs, ...inside.map((hole) => hole.toMs)];
     const ends = [...inside.map((hole) => hole.fromMs), toMs];
-    return begins
-      .map((begin, i) => ({ fromMs: begin, toMs: ends[i] ?? toMs }))
+    return starts
+      .map((start, i) => ({ fromMs: start, toMs: ends[i] ?? toMs }))
       .filter((part) => part.fromMs < part.toMs);
   });
 }

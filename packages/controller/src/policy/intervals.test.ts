@@ -19,7 +19,7 @@ describe('spans of time', () => {
     ['nothing', [], [span(0, 10), span(20, 30)]],
     ['a hole in the middle', [span(4, 6)], [span(0, 4), span(6, 10), span(20, 30)]],
     ['several holes', [span(1, 2), span(3, 4)], [span(0, 1), span(2, 3), span(4, 10), span(20, 30)]],
-    ['a hole over an end, a gap and a begin', [span(8, 22)], [span(0, 8), span(22, 30)]],
+    ['a hole over an end, a gap and a start', [span(8, 22)], [span(0, 8), span(22, 30)]],
     ['exactly one span', [span(0, 10)], [span(20, 30)]],
     ['everything', [span(-5, 50)], []],
     ['a hole between spans', [span(10, 20)], [span(0, 10), span(20, 30)]],

@@ -46,7 +46,7 @@ describe('a schedule in another syntax', () => {
     ['four fields', '0 2 * *'],
     ['a nickname', '@daily'],
     ['a date', '2027-01-01T00:00:00'],
-    ['a time zone of its own', 'TZ=UTC 0 2 * * *'],
+    ['a time zone in the schedule', 'TZ=UTC 0 2 * * *'],
     ['a last day', '0 2 L * *'],
     ['a last weekday', '0 2 * * 5L'],
     ['a nearest weekday', '0 2 15W * *'],
@@ -85,7 +85,7 @@ describe('a schedule in another syntax', () => {
 
   it('is told which field is wrong and what to write there', () => {
     expect(problemWith('*/5 2 * * *')).toContain('minute such as 0 or 0,30; it has no *, range or step');
-    expect(problemWith('0 2 * * FRI-SUN')).toContain('day of week such as *, MON-FRI or SUN; the week begins with SUN');
+    expect(problemWith('0 2 * * FRI-SUN')).toContain('day of week such as *, MON-FRI or SUN; the week starts with SUN');
   });
 });
 

@@ -39,13 +39,13 @@ const FIELDS = [
   ['hour', patternOf(NUMBER), '2 or 1,13'],
   ['day of month', patternOf(NUMBER), '*, 1 or 1-7'],
   ['month', patternOf(MONTH), '*, */3 or JAN,JUL'],
-  ['day of week', patternOf(WEEKDAY, '|SUN'), '*, MON-FRI or SUN; the week begins with SUN, which is 0'],
+  ['day of week', patternOf(WEEKDAY, '|SUN'), '*, MON-FRI or SUN; the week starts with SUN, which is 0'],
 ] as const;
 const EXPECTED = 'five fields (minute, hour, day of month, month, day of week), such as "0 2 * * *"';
 
 /**
  * Matches a wildcard, or a list of values, ranges, and steps of a range or a wildcard. `alone` are
- * values that end no range: a CronJob's week begins with Sunday. A list contains no wildcard: croner
+ * values that end no range: a CronJob's week starts with Sunday. A list contains no wildcard: croner
  * and CronJobs disagree on what it does to the other day field.
  */
 function patternOf(value: string, alone = ''): RegExp {
@@ -78,16 +78,16 @@ export function everOpens(window: Window): boolean {
   return false;
 }
 
-/** Yields the local days of a time zone in order, from the one that holds `fromMs` or the one before. */
+/** Lists the local days of a time zone in order, from the one that contains `fromMs` or the one before. */
 export function* localDays(timeZone: string, fromMs: number): Generator<Span> {
   const midnights = cron(['0', '0', '*', '*', '*'], timeZone);
-  let begin = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
-  while (begin !== undefined) {
-    const tomorrow = begin + DAY_MS;
+  let start = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
+  while (start !== undefined) {
+    const tomorrow = start + DAY_MS;
     // A match costs croner a tenth of a search.
-    const end = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, begin);
-    if (end !== undefined) yield { fromMs: begin, toMs: end };
-    begin = end;
+    const end = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, start);
+    if (end !== undefined) yield { fromMs: start, toMs: end };
+    start = end;
   }
 }
 

@@ -12,8 +12,8 @@ import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
 import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
-/** `begun`: the agent has recorded that it takes the step. */
-type Report = 'begun' | 'reached' | 'failed' | 'stale';
+/** `started`: the agent has recorded that it takes the step. */
+type Report = 'started' | 'reached' | 'failed' | 'stale';
 
 /** What the world does between two plans. */
 export type Happening =
@@ -40,7 +40,7 @@ export interface World {
 
 export const NODES = 6;
 const node = fc.nat(NODES - 1);
-/** What people write into the configuration. */
+/** What users write into the configuration. */
 export const spec: fc.Arbitrary<unknown> = fc.oneof(
   fc.record({ paused: fc.boolean(), pauseMode: fc.constantFrom('Finish', 'Interrupt') }),
   fc.record({ concurrency: fc.record({ maxUpdating: fc.constantFrom(1, 2, 4, '20%', '50%', '0%', 'many', -1) }) }),
@@ -72,7 +72,7 @@ export const spec: fc.Arbitrary<unknown> = fc.oneof(
 const report = fc.record({
   kind: fc.constant('report' as const),
   node,
-  how: fc.constantFrom<Report>('begun', 'reached', 'reached', 'reached', 'failed', 'stale'),
+  how: fc.constantFrom<Report>('started', 'reached', 'reached', 'reached', 'failed', 'stale'),
 });
 const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
   fc.oneof(
@@ -100,13 +100,13 @@ const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
     },
   );
 /**
- * What happens, so many minutes apart at most.
+ * What happens, at most `maxMinutes` apart.
  * @param back - by how many minutes the clock may be set back
  */
 export const story = (maxMinutes: number, back = 0): fc.Arbitrary<Happening[]> =>
   fc.array(happening(maxMinutes, back), { minLength: 10, maxLength: 120 });
 
-/** All nodes at rest, with an update on offer. */
+/** All nodes idle, with an update available. */
 export function newWorld(): World {
   return {
     managedNodes: Array.from({ length: NODES }, (_, i) =>
@@ -187,7 +187,7 @@ function ensured({ name }: ManagedNode, now: number): ShadowView {
   });
 }
 
-/** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon taken back first. */
+/** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon removed first. */
 function answered(managedNode: ManagedNode, node: NodeView, shadow: ShadowView, how: Report): ManagedNode {
   const ends = how === 'reached';
   const annotations = ends ? {} : (node.metadata.annotations ?? {});
@@ -210,7 +210,7 @@ function reported(shadow: ShadowView, how: Report): ShadowView {
   const generation = shadow.metadata.generation ?? 0;
   if (status === undefined) return shadow;
   if (how === 'stale') return { ...shadow, status: { ...status, observedGeneration: generation - 1 } };
-  if (how === 'begun') return begun(shadow, status);
+  if (how === 'started') return started(shadow, status);
   if (how === 'failed' && spec.state !== 'Idle') {
     const crash_count = status.crash_count + 1;
     const lastOperation = failure('PrepareFailed', { version: spec.version ?? '' });
@@ -234,7 +234,7 @@ const STEPS = {
   RebootedIntoUpdate: { operation: 'Drain', current_state: 'StagedAndPerformedUpdate' },
 } as const;
 
-function begun(shadow: ShadowView, status: ShadowStatus): ShadowView {
+function started(shadow: ShadowView, status: ShadowStatus): ShadowView {
   const { spec, metadata } = shadow;
   if (spec.state !== 'StagedAndPerformedUpdate' && spec.state !== 'RebootedIntoUpdate') return shadow;
   const { operation, current_state } = STEPS[spec.state];
@@ -300,18 +300,17 @@ const everStarted = (generation = 0): boolean => generation > 3;
 /** What `maxUpdating` comes to. */
 export const limitOf = ({ config }: World): number =>
   nodesAtOnce(aSnapshot([], config).policy.concurrency.maxUpdating, NODES);
-/** How many nodes begin. */
+/** How many nodes start. */
 export const startsOf = ({ specs }: Plan): number => specs.filter(({ outcome }) => outcome === 'Started').length;
 
-/** One plan. */
-export interface Turn {
+export interface Reconcile {
   readonly before: World;
   readonly made: Plan;
   readonly after: World;
 }
 
 /** Tells a story, with a plan that is carried out after each happening. */
-export function tell(events: readonly Happening[]): Turn[] {
+export function tell(events: readonly Happening[]): Reconcile[] {
   const world = newWorld();
   return events.map((event) => {
     happen(world, event);

@@ -84,8 +84,8 @@ function timesOf(schedule: string): readonly boolean[] {
 
 const NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 
-/** Tells whether a window begins at a minute. */
-function beginOf({ schedule, days }: Window, timeZone: string): (time: number) => boolean {
+/** Tells whether a window opens at a minute. */
+function opensAt({ schedule, days }: Window, timeZone: string): (time: number) => boolean {
   const times = timesOf(schedule);
   const isFixed = !/[*/]/u.test(schedule.split(' ').slice(0, 2).join(' '));
   const holdsTime = (time: number, { hour, minute }: Local): boolean => {
@@ -119,12 +119,12 @@ function isRepeated(time: number, timeZone: string): boolean {
 /** The reason that holds in each minute from `fromMs` (a whole minute) on. */
 export function scan({ timeZone, windows, blackouts }: Maintenance, fromMs: number, minutes: number): string[] {
   const runsUntil = windows.map(() => -Infinity);
-  const begins = windows.map((window) => beginOf(window, timeZone));
+  const opens = windows.map((window) => opensAt(window, timeZone));
   const lookBack = Math.max(0, ...windows.map(({ durationMs }) => durationMs / MINUTE));
   return Array.from({ length: minutes + lookBack }, (_, i) => fromMs + (i - lookBack) * MINUTE)
     .map((time) => {
       windows.forEach((window, i) => {
-        if (begins[i]?.(time) === true) runsUntil[i] = time + window.durationMs;
+        if (opens[i]?.(time) === true) runsUntil[i] = time + window.durationMs;
       });
       if (blackouts.some((blackout) => blackout.fromMs <= time && time < blackout.toMs)) return 'Blackout';
       if (windows.length === 0) return 'NoWindows';

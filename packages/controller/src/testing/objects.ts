@@ -14,7 +14,7 @@ export const MINUTE = 60_000;
 export const OLD = '1.20.0';
 export const NEW = '1.21.0';
 
-/** RFC 3339 text of so many milliseconds before NOW. */
+/** RFC 3339 text of the time `ms` before NOW. */
 export function ago(ms: number): string {
   return rfc3339(NOW - ms);
 }

@@ -21,7 +21,7 @@ interface Case {
   readonly status?: BrupopConfigStatus;
 }
 
-/** What is said of the only node of a fleet; undefined: it begins its update. */
+/** Why the only node of a fleet waits; undefined: it starts its update. */
 function told(spec: object, { node, shadow, status }: Case = {}): ProgressingCondition | undefined {
   const snapshot = aSnapshot([aManagedNode('a', node, shadow)], spec);
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
@@ -45,7 +45,7 @@ const failedTimes = (count: number): Case => ({
 });
 
 const cases: Record<string, [ProgressingCondition | undefined, string | undefined]> = {
-  'a window that is open for long enough lets nodes begin': [told(window('0 7 * * *', '4h')), undefined],
+  'a window that is open for long enough lets nodes start': [told(window('0 7 * * *', '4h')), undefined],
   'outside of windows nodes wait until the next': [
     told(window('0 9 * * *', '4h')),
     'OutsideMaintenanceWindow until 2027-01-15T09:00:00Z',
@@ -76,7 +76,10 @@ const cases: Record<string, [ProgressingCondition | undefined, string | undefine
     told({ maintenance: { blackouts: [blackout] } }),
     'Blackout until 2027-01-15T09:00:00Z',
   ],
-  'a version that is old enough is begun': [told({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)), undefined],
+  'a version that is old enough is started': [
+    told({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)),
+    undefined,
+  ],
   'a version that is too young is waited for': [
     told({ versions: { minimumAge: '2h' } }, offered(60 * MINUTE)),
     'MinimumAgeNotReached until 2027-01-15T09:00:00Z',
@@ -94,12 +97,12 @@ const cases: Record<string, [ProgressingCondition | undefined, string | undefine
     told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'flase' } } }),
     'Skipped',
   ],
-  'a node that is not to be skipped begins': [
+  'a node that is not to be skipped starts': [
     told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'false' } } }),
     undefined,
   ],
   'a node that is not selected waits': [told({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'NotSelected'],
-  'a node that is selected begins': [
+  'a node that is selected starts': [
     told({ nodeSelector: { matchLabels: { pool: 'web' } } }, { node: { labels: { pool: 'web' } } }),
     undefined,
   ],

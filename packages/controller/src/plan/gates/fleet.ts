@@ -36,7 +36,7 @@ export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {
 
 function closed({ open, reason, blackout }: CalendarState, needMs: number): [Reason, string] {
   const update = `an update of about ${minutes(needMs)} minutes can finish`;
-  if (open && reason === 'NoWindows') return ['Blackout', `A blackout begins before ${update}`];
+  if (open && reason === 'NoWindows') return ['Blackout', `A blackout starts before ${update}`];
   if (open) return ['OutsideMaintenanceWindow', `The window that is open closes before ${update}`];
   if (reason !== 'Blackout') return ['OutsideMaintenanceWindow', 'No maintenance window is open'];
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;

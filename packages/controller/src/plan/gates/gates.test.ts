@@ -66,8 +66,8 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
   },
 });
 const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
-/** A node whose attempts were called off, the latest a minute ago. */
-const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
+/** A node whose attempts were cancelled, the latest a minute ago. */
+const cancelled = (count: string, more: ShadowParts = {}): ShadowParts => ({
   spec: { state_transition_timestamp: ago(MINUTE) },
   ...more,
   annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: count, ...more.annotations },
@@ -75,11 +75,8 @@ const calledOff = (count: string, more: ShadowParts = {}): ShadowParts => ({
 
 const cases: Record<string, [Case, string | undefined]> = {
   'a healthy node starts when there is capacity': [{}, undefined],
-  'a watch that is silent holds all': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
-  'a watch that is silent is named before what it last showed': [
-    { stale: ['nodes'], config: { paused: true } },
-    'WatchStale',
-  ],
+  'a stale watch blocks all nodes': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
+  'a stale watch is named before what it last showed': [{ stale: ['nodes'], config: { paused: true } }, 'WatchStale'],
   'a pause holds all': [{ config: { paused: true } }, 'Paused'],
   'a pause is named before a broken configuration': [
     { config: { paused: true, concurrency: { maxUpdating: '0%' } } },
@@ -93,11 +90,11 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
   'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
-  'a node whose agent reports no boot ID, as older ones do, begins': [
+  'a node whose agent reports no boot ID, as older ones do, starts': [
     { shadow: { status: { bootID: '' } } },
     undefined,
   ],
-  'a node that somebody cordoned waits': [{ node: { unschedulable: true } }, 'CordonedExternally'],
+  'a node that a user cordoned waits': [{ node: { unschedulable: true } }, 'CordonedExternally'],
   'a node with our cordon of an earlier attempt waits': [
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
     'CleanupPending',
@@ -106,21 +103,21 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
   'it says so with and without capacity': [{ drain: { blocks: HELD, recheckAt: NOW }, capacity: FULL }, 'DrainBlocked'],
   'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodListFailed'],
-  'no node begins on pods that were seen a while ago': [{ drain: { fresh: false } }, 'PodListFailed'],
+  'no node starts on an old list of pods': [{ drain: { fresh: false } }, 'PodListFailed'],
   'pods are not listed without capacity': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
   'a node whose spec is refused waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],
 
-  'a cause that passes by itself is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
+  'a cause that passes soon is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
   'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
   'other causes wait 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
   'a failure of an older operator waits likewise': [{ shadow: failed(1) }, 'Backoff'],
-  'an attempt that was called off is not repeated at once': [{ shadow: calledOff('1') }, 'Backoff'],
-  'a count that somebody has spoilt counts as one': [{ shadow: calledOff('many') }, 'Backoff'],
-  'a host problem on record does not turn a called off attempt into one that nobody repeats': [
-    { shadow: calledOff('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
+  'a cancelled attempt is not retried at once': [{ shadow: cancelled('1') }, 'Backoff'],
+  'an unreadable count counts as one': [{ shadow: cancelled('many') }, 'Backoff'],
+  'a host problem on record does not make a cancelled attempt require a manual retry': [
+    { shadow: cancelled('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
     'Backoff',
   ],
-  'asking overrules that too': [{ shadow: calledOff('3', asksFor(NEW)) }, undefined],
+  'asking overrules that too': [{ shadow: cancelled('3', asksFor(NEW)) }, undefined],
   'a version that rolled back is not tried again': [
     { shadow: failed(1, failure('RolledBack')) },
     'ManualRetryRequired',
@@ -129,7 +126,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
     undefined,
   ],
-  'a person may ask for a version that rolled back': [
+  'a user may request a version that rolled back': [
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)) },
     undefined,
   ],
@@ -172,7 +169,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     },
     'Backoff',
   ],
-  'a node whose clock is far ahead does not wait for ever': [
+  'a node whose clock is far ahead does not wait indefinitely': [
     {
       shadow: failed(1, failure('HostBusy'), {
         status: { state_transition_failure_timestamp: '2099-01-01T00:00:10Z' },
@@ -197,13 +194,13 @@ test.each(Object.entries(isBlocked))('%s', (_, [count, code, minutes]) => {
 test('failed and cancelled attempts in a row wait longer together', () => {
   const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } });
   expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
-  expect(blockedBy({ shadow: calledOff('2') })).toMatchObject({
+  expect(blockedBy({ shadow: cancelled('2') })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
     message: `2 attempts in a row had no result in time; retried after ${ago(-9 * MINUTE)}`,
   });
 });
 
-test('a watch that is silent is named', () => {
+test('a stale watch is named', () => {
   expect(blockedBy({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
 });
 
