@@ -95,7 +95,7 @@ function lateDrain({ seen, tracker }: Context, step: LastOperation, elapsedMs: n
 function detail({ attempt: { drain, error, drainError } }: TrackerView): string {
   if (error !== undefined) return error.message;
   if (drainError !== undefined) return describeDrainError(drainError);
-  return drain === undefined || drain.done ? 'no error was met' : describeDrain(drain);
+  return drain === undefined || drain.done ? 'no error was recorded' : describeDrain(drain);
 }
 
 function unreachableTooLong(c: UnreachableContext, version: string): Action | undefined {

@@ -207,8 +207,7 @@ function blockedEvent(shadow: SlimShadow, node: string, block: DrainBlockStatus)
 }
 
 function forcedEvent(shadow: SlimShadow, node: string): EventSource {
-  const setting = 'BrupopConfig "cluster" in spec.drain.onTimeout';
-  const message = `The time limit for draining ${node} is over: deleting the remaining pods past their disruption budgets, as ${setting} demands`;
+  const message = `The time limit for draining ${node} is over: deleting the remaining pods past their disruption budgets, because spec.drain.onTimeout is Force`;
   const key = String(shadow.metadata.generation ?? 0);
   return { reason: 'DrainForced', warning: true, about: shadowReference(shadow), message, key };
 }

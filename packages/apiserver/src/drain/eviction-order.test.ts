@@ -100,7 +100,7 @@ describe('a pass', () => {
     const pods = [aPod('a'), aPod('b', { goneBy: GONE_BY }), aPod('c'), aPod('d', { own: true })];
     expect(after({ a: held, c: {} }).blocks(pods, NOW)).toEqual([
       { pod: 'apps/a', reason: 'DisruptionBudget', message: 'held' },
-      { pod: 'apps/b', reason: 'Terminating', message: `is to be gone by ${GONE_BY}` },
+      { pod: 'apps/b', reason: 'Terminating', message: `terminating until ${GONE_BY}` },
       { pod: 'apps/c', reason: 'Terminating', message: 'has just been evicted' },
     ]);
   });
@@ -111,12 +111,12 @@ describe('a pass', () => {
       {
         pod: 'apps/a',
         reason: 'TerminationStuck',
-        message: `was to be gone by ${GONE_BY}: its kubelet has not ended it`,
+        message: `its grace period ended at ${GONE_BY}: the kubelet has not terminated it`,
       },
       {
         pod: 'apps/b',
         reason: 'TerminationStuck',
-        message: `was to be gone by ${GONE_BY}: finalizers hold it: x/y, z`,
+        message: `its grace period ended at ${GONE_BY}: finalizers hold it: x/y, z`,
       },
     ]);
   });

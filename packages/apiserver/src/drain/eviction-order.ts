@@ -121,9 +121,9 @@ function terminating({ metadata, finalizers }: DrainPod, now: number): Attempt['
   const { deletionTimestamp } = metadata;
   if (deletionTimestamp === undefined) return undefined;
   if (now <= (parseTime(deletionTimestamp) ?? now) + OVERDUE_MS) {
-    return { reason: 'Terminating', message: `is to be gone by ${deletionTimestamp}` };
+    return { reason: 'Terminating', message: `terminating until ${deletionTimestamp}` };
   }
   const cause =
-    finalizers.length === 0 ? 'its kubelet has not ended it' : `finalizers hold it: ${finalizers.join(', ')}`;
-  return { reason: 'TerminationStuck', message: `was to be gone by ${deletionTimestamp}: ${cause}` };
+    finalizers.length === 0 ? 'the kubelet has not terminated it' : `finalizers hold it: ${finalizers.join(', ')}`;
+  return { reason: 'TerminationStuck', message: `its grace period ended at ${deletionTimestamp}: ${cause}` };
 }

@@ -86,7 +86,7 @@ describe('an Event', () => {
   ).event;
 
   it('has the versions of a start and the error code of a failure', () => {
-    expect(started?.message).toBe('Updates from 1.20.0 to 1.21.0');
+    expect(started?.message).toBe('Updating from 1.20.0 to 1.21.0');
     expect(failed?.message).toBe('The update to 1.21.0 failed: DrainTimedOut: web-0');
   });
 

@@ -21,7 +21,7 @@ export interface ProgressingCondition {
 const MINUTE_MS = 60_000;
 
 export function upToDate(version: string, isPinned: boolean): ProgressingCondition {
-  const which = isPinned ? 'the pinned version' : 'the version that is available';
+  const which = isPinned ? 'the pinned version' : 'the version that its host is offered';
   return progressing('False', 'UpToDate', `Runs ${version}, ${which}`);
 }
 

@@ -64,13 +64,13 @@ const conditions: Record<string, [string, string | RegExp]> = {
   'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
   'a bad one shows in the line of kubectl get': [
     told(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
-    /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 are updating, and no other update starts/,
+    /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 updating, and no other update starts/,
   ],
   'a pause says why': [told(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
   'without a pause updates may start': [told(report({}), 'Paused'), 'False NotPaused: Updates may start'],
   'without windows it is open': [
     told(report({}), 'WindowOpen'),
-    'True NoWindows: There are no maintenance windows: it is always open',
+    'True NoWindows: No windows are configured: updates may start at any time',
   ],
   'an open window says when it closes': [
     told(report(window('0 7 * * *')), 'WindowOpen'),
@@ -86,7 +86,7 @@ const conditions: Record<string, [string, string | RegExp]> = {
   ],
   'nodes that update are counted': [
     told(report({}, { managedNodes: [updating, upToDate] }), 'Progressing'),
-    'True Updating: 1 of 2 nodes are up to date, 1 are updating; expected to be complete by 2027-01-15T08:30:00Z',
+    'True Updating: 1 of 2 nodes are up to date, 1 updating; expected to be complete by 2027-01-15T08:30:00Z',
   ],
   'a fleet that is through says so': [
     told(report({}, { managedNodes: [upToDate] }), 'Progressing'),
@@ -94,7 +94,7 @@ const conditions: Record<string, [string, string | RegExp]> = {
   ],
   'a fleet that waits says for what': [
     told(report({ paused: true }, { managedNodes: [aManagedNode('a'), upToDate] }), 'Progressing'),
-    'False Paused: 1 of 2 nodes are up to date; 1 wait for Paused',
+    'False Paused: 1 of 2 nodes are up to date; 1 waiting: Paused',
   ],
   'an empty fleet says so': [
     told(report({}, { managedNodes: [] }), 'Progressing'),
@@ -105,7 +105,10 @@ const conditions: Record<string, [string, string | RegExp]> = {
     'False NoNodes: There is no node with the label of managed nodes and that spec.nodeSelector selects',
   ],
   'no node needs attention': [told(report({}), 'Degraded'), 'False AsExpected: No node needs attention'],
-  'a failure is told': [told(report({}, { managedNodes: [failed] }), 'Degraded'), /^True NodesFailed: .* on 1 nodes/],
+  'a failure is told': [
+    told(report({}, { managedNodes: [failed] }), 'Degraded'),
+    /^True NodesFailed: .* on 1 node; retried/,
+  ],
   'what no retry fixes needs attention': [
     told(report({}, { managedNodes: [lost] }), 'Degraded'),
     /^True NodesNeedAttention: Nodes need attention: 1 ManualRetryRequired;/,

@@ -67,7 +67,7 @@ function frozen({ policy: { problem }, stale }: Plan): NewCondition {
 }
 
 const WINDOW_MESSAGES = {
-  NoWindows: 'There are no maintenance windows: it is always open',
+  NoWindows: 'No windows are configured: updates may start at any time',
   InWindow: 'A maintenance window is open',
   OutsideWindows: 'No maintenance window is open',
   Blackout: 'No update or drain starts during this blackout',
@@ -93,15 +93,15 @@ function progressing({ counts, forecast: { reasons, completionTime }, policy }: 
     return { type, status: 'False', reason: 'NoNodes', message };
   }
   if (policy.problem !== undefined) {
-    const message = `${tally}, ${updating} are updating, and no other update starts: the configuration cannot be followed`;
+    const message = `${tally}, ${updating} updating, and no other update starts: the configuration cannot be followed`;
     return { type, status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
   }
   if (updating > 0) {
-    return { type, status: 'True', reason: 'Updating', message: `${tally}, ${updating} are updating${by}` };
+    return { type, status: 'True', reason: 'Updating', message: `${tally}, ${updating} updating${by}` };
   }
   if (upToDate === managed) return { type, status: 'False', reason: 'UpToDate', message: 'All nodes are up to date' };
   const [reason = 'Waiting', waiting] = mostFrequent(reasons);
-  const why = waiting === undefined ? 'the others have not reported yet' : `${waiting} wait for ${reason}`;
+  const why = waiting === undefined ? 'the others have not reported yet' : `${waiting} waiting: ${reason}`;
   return { type, status: 'False', reason, message: `${tally}; ${why}${by}` };
 }
 
@@ -121,7 +121,7 @@ function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons
     return { type, status: 'True', reason: 'NodesNeedAttention', message };
   }
   if (failed > 0) {
-    const message = `The latest attempt failed on ${failed} nodes; they are retried automatically`;
+    const message = `The latest attempt failed on ${failed} ${failed === 1 ? 'node' : 'nodes'}; retried automatically`;
     return { type, status: 'True', reason: 'NodesFailed', message };
   }
   return { type, status: 'False', reason: 'AsExpected', message: 'No node needs attention' };

@@ -108,7 +108,7 @@ type EventText = (transition: Transition, before: ShadowView) => Pick<NodeEvent,
 const EVENTS: Partial<Record<Outcome, EventText>> = {
   Started: ({ spec }, { status }) => ({
     reason: 'UpdateStarted',
-    message: `Updates from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+    message: `Updating from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
   }),
   Cancelled: ({ because }) => ({
     reason: 'DeadlineExceeded',
@@ -126,7 +126,10 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
     reason: 'UpdateSuperseded',
     message: `BrupopConfig "cluster" no longer allows ${spec.version ?? '?'}: this update is undone`,
   }),
-  Succeeded: (_, { status }) => ({ reason: 'UpdateSucceeded', message: `Runs ${status?.current_version ?? '?'}` }),
+  Succeeded: (_, { status }) => ({
+    reason: 'UpdateSucceeded',
+    message: `Updated to ${status?.current_version ?? '?'}`,
+  }),
   Failed: (_, { spec, status }) => {
     const { errorCode = 'no error code', message = 'no message' } = status?.lastOperation ?? {};
     return { reason: 'UpdateFailed', message: `The update to ${spec.version ?? '?'} failed: ${errorCode}: ${message}` };

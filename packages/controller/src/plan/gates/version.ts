@@ -18,7 +18,7 @@ function tooYoung({ candidate: { version }, policy: { versions }, offeredSince, 
   if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return undefined;
-  const message = `${version} has not been available for as long as spec.versions.minimumAge says; it will have been at ${rfc3339(retryAt)}`;
+  const message = `${version} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
   return { reason: 'MinimumAgeNotReached', message, retryAt };
 }
 
