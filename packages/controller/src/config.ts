@@ -5,13 +5,11 @@ export interface ControllerConfig {
   readonly access: ClusterAccess;
   /** The namespace of this pod, its Lease and the shadows. */
   readonly namespace: string;
-  /** Name of this pod, for Events. */
   readonly podName: string;
   /** The node that this replica runs on, which updates last. */
   readonly nodeName: string;
   /** Unique to this process, for the Lease. */
   readonly identity: string;
-  /** Address of the health listener. */
   readonly host: string;
   readonly healthPort: number;
 }

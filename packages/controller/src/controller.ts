@@ -10,9 +10,8 @@ import type { Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
 import { type Plan, plan } from './plan/plan.ts';
 
-export interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache'> {
+interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache'> {
   readonly cluster: Cluster;
-  /** Name of this pod, for Events. */
   readonly podName: string;
 }
 

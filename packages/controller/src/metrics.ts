@@ -41,7 +41,6 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
   };
 }
 
-/** Shows the fleet as `plan` saw it. */
 export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, { conditions }: Plan): void {
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   metrics.nodes.reset();

@@ -8,12 +8,10 @@ import type { ApplyContext } from './writer.ts';
 
 /** Pause between two writes; the latest status is always written. */
 const MIN_GAP_MS = 1_000;
-/** The watch has shown a write by then. */
 const WATCH_LIMIT_MS = 30_000;
 const KEY = 'config_status';
 const PATH = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
 
-/** Writes the status of the BrupopConfig while this process is the leader. */
 export class ConfigStatus {
   readonly #context: ApplyContext;
   #written: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;

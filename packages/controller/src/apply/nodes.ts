@@ -58,7 +58,7 @@ async function getNode({ client, signal }: ApplyContext, name: string): Promise<
   }
 }
 
-/** Removes from the Node what the operator owns there, and returns whether nothing of it is left. */
+/** Returns whether nothing owned by the operator is left on the Node. */
 async function restore(context: ApplyContext, { node, shadow }: ManagedNode, key: string): Promise<boolean> {
   if (node === undefined || !ownedByUs(node)) return true;
   const { client, log, events, writer, signal } = context;
@@ -97,21 +97,19 @@ async function agentHasExited(context: ApplyContext, node: string, key: string):
   return false;
 }
 
-/** Removes what the operator owns, if the Node has not changed since it was read. */
 export function restorePatch(node: NodeView): object {
   const { uid, resourceVersion } = node.metadata;
   const { metadata, ...rest } = releasePatch(node) ?? {};
   return { metadata: { uid, resourceVersion, ...metadata }, ...rest };
 }
 
-/** Removes the annotations whose cordon or label is gone, if the Node has not changed since it was read. */
 export function prunePatch(node: NodeView): object {
   const { uid, resourceVersion } = node.metadata;
   const annotations = Object.fromEntries(orphanedAnnotations(node).map((name) => [name, null]));
   return { metadata: { uid, resourceVersion, annotations } };
 }
 
-/** Sets and removes the taint of waiting nodes. Returns whether there are more to write. */
+/** Returns whether there are more to write. */
 export async function writeTaints(context: ApplyContext, changes: readonly TaintChange[]): Promise<boolean> {
   const { writer } = context;
   const due = changes.filter(({ node }) => writer.canWrite(taintKey(node)));

@@ -9,7 +9,7 @@ import {
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
 import { type SpecChange, specChange, type Transition } from '../plan/spec-change.ts';
-import { idleSpec, startSpec } from '../plan/transition.ts';
+import { idle, startSpec } from '../plan/transition.ts';
 import {
   ago,
   aNode,
@@ -25,6 +25,8 @@ import {
 import { prunePatch, restorePatch } from './nodes.ts';
 import { conditionOf, patchOf } from './shadows.ts';
 import { eventSource } from './writer.ts';
+
+const AT_NOW = { policy: POLICY, now: NOW };
 
 const write = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, aShadow(parts), aNode());
@@ -53,14 +55,14 @@ describe('the patch of a spec', () => {
     expect(patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toMatchObject(
       used,
     );
-    expect(patchOf(write({ annotations }, { spec: idleSpec(POLICY, NOW), outcome: 'Failed' }))).not.toMatchObject(used);
+    expect(patchOf(write({ annotations }, idle(AT_NOW, 'Failed')))).not.toMatchObject(used);
   });
 });
 
 describe('the count of cancelled attempts', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
     const annotations = count === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: count };
-    const patch = patchOf(write({ annotations }, { spec: idleSpec(POLICY, NOW), outcome })) as { metadata: object };
+    const patch = patchOf(write({ annotations }, idle(AT_NOW, outcome))) as { metadata: object };
     return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNREPORTED_ATTEMPTS_ANNOTATION];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
@@ -82,7 +84,7 @@ describe('an Event', () => {
       spec: underWay('RebootedIntoUpdate'),
       status: { lastOperation: failure('DrainTimedOut', { message: 'web-0' }) },
     },
-    { spec: idleSpec(POLICY, NOW), outcome: 'Failed' },
+    idle(AT_NOW, 'Failed'),
   ).event;
 
   it('has the versions of a start and the error code of a failure', () => {
@@ -92,12 +94,12 @@ describe('an Event', () => {
 
   it('has the reason of a cancelled update', () => {
     const because = { reason: 'DeadlineExceeded', message: 'it took too long' } as const;
-    const cancelled = write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Cancelled', because }).event;
+    const cancelled = write({}, { ...idle(AT_NOW, 'Cancelled'), because }).event;
     expect(cancelled).toMatchObject(because);
   });
 
   it('is not recorded for each step', () => {
-    expect(write({}, { spec: idleSpec(POLICY, NOW), outcome: 'Advanced' }).event).toBeUndefined();
+    expect(write({}, idle(AT_NOW, 'Advanced')).event).toBeUndefined();
   });
 
   it('has the same name for the same occurrence, and another name for another occurrence', () => {

@@ -15,7 +15,6 @@ const MAX_CONDITIONS = 100;
 /** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
 const SETTINGS_PRUNED = 'spec.hostSettings is not kept; install the CustomResourceDefinition of this release';
 
-/** Key of a shadow's spec in the Writer. */
 export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
@@ -44,7 +43,6 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   if (outcome === 'Cancelled') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
 }
 
-/** The merge patch of a change. */
 export function patchOf({ shadow, spec, annotations }: SpecChange): object {
   const { uid, resourceVersion } = shadow.metadata;
   return {
@@ -65,7 +63,7 @@ function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
   return { versionLock: settings.versionLock ?? null, ignoreWaves: settings.ignoreWaves ?? null };
 }
 
-/** Writes the Progressing conditions that differ from what the shadow says. Returns whether there are more to write. */
+/** Returns whether there are more to write. */
 export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
   const { writer } = context;
   const due = conditions.filter(
@@ -112,7 +110,7 @@ function recordDeadline(
   events.record(eventSource({ reason: 'DeadlineExceeded', shadow, node, message, key }));
 }
 
-/** The condition at `now`; lastTransitionTime stays while the status does (Kubernetes API conventions). */
+/** lastTransitionTime stays while the status does (Kubernetes API conventions). */
 export function conditionOf(
   { shadow, progressing }: Pick<NodeCondition, 'shadow' | 'progressing'>,
   now: number,
@@ -122,7 +120,6 @@ export function conditionOf(
   return { type: PROGRESSING, status, reason, message, lastTransitionTime };
 }
 
-/** Deletes this very shadow, not one that was created since under its name. */
 export async function deleteShadow({ client, log, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
   const { name, uid } = shadow.metadata;
   await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions: { uid } }, signal });

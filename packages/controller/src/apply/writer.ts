@@ -17,7 +17,7 @@ import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
 import type { EventReason, NodeEvent } from '../plan/spec-change.ts';
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -36,7 +36,7 @@ export interface ApplyContext extends WriterOptions {
   readonly assumeCache: AssumeCache;
 }
 
-export type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
+type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
 
 interface Retry {
   readonly delays: Backoff;
@@ -59,7 +59,6 @@ export class FieldPrunedError extends Error {
   override readonly name = 'FieldPrunedError';
 }
 
-/** This process lost leadership, so it writes nothing. */
 export class NotLeading extends Error {
   override readonly name = 'NotLeading';
 }
@@ -83,7 +82,6 @@ export class Writer {
     return this.canWrite(key) ? undefined : this.#retries.get(key)?.writeRejection;
   }
 
-  /** Delays `key`, longer each time until a write succeeds. */
   backOff(key: string, writeRejection?: string): void {
     const delays = this.#retries.get(key)?.delays ?? backoff(RETRY);
     this.#delay(key, delays, delays.next(), writeRejection);
@@ -101,7 +99,6 @@ export class Writer {
     if (this.canWrite(key)) this.settle(key);
   }
 
-  /** Milliseconds until the next delayed key is ready, or undefined. */
   nextTryMs(): number | undefined {
     const now = this.#options.clock.monotonic();
     let next: number | undefined;
@@ -178,7 +175,6 @@ export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promi
 
 const WARNINGS: ReadonlySet<EventReason> = new Set(['UpdateFailed', 'DeadlineExceeded']);
 
-/** The Event as it is recorded. */
 export function eventSource({ reason, node, shadow, message, key }: NodeEvent): EventSource {
   const { name, uid } = node.metadata;
   return {

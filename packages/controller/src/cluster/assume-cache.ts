@@ -1,18 +1,19 @@
+/**
+ * What was written but the watch may not have shown yet. Without it, a plan from a cache that lags
+ * would start more nodes than the limits allow. The writers in `apply/` add what the API server
+ * returned, and `cluster.ts` overlays it on each shadow of a snapshot. A spec is kept until the watch
+ * shows its generation or a later one, a condition until the watch shows its text or 30 s have passed.
+ */
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowView } from './shadow.ts';
 
 /** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
 
-/**
- * What was written but the watch may not have shown yet. Without it a plan made from a cache that lags would start more nodes than
- * may update at once. The watch has shown a spec when it shows its generation or a later one, and a condition when it shows its text.
- */
 export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
   readonly #conditions = new Map<string, { readonly condition: Condition; readonly until: number }>();
 
-  /** Assumes a shadow as the API server returned it. */
   shadow(shadow: ShadowView): void {
     this.#shadows.set(shadow.metadata.uid, shadow);
   }
@@ -22,14 +23,12 @@ export class AssumeCache {
     this.#conditions.set(uid, { condition, until: now + CONDITION_LIMIT_MS });
   }
 
-  /** The newer of the cached and the assumed shadow. */
   view(cached: ShadowView, now: number): ShadowView {
     const shadow = this.#newest(cached);
     const condition = this.#condition(cached, now);
     return condition === undefined ? shadow : { ...shadow, progressing: condition };
   }
 
-  /** Forgets a deleted shadow. */
   drop(uid: string): void {
     this.#shadows.delete(uid);
     this.#conditions.delete(uid);
@@ -59,7 +58,6 @@ export class AssumeCache {
   }
 }
 
-/** True when both conditions have the same status, reason and message. */
 export function sameCondition(
   a: Pick<Condition, 'status' | 'reason' | 'message'> | undefined,
   b: Pick<Condition, 'status' | 'reason' | 'message'>,

@@ -22,7 +22,7 @@ import { PodLookups } from './pods.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './snapshot.ts';
 
-export interface ClusterOptions {
+interface ClusterOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
@@ -34,7 +34,6 @@ const NODES = 'nodes';
 const BUDGETS = 'poddisruptionbudgets';
 const SHADOW_PREFIX = shadowName('');
 
-/** The watch caches, and the snapshots made from them. */
 export class Cluster {
   readonly assumeCache = new AssumeCache();
   readonly lookups: PodLookups;
@@ -46,7 +45,6 @@ export class Cluster {
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #startedAt: number;
-  /** Read when the configuration changes. */
   #policy: UpdatePolicy = readPolicy(undefined);
 
   constructor(options: ClusterOptions) {
@@ -76,7 +74,6 @@ export class Cluster {
     });
   }
 
-  /** Keeps the caches until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all(Object.values(this.#reflectors).map((reflector) => reflector.run(signal)));
   }
@@ -195,7 +192,6 @@ function nodeOf({ metadata }: KubernetesObject): string {
   return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
 }
 
-/** The fields of a configuration that a policy is read from. */
 function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {
   return { generation, spec, inForce: status?.inForce };
 }

@@ -10,13 +10,10 @@ import {
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 
-/** A Node cut to what decisions need. */
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
   readonly unschedulable: boolean;
-  /** Whether it has the taint of nodes that wait for their update. */
   readonly hasWaitingTaint: boolean;
-  /** Whether the Ready condition is True. */
   readonly ready: boolean;
   /** When Ready last changed (RFC 3339). */
   readonly readySince: string | undefined;
@@ -34,7 +31,6 @@ interface RawNode extends KubernetesObject {
 
 const ANNOTATIONS = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
 
-/** Cuts a Node as the API server sends it. */
 export function readNode(raw: unknown): NodeView {
   const { metadata, spec = {}, status = {} } = raw as RawNode;
   const { unschedulable = false, taints = [] } = spec;
@@ -61,7 +57,6 @@ function readMetadata({
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
 
-/** The entries of `from` whose keys are in `keys`. */
 export function pick(
   from: Readonly<Record<string, string>> | undefined,
   keys: readonly string[],
@@ -69,7 +64,6 @@ export function pick(
   return Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => keys.includes(key)));
 }
 
-/** True when the node carries something that the operator owns. */
 export function bearsOwnership(node: NodeView): boolean {
   return ownedByUs(node) || node.hasWaitingTaint;
 }
@@ -79,7 +73,6 @@ export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
   return labels[ZONE_LABEL] ?? '';
 }
 
-/** True when the node has the label of managed nodes. */
 export function isManaged(node: NodeView): boolean {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
 }

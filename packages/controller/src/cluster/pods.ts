@@ -8,7 +8,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
 import type { PodsOfNode } from './snapshot.ts';
 
-export interface PodLookupsOptions {
+interface PodLookupsOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
@@ -26,7 +26,6 @@ export class PodLookups {
     this.#options = options;
   }
 
-  /** By node name. */
   get known(): ReadonlyMap<string, PodsOfNode> {
     return this.#known;
   }
@@ -36,7 +35,6 @@ export class PodLookups {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
-  /** Forgets the pods of a node that is deleted or drained. */
   forget(name: string): void {
     this.#known.delete(name);
     this.#retries.delete(name);

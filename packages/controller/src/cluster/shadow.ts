@@ -18,10 +18,8 @@ import {
 } from '@brupop/shared/api/shadow';
 import { type NodeView, pick } from './node.ts';
 
-/** The condition that this controller keeps on each shadow. */
 export const PROGRESSING = 'Progressing';
 
-/** A shadow cut to what decisions need. */
 export interface ShadowView extends BottlerocketShadow {
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
@@ -119,22 +117,18 @@ function readStatus({ generation = 0 }: ObjectMeta, read: Infer<typeof shadow>):
   return { status: { ...NO_STATUS, observedGeneration, ...reported, current_state } as ShadowStatus };
 }
 
-/** True when the agent's report is about the spec as it is now. */
 export function answers({ metadata, status }: BottlerocketShadow): boolean {
   return status !== undefined && status.observedGeneration === metadata.generation;
 }
 
-/** True when the agent reports that the node has reached the state of its spec. */
 export function hasReached(shadow: BottlerocketShadow): boolean {
   return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
 }
 
-/** True when the spec is Idle and the agent has confirmed it. */
 export function isSettled(shadow: BottlerocketShadow): boolean {
   return shadow.spec.state === 'Idle' && hasReached(shadow);
 }
 
-/** True while the spec calls for a step of an update. */
 export function isUnderWay({ spec }: BottlerocketShadow): boolean {
   return spec.state !== 'Idle' && spec.state !== 'ErrorReset';
 }

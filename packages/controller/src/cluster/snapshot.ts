@@ -8,13 +8,11 @@ import type { ShadowView } from './shadow.ts';
 
 /** A Node and its shadow; at least one of them exists. */
 export interface ManagedNode {
-  /** Name of the Node. */
   readonly name: string;
   readonly node: NodeView | undefined;
   readonly shadow: ShadowView | undefined;
   /** When the missing one of the two was deleted, epoch milliseconds; the start of this process when it has never seen it. */
   readonly missingSince: number;
-  /** Why the API server rejected the latest spec of the shadow. */
   readonly writeRejection?: string;
 }
 
@@ -24,24 +22,20 @@ export interface WatchLag {
   readonly ms: number;
 }
 
-/** The pods on a node, as of the latest list. */
 export interface PodsOfNode {
   readonly nodeUID: string;
   readonly pods: readonly DrainPod[];
   /** Epoch milliseconds; undefined before the first list. */
   readonly seenAt: number | undefined;
-  /** Why the latest list failed. */
   readonly problem: string | undefined;
   /** When the list may be retried, epoch milliseconds. */
   readonly retryAt: number;
 }
 
-/** All that a plan is made from, as of one moment. */
 export interface Snapshot {
   /** Every node that is managed, has a shadow, or carries what the operator owns. */
   readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
-  /** What `config` asks for. */
   readonly policy: UpdatePolicy;
   /** By node name, of the nodes whose pods a plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;

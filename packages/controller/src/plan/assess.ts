@@ -1,3 +1,13 @@
+/**
+ * Assesses one node: the change that its spec needs now, its condition and its phase. `plan.ts` calls
+ * {@link assess} for each node, and the gates then decide on the candidates. A Node with its shadow
+ * is in one of four states; a Node or a shadow alone waits.
+ *
+ *     unmanaged   the Node has lost its label: an update ends
+ *     under way   the spec calls for a step of an update
+ *     settled     the agent has confirmed Idle: the node is up to date, or a candidate
+ *     unsettled   the agent has not confirmed Idle: the condition stays as it is until the deadline
+ */
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
@@ -19,174 +29,132 @@ import type { Drainable } from './drainability.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, specRejected } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
-import { transition, type TransitionInput, idleSpec, monitoredUntil, needsPods, sameSettings } from './transition.ts';
+import { idle, monitoredUntil, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
 
-/** How a managed node counts in the status of the configuration. */
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
-/** What is to be done with one node, and its phase. */
 export interface Assessment {
   readonly managedNode: ManagedNode;
-  /** Its Node has the label of managed nodes. */
   readonly managed: boolean;
   /** The configuration has not taken full effect on the host yet. */
   readonly pending?: boolean;
-  /** The change that its spec needs now. */
-  readonly change?: Transition;
-  readonly progressing?: ProgressingCondition;
+  readonly change?: Transition | undefined;
+  readonly progressing?: ProgressingCondition | undefined;
   readonly phase?: NodePhase;
-  /** The pods on the node have to be listed first. */
   readonly lookUp?: boolean;
-  /** The node could update: the gates decide. */
   readonly candidate?: Candidate;
-  readonly cleanup?: Cleanup;
+  readonly cleanup?: Cleanup | undefined;
   /** When the assessment may change by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
 
 /** An assessment after the gates: what a node adds to the plan. */
 export interface Decision extends Assessment {
-  /** Why the gates do not let the node start. */
   readonly blocked?: Blocked;
 }
 
-export interface AssessInput {
+interface AssessInput {
   readonly policy: UpdatePolicy;
   readonly drainOf: (node: NodeView) => Drainable;
-  /** Why a node that has staged its version must not be drained now, or undefined. */
   readonly whyNotDrained: (candidate: Candidate) => Blocked | undefined;
   readonly now: number;
 }
 
-/** A Node and the shadow that belongs to it. */
-interface Pair extends AssessInput {
-  readonly managedNode: ManagedNode;
-  readonly node: NodeView;
-  readonly shadow: ShadowView;
+interface Pair extends TransitionInput {
+  readonly writeRejection: string | undefined;
 }
 
-/** What the assessments of all nodes have in common is added by {@link assess}. */
 type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
-
-/** Assesses one node. */
-export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
-  const { node, shadow } = managedNode;
-  const managed = node !== undefined && isManaged(node);
-  const cleanup = cleanupOf(managedNode, input.now);
-  const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const findings = isPair ? assessPair({ ...input, managedNode, node, shadow }) : WAITING;
-  return { ...findings, managedNode, managed, ...(cleanup !== undefined && { cleanup }) };
-}
 
 const WAITING: Findings = { phase: 'waiting', times: [] };
 
-function assessPair(pair: Pair): Findings {
-  const { node, shadow } = pair;
-  if (!isManaged(node)) return assessUnmanaged(pair);
-  if (isUnderWay(shadow)) return assessUnderWay(pair);
-  return isSettled(shadow) ? assessSettled(pair) : assessUnsettled(pair);
+export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
+  const { node, shadow, writeRejection } = managedNode;
+  const managed = node !== undefined && isManaged(node);
+  const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
+  const findings = isPair ? assessPair(pairOf(node, shadow, writeRejection, input)) : WAITING;
+  return { ...findings, managedNode, managed, cleanup: cleanupOf(managedNode, input.now) };
 }
 
-function transitionInput({ managedNode, node, shadow, policy, drainOf, whyNotDrained, now }: Pair): TransitionInput {
+function pairOf(
+  node: NodeView,
+  shadow: ShadowView,
+  writeRejection: string | undefined,
+  { policy, drainOf, whyNotDrained, now }: AssessInput,
+): Pair {
   const { status, spec } = shadow;
-  const { writeRejection } = managedNode;
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
   const blockedBy = staged
     ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', writeRejection })
     : undefined;
-  return { shadow, node, policy, drain: drainOf(node), blockedBy, now };
+  return { node, shadow, policy, drain: drainOf(node), blockedBy, now, writeRejection };
 }
 
-function assessUnmanaged(pair: Pair): Findings {
-  const released = { spec: idleSpec(pair.policy, pair.now), outcome: 'Released' } as const;
-  const change = pair.shadow.spec.state === 'Idle' ? transition(transitionInput(pair)) : released;
-  return { ...(change !== undefined && { change }), times: [] };
+function assessPair(pair: Pair): Findings {
+  const { node, shadow } = pair;
+  const change = transition(pair);
+  if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(pair, 'Released'), times: [] };
+  if (isUnderWay(shadow)) return assessUnderWay(pair, change);
+  return isSettled(shadow) ? assessSettled(pair, change) : assessUnsettled(pair, change);
 }
 
-function assessUnderWay(pair: Pair): Findings {
-  const { managedNode, node, shadow, policy, now } = pair;
-  const input = transitionInput(pair);
-  const change = transition(input);
-  const stuck = isStuck(input, change);
-  const lookUp = change === undefined && needsPods(input);
+function assessUnderWay(pair: Pair, change: Transition | undefined): Findings {
+  const { shadow, policy, drain, now } = pair;
+  const stuck = isStuck(pair, change);
+  const lookUp = change === undefined && needsPods(pair);
   const progressing = stuck
-    ? overdue({ shadow, node, policy }, change?.outcome)
-    : updating(shadow.spec.version ?? '', lookUp ? input.drain.problem : undefined);
+    ? overdue(pair, change?.outcome)
+    : updating(shadow.spec.version ?? '', lookUp ? drain.problem : undefined);
   return {
-    ...next(change, progressing, managedNode.writeRejection),
+    change: change?.outcome === 'Cancelled' ? { ...change, because: progressing } : change,
+    progressing: conditionWith(change, pair, progressing),
     phase: stuck ? 'failed' : 'updating',
     pending: !stuck && !sameSettings(shadow.spec.hostSettings, policy.hostSettings),
-    ...(lookUp && { lookUp }),
-    times: [deadlineOf(shadow, policy, now), monitoredUntil(input)],
+    lookUp,
+    times: [deadlineOf(shadow, policy, now), monitoredUntil(pair)],
   };
 }
 
-/** Adds the reason to a cancellation. A change that the API server rejects is what the condition says. */
-function next(
-  change: Transition | undefined,
-  progressing: ProgressingCondition,
-  writeRejection: string | undefined,
-): Pick<Findings, 'change' | 'progressing'> {
-  if (change === undefined) return { progressing };
-  return {
-    change: change.outcome === 'Cancelled' ? { ...change, because: progressing } : change,
-    progressing: writeRejection === undefined ? progressing : waiting(specRejected(writeRejection)),
-  };
-}
-
-function isStuck({ shadow, policy, now }: TransitionInput, change: Transition | undefined): boolean {
+function isStuck({ shadow, policy, now }: Pair, change: Transition | undefined): boolean {
   return isOverdue(shadow, policy, now) && (change === undefined || change.outcome === 'Cancelled');
 }
 
-function assessSettled(pair: Pair): Findings {
-  const { managedNode, node, shadow, policy } = pair;
+function assessSettled(pair: Pair, change: Transition | undefined): Findings {
+  const { node, shadow, policy, writeRejection } = pair;
   const { status } = shadow;
-  const { writeRejection } = managedNode;
   if (status === undefined) return WAITING;
-  const change = transition(transitionInput(pair));
-  const version = wantedVersion(status.target_version, policy.versions);
+  const { current_version: running, target_version: offered } = status;
+  const version = wantedVersion(offered, policy.versions);
   const problem = status.hostSettings?.message;
-  if (problem !== undefined && sameVersion(status.current_version, status.target_version)) {
-    return { progressing: notConfigured(problem), ...changed(change, writeRejection), phase: 'waiting', times: [] };
+  const common = { change, pending: change !== undefined, times: [] };
+  if (problem !== undefined && sameVersion(running, offered)) {
+    return { ...common, progressing: conditionWith(change, pair, notConfigured(problem)), phase: 'waiting' };
   }
-  if (sameVersion(status.current_version, version)) {
-    const progressing = upToDate(status.current_version, policy.versions.pin !== undefined);
-    return { progressing, ...changed(change, writeRejection), phase: 'upToDate', times: [] };
+  if (sameVersion(running, version)) {
+    const progressing = upToDate(running, policy.versions.pin !== undefined);
+    return { ...common, progressing: conditionWith(change, pair, progressing), phase: 'upToDate' };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
-  if (change !== undefined) return { ...changed(change, writeRejection), phase, times: [] };
+  if (change !== undefined) return { ...common, progressing: conditionWith(change, pair, undefined), phase };
   return { candidate: { node, shadow, status, version, writeRejection }, phase, times: [] };
 }
 
-/** The host gets other settings; if the API server rejects that, the condition says so. */
-function changed(
+/** A change that the API server rejects takes precedence over `progressing`. */
+function conditionWith(
   change: Transition | undefined,
-  writeRejection: string | undefined,
-): Pick<Findings, 'change' | 'pending' | 'progressing'> {
-  if (change === undefined) return {};
-  return {
-    change,
-    pending: true,
-    ...(writeRejection !== undefined && { progressing: waiting(specRejected(writeRejection)) }),
-  };
+  { writeRejection }: Pair,
+  progressing: ProgressingCondition | undefined,
+): ProgressingCondition | undefined {
+  return change === undefined || writeRejection === undefined ? progressing : waiting(specRejected(writeRejection));
 }
 
-/** The phase before the spec changed. */
+function assessUnsettled({ shadow, now }: Pair, change: Transition | undefined): Findings {
+  const at = notRespondingAt(shadow, now);
+  if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
+  return { change, progressing: agentNotResponding(shadow.status?.lastOperation), phase: 'waiting', times: [at] };
+}
+
 function phaseBefore({ progressing }: ShadowView): NodePhase {
   if (progressing?.reason === 'UpToDate') return 'upToDate';
   return progressing?.reason === 'Updating' ? 'updating' : 'waiting';
-}
-
-/** Between the end of an attempt and the agent's confirmation the condition stays as it is. */
-function assessUnsettled(pair: Pair): Findings {
-  const { shadow, now } = pair;
-  const change = transition(transitionInput(pair));
-  const at = notRespondingAt(shadow, now);
-  return {
-    ...(change !== undefined && { change }),
-    ...(now >= at && { progressing: agentNotResponding(shadow.status?.lastOperation) }),
-    phase: now >= at ? 'waiting' : phaseBefore(shadow),
-    pending: now < at,
-    times: [at],
-  };
 }

@@ -27,7 +27,6 @@ export function unreported({ metadata: { annotations = {} } }: ShadowView): numb
   return Number.isSafeInteger(count) && count > 0 ? count : 1;
 }
 
-/** Attempts since the latest success that failed or were cancelled. */
 export function failures(shadow: ShadowView): number {
   return Math.max(0, shadow.status?.crash_count ?? 0) + unreported(shadow);
 }
@@ -38,16 +37,13 @@ export function attempts({ metadata: { annotations = {} } }: ShadowView, version
   return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
 }
 
-/** How long updates take, milliseconds. */
 export interface Estimate {
   /** Nine in ten of the nodes' latest updates were as fast; of a few, all but the slowest. Undefined: none was measured. */
   readonly measuredMs: number | undefined;
-  /** What is expected of a node without a history of its own. */
   readonly usualMs: number;
   readonly marginMs: number;
 }
 
-/** From what was measured in the fleet. */
 export function estimateOf(
   managedNodes: readonly ManagedNode[],
   { updateEstimateMs, marginMs }: MaintenanceSettings,
@@ -68,7 +64,7 @@ export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
   return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
 }
 
-/** When its latest update started, epoch milliseconds; undefined: it is not on record. */
+/** When its latest update started, epoch milliseconds. */
 export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
   return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
 }

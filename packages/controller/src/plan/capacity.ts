@@ -1,3 +1,10 @@
+/**
+ * The limits of `spec.concurrency`. A {@link Capacity} counts the nodes that hold an update slot, and
+ * those that are unavailable for other reasons, in the fleet and in each zone. `fleet.ts` fills it;
+ * `plan.ts` checks each candidate and reserves a slot for those that start, so that one plan never
+ * starts more than the limits allow. Nodes may exceed a limit that was lowered: then no node starts,
+ * and {@link nodesOverLimit} names the staged ones that are deferred.
+ */
 import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -5,13 +12,11 @@ import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Blocked } from './reasons.ts';
 
 interface Count {
-  /** Nodes that hold an update slot. */
   updating: number;
-  /** Those, and the nodes that are unavailable for other reasons. */
+  /** Includes those that are updating. */
   unavailable: number;
 }
 
-/** Counts unavailable nodes against the limits of `spec.concurrency`. */
 export class Capacity {
   readonly #concurrency: Concurrency;
   /** Percentages are of this number of nodes. */
@@ -27,7 +32,6 @@ export class Capacity {
     this.#stuck = stuck;
   }
 
-  /** Counts a node that is updating, or unavailable for another reason. */
   reserve(node: NodeView, updating: boolean): void {
     this.#count(node, 1, updating);
   }
@@ -82,7 +86,6 @@ export class Capacity {
     return maxUnavailable === undefined ? Infinity : nodesAtOnce(maxUnavailable, this.#managed);
   }
 
-  /** The number of zones with updating nodes if a node of this zone updates as well. */
   #zonesWith({ updating }: Count): number {
     const others = [...this.#zones.values()].filter((zone) => zone.updating > 0).length;
     return updating > 0 ? others : others + 1;
@@ -121,7 +124,6 @@ function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   return { ...blocked, message: `${blocked.message}; ${which} ${hold} passed a deadline` };
 }
 
-/** True for nodes that are not Ready, cordoned or being deleted. */
 export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boolean {
   return !ready || unschedulable || metadata.deletionTimestamp !== undefined;
 }

@@ -5,9 +5,9 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './deadlines.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
-export const GARBAGE_COLLECTION_MS = 60_000;
+const GARBAGE_COLLECTION_MS = 60_000;
 /** An idle agent restores its Node at once; after this time the controller does. */
-export const AGENT_RESTORES_MS = 30_000;
+const AGENT_RESTORES_MS = 30_000;
 
 /** Work on what agents left behind (ADR 12). */
 export interface Cleanup {
@@ -23,7 +23,7 @@ export interface Cleanup {
     | 'PruneAnnotations'
     /** The node is no longer managed: restore it and delete the shadow after the agent's pod is gone. */
     | 'Unmanage';
-  /** When it is due, epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly dueAt: number;
 }
 

@@ -9,7 +9,6 @@ import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
 import type { Outcome } from './spec-change.ts';
 import { monitoringProblem } from './transition.ts';
 
-/** The Progressing condition of a shadow. */
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
@@ -55,7 +54,6 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
-/** The current step has passed its deadline. */
 export function overdue(
   { shadow, node, policy }: { readonly shadow: ShadowView; readonly node: NodeView; readonly policy: UpdatePolicy },
   outcome: Outcome | undefined,
@@ -81,7 +79,6 @@ export function overdue(
   return progressing('False', 'DeadlineExceeded', message);
 }
 
-/** The agent does not confirm Idle. Its latest message may say why. */
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
   const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
@@ -93,7 +90,6 @@ function progressing(status: ProgressingCondition['status'], reason: Reason, mes
   return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
 }
 
-/** Returns the lastTransitionTime of a condition that gets this status at `now`. */
 export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
   return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }

@@ -28,11 +28,10 @@ export const CONFIG_REASONS = [
   'AsExpected',
 ] as const;
 
-export interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
+interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
   readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
 }
 
-/** Returns the conditions of the configuration that follow from a plan. */
 export function conditionsOf(plan: Plan): NewCondition[] {
   return [ready(plan), paused(plan), frozen(plan), windowOpen(plan), progressing(plan), degraded(plan)];
 }
@@ -127,18 +126,15 @@ function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons
   return { type, status: 'False', reason: 'AsExpected', message: 'No node needs attention' };
 }
 
-export interface ReportInput {
+interface ReportInput {
   readonly config: BrupopConfig;
   readonly plan: Plan;
-  /** The status as it was before. */
   readonly before: BrupopConfigStatus | undefined;
   /** Everything that the configuration requests is written. */
   readonly isInEffect: boolean;
-  /** Epoch milliseconds. */
   readonly now: number;
 }
 
-/** Returns the status of the configuration that follows from a plan. */
 export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts } = plan;
@@ -170,10 +166,7 @@ function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<Brup
   return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
 }
 
-function expectations({
-  measuredMs,
-  completionTime,
-}: Forecast): Pick<BrupopConfigStatus, 'updateEstimate' | 'expectedCompletionTime'> {
+function expectations({ measuredMs, completionTime }: Forecast): Partial<BrupopConfigStatus> {
   return {
     ...(measuredMs !== undefined && { updateEstimate: formatDuration(measuredMs) }),
     ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
@@ -187,7 +180,7 @@ const MAX_VERSIONS = 50;
  * no longer run or available are kept while there is room, so that their age continues when they
  * come back.
  */
-export function versionStatuses(
+function versionStatuses(
   counts: readonly VersionCount[],
   before: readonly VersionStatus[],
   now: number,
@@ -203,7 +196,6 @@ export function versionStatuses(
   return [...current.toSorted(newestFirst), ...gone.toSorted(newestFirst)].slice(0, MAX_VERSIONS).toSorted(newestFirst);
 }
 
-/** Compares numbers as numbers. */
 function newestFirst(a: VersionStatus, b: VersionStatus): number {
   return b.version.localeCompare(a.version, 'en', { numeric: true });
 }

@@ -1,3 +1,10 @@
+/**
+ * Computes times from a shadow and its Node, all in epoch milliseconds: the deadline of the current
+ * step, until when a node holds one of the update slots that `maxUpdating` limits, and until when its
+ * host may still reboot. A time that is unreadable or in the future counts as unknown, so that a
+ * wrong clock neither cancels a step nor delays its deadline without end. Assessments, clean-ups,
+ * capacity and `apply/` use these functions.
+ */
 import {
   CLOCK_TOLERANCE_MS,
   IDLE_DEADLINE_MS,
@@ -20,14 +27,21 @@ import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/sh
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 
-/** Returns when the spec's state was set, epoch milliseconds; undefined if missing, unreadable or in the future. */
+/** Returns the latest of the times that are readable and not in the future, or undefined. */
+export function latestTime(texts: readonly (string | null | undefined)[], now: number): number | undefined {
+  const times = texts
+    .map((text) => parseTime(text))
+    .filter((time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS);
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/** Returns when the spec's state was set; undefined if missing, unreadable or in the future. */
 export function stateSince(spec: ShadowSpec, now: number): number | undefined {
-  const since = parseTime(spec.state_transition_timestamp);
-  return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
+  return latestTime([spec.state_transition_timestamp], now);
 }
 
 /**
- * Returns when the current step counts as stuck, epoch milliseconds. An unknown start counts as now.
+ * Returns when the current step counts as stuck. An unknown start counts as now.
  * A drain may start late, since agents wait for API servers: it then has its time from there.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
@@ -37,12 +51,10 @@ export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
 
-/** Returns when the first pass of the current drain started, epoch milliseconds. */
 function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
   const { drain } = status ?? {};
   if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
-  const since = parseTime(drain?.startTime);
-  return since === undefined || since > now + CLOCK_TOLERANCE_MS ? undefined : since;
+  return latestTime([drain?.startTime], now);
 }
 
 /** Returns the time limit of a step, milliseconds. The limit that the spec told the agent takes precedence. */
@@ -69,7 +81,6 @@ export function timeoutSeconds(state: ShadowState, { timeouts }: UpdatePolicy): 
   return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
 }
 
-/** True when the spec calls for a step of an update whose deadline has passed. */
 export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
   return isUnderWay(shadow) && now >= deadlineOf(shadow, policy, now);
 }
@@ -79,24 +90,24 @@ export function isMisdated(spec: ShadowSpec, now: number): boolean {
   return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
 }
 
-/** Returns since when the spec is Idle, epoch milliseconds. A new shadow counts from its creation, an invalid time as now. */
-export function restingSince({ metadata, spec }: ShadowView, now: number): number {
+/** Returns since when the spec is Idle. A new shadow counts from its creation, an invalid time as now. */
+function idleSince({ metadata, spec }: ShadowView, now: number): number {
   if (isMisdated(spec, now)) return now;
   return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
 }
 
-/** Returns when an unconfirmed Idle counts as AgentNotResponding, epoch milliseconds. */
+/** Returns when an unconfirmed Idle counts as AgentNotResponding. */
 export function notRespondingAt(shadow: ShadowView, now: number): number {
-  return restingSince(shadow, now) + IDLE_DEADLINE_MS;
+  return idleSince(shadow, now) + IDLE_DEADLINE_MS;
 }
 
 const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
-/** Returns when the operator last set something on the Node, epoch milliseconds; undefined if not recorded. */
+/** Returns when the operator last set something on the Node; undefined if not recorded. */
 export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
-  const times = TIMES.map((name) => parseTime(annotations[name])).filter(
-    (time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS,
+  return latestTime(
+    TIMES.map((name) => annotations[name]),
+    now,
   );
-  return times.length === 0 ? undefined : Math.max(...times);
 }
 
 /**
@@ -115,12 +126,12 @@ export function orphanedAnnotations(node: NodeView): string[] {
 }
 
 /**
- * Returns until when the host of an idle node may still go down for a reboot that was requested,
- * epoch milliseconds. Without a status this is unknown, so anything owned on the Node counts.
+ * Returns until when the host of an idle node may still go down for a reboot that was requested.
+ * Without a status this is unknown, so anything owned on the Node counts.
  */
 export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: number): number | undefined {
   if (node === undefined) return undefined;
-  const since = shadow === undefined ? missingSince : restingSince(shadow, now);
+  const since = shadow === undefined ? missingSince : idleSince(shadow, now);
   return mayReboot(node, shadow?.status) ? since + STEP_LIMITS_MS.Reboot : undefined;
 }
 
@@ -131,9 +142,8 @@ function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
   return node.bootID === '' || node.bootID === last.bootID;
 }
 
-/** One of the update slots that `maxUpdating` limits. */
 export interface Slot {
-  /** When the node counts as stuck, or the slot ends if it expires, epoch milliseconds. */
+  /** When the node counts as stuck, or the slot ends if it expires. */
   readonly deadline: number;
   readonly expires: boolean;
 }
@@ -166,7 +176,7 @@ function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot 
 
 function nodeSlot({ node, shadow, missingSince }: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   if (node === undefined || !ownedByUs(node)) return undefined;
-  const since = ownedSince(node, now) ?? (shadow === undefined ? missingSince : restingSince(shadow, now));
+  const since = ownedSince(node, now) ?? (shadow === undefined ? missingSince : idleSince(shadow, now));
   return { deadline: since + limitMs({ state: 'RebootedIntoUpdate' }, policy), expires: false };
 }
 

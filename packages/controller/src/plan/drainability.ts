@@ -5,15 +5,13 @@ import { preflight } from '@brupop/shared/drain/preflight';
 import type { NodeView } from '../cluster/node.ts';
 import type { PodsOfNode } from '../cluster/snapshot.ts';
 
-/** Whether a drain can succeed, by the latest list of the pods on the node. */
+/** The result of the preflight, by the latest list of the pods on the node. */
 export interface Drainable {
-  /** What would make it fail. */
   readonly blocks: readonly DrainBlock[];
   /** The list is recent enough to cordon the node. */
   readonly fresh: boolean;
   /** When the pods of a blocked node are listed again, epoch milliseconds. */
   readonly recheckAt: number;
-  /** Why the latest attempt to list the pods failed. */
   readonly problem: string | undefined;
 }
 
@@ -24,8 +22,7 @@ const RECHECK_MS = 60_000;
 /** and this much later for each node whose pods are known, to limit the load. */
 const RECHECK_EACH_MS = 100;
 
-export interface DrainView {
-  /** By node name. */
+interface DrainView {
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   readonly budgets: readonly Budget[];
 }
@@ -46,12 +43,10 @@ export function drainable({ metadata }: NodeView, view: DrainView, settings: Dra
 
 const UNKNOWN: Drainable = { blocks: [], fresh: false, recheckAt: 0, problem: undefined };
 
-/** True when a drain would fail, by a list that is not too old. */
 export function isDrainBlocked({ blocks, recheckAt }: Drainable, now: number): boolean {
   return blocks.length > 0 && now < recheckAt;
 }
 
-/** True when the list is fresh and nothing blocks a drain. */
 export function isDrainable({ blocks, fresh }: Drainable): boolean {
   return fresh && blocks.length === 0;
 }

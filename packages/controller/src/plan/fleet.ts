@@ -10,7 +10,6 @@ import { type Slot, slotOf } from './deadlines.ts';
 import { type Drainable, drainable } from './drainability.ts';
 import { isConcerned } from './gates/node.ts';
 
-/** What the decision on one node takes from the rest of the fleet. */
 export interface FleetState {
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale. */
@@ -18,9 +17,7 @@ export interface FleetState {
   readonly drainOf: (node: NodeView) => Drainable;
   readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
-  /** The nodes that hold an update slot. */
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
-  /** The status of the configuration as it was before. */
   readonly before: BrupopConfigStatus | undefined;
   /** Names of nodes that must not be drained, since more nodes are unavailable than the limits allow. */
   readonly nodesOverLimit: ReadonlySet<string>;
@@ -29,7 +26,6 @@ export interface FleetState {
   readonly now: number;
 }
 
-/** Puts it together. */
 export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const { managedNodes, config, policy } = snapshot;
   const slots = new Map(

@@ -1,15 +1,20 @@
+/**
+ * Predicts the rollout for the status of the BrupopConfig; nothing is decided by it. Each candidate
+ * starts when a slot is free and a window fits, and takes as long as usual. `plan.ts` calls
+ * {@link forecastOf} after the gates. An expected time stays as written while it is about right, so
+ * that the status is not rewritten in each reconcile.
+ */
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
 import type { CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Assessment, Decision } from './assess.ts';
+import type { Decision } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/index.ts';
 import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
 
-/** A node that waits for its update. */
-export interface QueuedNode {
+interface QueuedNode {
   readonly node: string;
   readonly version: string;
   readonly reason: Reason;
@@ -17,7 +22,6 @@ export interface QueuedNode {
   readonly expectedTime: string | undefined;
 }
 
-/** A version that counted nodes run or are offered. */
 export interface VersionCount {
   readonly version: string;
   readonly running: number;
@@ -25,30 +29,23 @@ export interface VersionCount {
   readonly offered: number;
 }
 
-/** What is expected of the fleet. */
 export interface Forecast {
-  /** The nodes that update next, in their order. */
   readonly queue: readonly QueuedNode[];
   /** When all nodes that can update will have (RFC 3339); undefined: nothing to do, or unknown. */
   readonly completionTime: string | undefined;
   readonly versions: readonly VersionCount[];
   /** How long updates took, milliseconds; undefined: none was measured. */
   readonly measuredMs: number | undefined;
-  /** Nodes that wait, by reason. */
   readonly reasons: ReadonlyMap<Reason, number>;
-  /** What the maintenance windows say now, and when that changes. */
   readonly window: CalendarState;
   /** When a window opens next, epoch milliseconds; now when one is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
-  /** When it changes by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
 
-export interface ForecastInput {
+interface ForecastInput {
   readonly fleetState: FleetState;
-  /** All nodes that the configuration is about. */
   readonly counted: readonly Decision[];
-  /** The candidates in their order, each with what was decided. */
   readonly waiting: readonly Decision[];
 }
 
@@ -64,7 +61,6 @@ function isExcluded({ reason }: { readonly reason: Reason }): boolean {
   return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
 }
 
-/** Predicts updates: each starts when a slot is free and a window fits, and takes as long as usual. */
 export function forecastOf({ fleetState, counted, waiting }: ForecastInput): Forecast {
   const { policy, estimate, now } = fleetState;
   const window = policy.calendar.at(now);
@@ -102,7 +98,6 @@ interface Slots {
   readonly stuck: boolean;
   /** Nodes past their deadline hold all slots. */
   readonly none: boolean;
-  /** Returns when an update of this duration fits into the windows. */
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
@@ -182,17 +177,11 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
   return [...counts].map(([version, count]) => ({ version, ...count }));
 }
 
-/** The reason of a node whose condition does not change. */
-function reasonBefore({ managedNode }: Assessment): Reason | undefined {
-  const reason = managedNode.shadow?.progressing?.reason;
-  return isReason(reason) ? reason : undefined;
-}
-
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
-  for (const decision of counted) {
-    const reason = decision.progressing?.reason ?? reasonBefore(decision);
-    if (reason === undefined || reason === 'UpToDate' || reason === 'Updating') continue;
+  for (const { progressing, managedNode } of counted) {
+    const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
+    if (!isReason(reason) || reason === 'UpToDate' || reason === 'Updating') continue;
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }
   return reasons;

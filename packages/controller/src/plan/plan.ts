@@ -1,3 +1,10 @@
+/**
+ * Decides what happens next in the fleet: assesses each node, sends the candidates through the gates
+ * in their order, and collects what is to be written and why the other nodes wait. The controller
+ * calls {@link plan} in each reconcile and `apply/` sends the result. It is pure: the same snapshot
+ * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
+ * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
+ */
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
@@ -16,27 +23,27 @@ import { type Blocked, traitsOf } from './reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
-/** The Progressing condition of a shadow. */
 export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
-  /** The same plan cancels the update. */
   readonly cancelled: boolean;
 }
 
-/** Managed nodes by phase; `managed` is the sum of the others. */
-export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
+export interface TaintChange {
+  readonly node: NodeView;
+  readonly wanted: boolean;
+}
 
-/** What is to be written, and why the other nodes wait. */
+/** Managed nodes by phase; `managed` is the sum of the others. */
+type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
+
 export interface Plan {
   readonly specs: readonly SpecChange[];
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
-  /** Those that are due. */
   readonly cleanups: readonly Cleanup[];
-  /** Nodes whose pods have to be listed. */
   readonly lookUps: readonly NodeView[];
   readonly taints: readonly TaintChange[];
   readonly policy: UpdatePolicy;
@@ -50,7 +57,6 @@ export interface Plan {
   readonly wakeAt: number | undefined;
 }
 
-/** Decides what happens next in the fleet. Pure: the same snapshot and time give the same plan. */
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
   const { policy, stale, drainOf, slots } = fleetState;
@@ -74,30 +80,31 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const queue = candidates.flatMap(({ node }) => byName.get(node.metadata.name) ?? []);
   const forecast = forecastOf({ fleetState, counted, waiting: queue });
   const wakes = [
-    ...decisions.flatMap(times),
+    ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
     ...forecast.times,
+    ...staleCheckTimes(snapshot.watchLags, now),
+    ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
   ];
   return {
     ...specsOf(decisions),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(decisions, snapshot, now),
-    taints: decisions.flatMap((decision) => taintChange(decision.managedNode, wantsTaint(decision, policy))),
+    taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     policy,
     stale,
     counts: count(counted),
     forecast,
     isInEffect: !counted.some(({ pending }) => pending === true),
-    wakeAt: earliest([...wakes, ...staleCheckTimes(snapshot.watchLags, now), ...retries(snapshot)], now),
+    wakeAt: earliest(wakes, now),
   };
 }
 
-/** Hosts that the configuration does not select keep their settings, or get them back. */
+/** Hosts that the configuration does not select have their own settings. */
 function policyFor({ node }: ManagedNode, { policy }: FleetState): UpdatePolicy {
   return node === undefined || isConcerned(node, policy) ? policy : { ...policy, hostSettings: undefined };
 }
 
-/** Sends the candidates through the gates in their order. Returns why each waits; undefined: it starts. */
 function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Candidate, Blocked | undefined> {
   const { capacity, estimate } = fleetState;
   return new Map(
@@ -128,7 +135,7 @@ function decide(
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
 }
 
-/** Returns why a staged node must not be drained. The rest of its update has to fit into the window. */
+/** The rest of its update has to fit into the window. */
 function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
   const { node, shadow } = candidate;
   const { estimate, now } = fleetState;
@@ -153,7 +160,6 @@ const OVER_LIMIT: Blocked = {
   message: 'More nodes are unavailable than the limits allow',
 };
 
-/** In one plan; the next one follows at once. */
 const MAX_LOOK_UPS = 10;
 
 /** A node whose pods are listed for the first time gets no condition about that: it takes a moment. */
@@ -171,15 +177,14 @@ function lookUpsOf(
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
-function retries({ pods }: Snapshot): number[] {
-  return [...pods.values()].map(({ retryAt }) => retryAt);
-}
-
-/** True for nodes that wait for an update or are updating; not for failed ones, nor for new ones without a report. */
-function wantsTaint({ phase, managed, candidate, blocked }: Decision, { drain }: UpdatePolicy): boolean {
+/** Taints nodes that wait for an update or are updating; not failed ones, nor new ones without a report. */
+function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[] {
+  const { managedNode, phase, managed, candidate, blocked } = decision;
+  const { node } = managedNode;
   const isBlocked = phase === 'waiting' && candidate !== undefined;
   const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
-  return drain.taintWaitingNodes && managed && ((isBlocked && goes) || phase === 'updating');
+  const wanted = drain.taintWaitingNodes && managed && ((isBlocked && goes) || phase === 'updating');
+  return node === undefined || node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }
 
 /** Hosts that get other settings in one plan, so that updates under way do not wait for a large fleet. */
@@ -209,22 +214,7 @@ function count(counted: readonly Decision[]): NodeCounts {
   return counts;
 }
 
-function times({ times: own, cleanup, blocked }: Decision): (number | undefined)[] {
-  return [...own, cleanup?.dueAt, blocked?.retryAt];
-}
-
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
   const later = candidates.filter((time): time is number => time !== undefined && time > now);
   return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
-}
-
-/** A Node that gets or loses the taint of waiting nodes. */
-export interface TaintChange {
-  readonly node: NodeView;
-  readonly wanted: boolean;
-}
-
-/** Returns the change that a Node needs, if any. */
-export function taintChange({ node }: ManagedNode, wanted: boolean): readonly TaintChange[] {
-  return node === undefined || node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }

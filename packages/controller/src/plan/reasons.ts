@@ -4,7 +4,7 @@
  * condition. A new reason needs a row here, and a row in `docs/runbook.md`.
  */
 
-/** How many characters of another program's message are quoted in one of this operator's. */
+/** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
 
 interface ReasonTraits {
@@ -13,9 +13,7 @@ interface ReasonTraits {
    * when. `event`: the node, its agent or its pods change. `manual`: a user changes something.
    */
   readonly passes: 'capacity' | 'time' | 'event' | 'manual';
-  /** It holds for every node alike. */
   readonly fleetWide?: true;
-  /** The fleet is Degraded: a user has to look at it. */
   readonly needsAttention?: true;
   /** A node that waits for it is not about to be drained, so it gets no taint of waiting nodes. */
   readonly withoutTaint?: true;
@@ -54,7 +52,6 @@ export const REASONS = {
 } as const satisfies Record<string, ReasonTraits>;
 export type Reason = keyof typeof REASONS;
 
-/** Returns the row of a reason. */
 export function traitsOf(reason: Reason): ReasonTraits {
   return REASONS[reason];
 }
@@ -64,17 +61,14 @@ export function isReason(text: string | undefined): text is Reason {
   return text !== undefined && Object.hasOwn(REASONS, text);
 }
 
-/** Why a node does not start an update. */
 export interface Blocked {
   readonly reason: Reason;
   readonly message: string;
-  /** When it may pass without anything else changing, epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly retryAt?: number;
-  /** The pods on the node have to be listed before the node can start. */
   readonly lookUp?: boolean;
 }
 
-/** Returns why a node waits whose spec the API server rejected. */
 export function specRejected(writeRejection: string): Blocked {
   return { reason: 'SpecWriteRejected', message: `The API server rejects the spec: ${writeRejection}` };
 }

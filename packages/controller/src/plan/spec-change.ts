@@ -19,7 +19,6 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { attempts, startedAt, unreported } from './attempts.ts';
 import type { Blocked } from './reasons.ts';
 
-/** What a change of a spec means. */
 export type Outcome =
   /** A waiting node starts its update. */
   | 'Started'
@@ -47,7 +46,6 @@ export type Outcome =
   /** The node is no longer managed. */
   | 'Released';
 
-/** The next spec of a node. */
 export interface Transition {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
@@ -68,28 +66,25 @@ export const EVENT_REASONS = [
 ] as const;
 export type EventReason = (typeof EVENT_REASONS)[number];
 
-/** An Event on a Node. */
 export interface NodeEvent {
   readonly reason: EventReason;
   readonly node: NodeView;
   readonly shadow: ShadowView | undefined;
   readonly message: string;
-  /** Tells it from others of the same reason on the same Node: the same key gives the same Event. */
+  /** Identifies it among those of the same reason on the same Node: the same key gives the same Event. */
   readonly key: string;
 }
 
 type Annotations = Readonly<Record<string, string | null>>;
 
-/** A change of a spec, complete. */
 export interface SpecChange extends Transition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  /** Annotations of the shadow to set, or with null to remove. */
+  /** null removes an annotation. */
   readonly annotations: Annotations;
   readonly event: NodeEvent | undefined;
 }
 
-/** Completes a transition of this shadow. */
 export function specChange(transition: Transition, shadow: ShadowView, node: NodeView): SpecChange {
   const event = EVENTS[transition.outcome]?.(transition, shadow);
   const key = `${shadow.metadata.uid}/${shadow.metadata.generation ?? 0}`;
@@ -104,7 +99,6 @@ export function specChange(transition: Transition, shadow: ShadowView, node: Nod
 
 type EventText = (transition: Transition, before: ShadowView) => Pick<NodeEvent, 'reason' | 'message'>;
 
-/** The Events of the outcomes that get one. */
 const EVENTS: Partial<Record<Outcome, EventText>> = {
   Started: ({ spec }, { status }) => ({
     reason: 'UpdateStarted',
@@ -136,7 +130,7 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   },
 };
 
-/** The annotations of the shadow that change with its spec. A start uses up a user's request for another attempt. */
+/** A start uses up a user's request for another attempt. */
 function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
   const { outcome, spec } = transition;
   switch (outcome) {
@@ -189,7 +183,6 @@ function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Annot
   return closed && seconds !== undefined ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : {};
 }
 
-/** Seconds since the update started; undefined when the times do not tell. */
 function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
   const start = startedAt(shadow);
   const end = parseTime(spec.state_transition_timestamp);

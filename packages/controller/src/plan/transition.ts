@@ -1,3 +1,17 @@
+/**
+ * Decides on the next spec of one node; `assess.ts` calls {@link transition} for each. An update goes
+ * Idle -> StagedAndPerformedUpdate -> RebootedIntoUpdate -> MonitoringUpdate -> Idle; `plan.ts` starts
+ * it, the agent's reports advance it, and these functions, tried in order, end it:
+ *
+ *     repair      a spec without a usable version or start time
+ *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
+ *     supersede   the configuration rules out the version, until the drain is over
+ *     answer      the agent reports the step as reached or failed; a staged node may be deferred
+ *     cancel      the deadline has passed, until the drain is over
+ *     configure   an idle host gets other settings
+ *
+ * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
+ */
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -9,45 +23,32 @@ import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './drainability.ts';
 import type { Blocked } from './reasons.ts';
-import type { Transition } from './spec-change.ts';
+import type { Outcome, Transition } from './spec-change.ts';
 
-/**
- * The next spec of one node. An update goes Idle -> StagedAndPerformedUpdate -> RebootedIntoUpdate ->
- * MonitoringUpdate -> Idle; plan.ts starts it, the agent's reports advance it, and these functions,
- * tried in order, end it:
- *
- *     repair      a spec without a usable version or start time
- *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
- *     supersede   the configuration rules out the version, until the drain is over
- *     answer      the agent reports the step as reached or failed; a staged node may be deferred
- *     cancel      the deadline has passed, until the drain is over
- *     configure   an idle host gets other settings
- *
- * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
- */
 export interface TransitionInput {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly policy: UpdatePolicy;
   readonly drain: Drainable;
-  /** Why a staged node must not be drained now. */
   readonly blockedBy: Blocked | undefined;
   readonly now: number;
 }
 
-/** Returns the spec of an idle node, which also ends an update. */
-export function idleSpec({ hostSettings }: UpdatePolicy, now: number): ShadowSpec {
-  const state_transition_timestamp = rfc3339(now);
+function idleSpec({ hostSettings }: UpdatePolicy, now: number): ShadowSpec {
   return {
     state: 'Idle',
     version: null,
-    state_transition_timestamp,
+    state_transition_timestamp: rfc3339(now),
     timeoutSeconds: null,
     hostSettings: hostSettings ?? null,
   };
 }
 
-/** The spec that starts an update to `version`. */
+/** Returns the transition to Idle, which also ends an update. */
+export function idle({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, outcome: Outcome): Transition {
+  return { spec: idleSpec(policy, now), outcome };
+}
+
 export function startSpec(version: string, policy: UpdatePolicy, now: number): ShadowSpec {
   return stepSpec({ ...idleSpec(policy, now), version }, 'StagedAndPerformedUpdate', policy, now);
 }
@@ -57,20 +58,20 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
   return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, policy) };
 }
 
-/** Returns the next spec of a node, or undefined when it stays as it is. */
 export function transition(input: TransitionInput): Transition | undefined {
   return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
 }
 
-function interrupt({ shadow, policy, now }: TransitionInput): Transition | undefined {
-  if (!policy.interrupt || !isUnderWay(shadow) || mayHaveRebooted(shadow)) return undefined;
-  return { spec: idleSpec(policy, now), outcome: 'Interrupted' };
+function interrupt(input: TransitionInput): Transition | undefined {
+  const { shadow, policy } = input;
+  const applies = policy.interrupt && isUnderWay(shadow) && !mayHaveRebooted(shadow);
+  return applies ? idle(input, 'Interrupted') : undefined;
 }
 
-function supersede({ shadow, policy, now }: TransitionInput): Transition | undefined {
-  if (!isUnderWay(shadow) || isPastDrain(shadow) || isWanted(shadow.spec.version ?? '', policy.versions))
-    return undefined;
-  return { spec: idleSpec(policy, now), outcome: 'Superseded' };
+function supersede(input: TransitionInput): Transition | undefined {
+  const { shadow, policy } = input;
+  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions);
+  return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
 }
 
 function isPastDrain({ spec, status }: ShadowView): boolean {
@@ -79,12 +80,12 @@ function isPastDrain({ spec, status }: ShadowView): boolean {
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
 }
 
-function configure({ shadow: { spec }, policy, now }: TransitionInput): Transition | undefined {
-  if (spec.state !== 'Idle' || sameSettings(spec.hostSettings, policy.hostSettings)) return undefined;
-  return { spec: idleSpec(policy, now), outcome: 'Configured' };
+function configure(input: TransitionInput): Transition | undefined {
+  const { state, hostSettings } = input.shadow.spec;
+  if (state !== 'Idle' || sameSettings(hostSettings, input.policy.hostSettings)) return undefined;
+  return idle(input, 'Configured');
 }
 
-/** True when both request the same settings. */
 export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
   return (a?.versionLock ?? null) === (b?.versionLock ?? null) && (a?.ignoreWaves ?? null) === (b?.ignoreWaves ?? null);
 }
@@ -98,11 +99,11 @@ function mayHaveRebooted({ spec, status }: ShadowView): boolean {
   );
 }
 
-function repair({ shadow, policy, now }: TransitionInput): Transition | undefined {
+function repair(input: TransitionInput): Transition | undefined {
+  const { shadow, now } = input;
   const { spec } = shadow;
   if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
-  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '')
-    return { spec: idleSpec(policy, now), outcome: 'Repaired' };
+  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return idle(input, 'Repaired');
   return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
 }
 
@@ -111,10 +112,10 @@ function redated(spec: ShadowSpec, now: number): Transition {
 }
 
 function answer(input: TransitionInput): Transition | undefined {
-  const { shadow, policy, now } = input;
+  const { shadow } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
-  if (state === 'ErrorReset') return { spec: idleSpec(policy, now), outcome: 'Failed' };
+  if (state === 'ErrorReset') return idle(input, 'Failed');
   return state === shadow.spec.state ? reached(input) : undefined;
 }
 
@@ -124,32 +125,31 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 };
 
 function reached(input: TransitionInput): Transition | undefined {
-  const { shadow, policy, now } = input;
-  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain(input)) return defer(input);
+  const { shadow, policy, drain, blockedBy, now } = input;
+  const mayDrain = blockedBy === undefined && isDrainable(drain);
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain) return defer(input);
   const next = NEXT[shadow.spec.state];
   if (next !== undefined) return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced' };
   const healthyAt = monitoredUntil(input);
-  return healthyAt === undefined || now < healthyAt ? undefined : { spec: idleSpec(policy, now), outcome: 'Succeeded' };
-}
-
-function mayDrain({ drain, blockedBy }: TransitionInput): boolean {
-  return blockedBy === undefined && isDrainable(drain);
+  return healthyAt === undefined || now < healthyAt ? undefined : idle(input, 'Succeeded');
 }
 
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
-function defer({ policy, blockedBy, drain, now }: TransitionInput): Transition | undefined {
+function defer(input: TransitionInput): Transition | undefined {
+  const { blockedBy, drain, now } = input;
   const stays = blockedBy === undefined ? !isDrainBlocked(drain, now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
-  return { spec: idleSpec(policy, now), outcome: 'Deferred', ...(blockedBy !== undefined && { because: blockedBy }) };
+  return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
-function cancel({ shadow, node, policy, now }: TransitionInput): Transition | undefined {
+function cancel(input: TransitionInput): Transition | undefined {
+  const { shadow, node, policy, now } = input;
   const cannotSucceed =
     shadow.spec.state === 'MonitoringUpdate' &&
     temporaryProblem(shadow, node) === undefined &&
     lastingProblem(shadow, node) !== undefined;
   if ((isPastDrain(shadow) && !cannotSucceed) || !isOverdue(shadow, policy, now)) return undefined;
-  return { spec: idleSpec(policy, now), outcome: 'Cancelled' };
+  return idle(input, 'Cancelled');
 }
 
 /** True when only the list of pods is missing before the drain. */
@@ -166,7 +166,6 @@ export function monitoredUntil(input: TransitionInput): number | undefined {
   return Math.max(since, parseTime(node.readySince) ?? since) + policy.monitoring.healthyForMs;
 }
 
-/** Returns why a node that runs its new version is not healthy, or undefined. */
 export function monitoringProblem(shadow: ShadowView, node: NodeView): string | undefined {
   return temporaryProblem(shadow, node) ?? lastingProblem(shadow, node);
 }

@@ -6,7 +6,6 @@
  */
 import { DAY_MS, everOpens, localDays, scheduleProblem, type Span, type Window, windowsOn } from './schedule.ts';
 
-/** A time in which no update starts, whatever the windows say. */
 export interface Blackout extends Span {
   readonly reason: string | undefined;
 }
@@ -29,7 +28,6 @@ export interface CalendarState {
   readonly blackout: Blackout | undefined;
 }
 
-/** Answers questions about open time, in epoch milliseconds. */
 export interface Calendar {
   at(now: number): CalendarState;
   /**

@@ -15,23 +15,20 @@ import { type Calendar, calendarOf, problemOf } from './calendar.ts';
 export type Concurrency = SpecValues['concurrency'];
 export type MaintenanceSettings = SpecValues['maintenance'];
 export type RetrySettings = SpecValues['retry'];
-export type VersionSettings = SpecValues['versions'];
+type VersionSettings = SpecValues['versions'];
 
 /** The values of the spec, and what follows from them. Durations are milliseconds. */
 export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' | 'nodeSelector'> {
   readonly drain: DrainSettings;
-  /** How long load balancers and the drain may take together, milliseconds. */
   readonly drainMs: number;
   /** Updates whose host was not yet asked to reboot are cancelled. */
   readonly interrupt: boolean;
   readonly calendar: Calendar;
   /** What the hosts are to be set to; undefined: they keep what they have. */
   readonly hostSettings: HostSettings | undefined;
-  /** Undefined: all nodes with the label of managed ones. */
   readonly nodeSelector: LabelSelector | undefined;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
-  /** Why the configuration cannot be followed, and what is expected instead. */
   readonly problem: string | undefined;
 }
 
@@ -61,7 +58,6 @@ function lastGood(good: InForce | undefined, own: Read): Read {
   return { ...before, paused, pauseMode: 'Finish', interrupt: false, pauseReason };
 }
 
-/** Maintenance windows with a mistake let nothing start. */
 const NEVER_OPEN: Calendar = {
   at: () => ({ open: false, reason: 'OutsideWindows', until: undefined, blackout: undefined }),
   nextFit: () => undefined,
@@ -91,7 +87,6 @@ function hostSettingsOf({ pin, ignoreWaves }: VersionSettings): HostSettings | u
   return { ...(pin !== undefined && { versionLock: pin }), ...(ignoreWaves && { ignoreWaves }) };
 }
 
-/** True when the configuration lets nodes update to this version. */
 export function isWanted(version: string, { pin, deny }: VersionSettings): boolean {
   if (deny.some((one) => sameVersion(one, version))) return false;
   return pin === undefined || sameVersion(pin, version);

@@ -15,7 +15,6 @@ export interface Span {
   readonly toMs: number;
 }
 
-/** A recurring time in which nodes may be disrupted. */
 export interface Window {
   /** When it opens: five cron fields, in the time zone of the maintenance. */
   readonly schedule: string;
@@ -25,7 +24,6 @@ export interface Window {
   readonly days: readonly Day[];
 }
 
-/** A day of 24 hours. */
 export const DAY_MS = 24 * 60 * 60_000;
 /** Combinations of date and weekday repeat after 28 years. */
 const CYCLE_MS = 28 * 366 * DAY_MS;
@@ -68,7 +66,6 @@ export function scheduleProblem(schedule: string): string | undefined {
   }
 }
 
-/** Returns true when a window with a valid schedule ever opens. */
 export function everOpens(window: Window): boolean {
   const windowsOf = windowsOn(window, 'UTC');
   for (const day of localDays('UTC', 0)) {

@@ -10,18 +10,14 @@ export interface Candidate {
   readonly node: NodeView;
   readonly shadow: ShadowView;
   readonly status: ShadowStatus;
-  /** The version that it would go to. */
   readonly version: string;
-  /** Why the API server rejected the latest spec for the shadow. */
   readonly writeRejection?: string | undefined;
 }
 
 export interface GateInput {
   readonly candidate: Candidate;
   readonly policy: UpdatePolicy;
-  /** Resources whose watch is stale. */
   readonly stale: readonly string[];
-  /** Why the limits do not allow this node to start, or undefined. */
   readonly capacity: Blocked | undefined;
   /** When a version was first available in this cluster, epoch milliseconds; undefined: now. */
   readonly offeredSince: (version: string) => number | undefined;
@@ -31,5 +27,5 @@ export interface GateInput {
   readonly now: number;
 }
 
-/** One condition for a node to start its update; undefined: it passes. */
+/** Returns why a node waits; undefined: it passes. */
 export type Gate = (input: GateInput) => Blocked | undefined;

@@ -1,3 +1,8 @@
+/**
+ * The update policy as an ordered list. A node starts its update when it passes all gates; the first
+ * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
+ * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
+ */
 import type { Blocked } from '../reasons.ts';
 import { capacity, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import type { Gate, GateInput } from './gate.ts';
@@ -16,8 +21,7 @@ import { allowedVersion, offeredVersion, validVersion } from './version.ts';
 
 export type { Candidate, GateInput } from './gate.ts';
 
-/** A node starts its update when it passes all gates; the first that blocks it is the reason shown. */
-export const GATES: readonly Gate[] = [
+const GATES: readonly Gate[] = [
   watchFresh,
   paused,
   validConfig,
@@ -37,12 +41,10 @@ export const GATES: readonly Gate[] = [
   podsListed,
 ];
 
-/** Returns why the node does not start its update now; undefined: it starts. */
 export function whyNot(input: GateInput): Blocked | undefined {
   return firstOf(GATES, input);
 }
 
-/** Checked again before a staged node is drained. */
 const DRAIN_GATES: readonly Gate[] = [
   watchFresh,
   selected,
@@ -53,7 +55,6 @@ const DRAIN_GATES: readonly Gate[] = [
   windowOpen,
 ];
 
-/** Returns why a staged node must not be drained now, or undefined. */
 export function whyNotDrained(input: GateInput): Blocked | undefined {
   return firstOf(DRAIN_GATES, input);
 }

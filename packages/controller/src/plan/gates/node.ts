@@ -8,7 +8,6 @@ import { describeBlocks, isDrainable, isDrainBlocked } from '../drainability.ts'
 import { type Blocked, specRejected } from '../reasons.ts';
 import type { Gate } from './gate.ts';
 
-/** True when the node is managed and the configuration selects it. */
 export function isConcerned(node: NodeView, policy: UpdatePolicy): boolean {
   return isManaged(node) && isSelected(node, policy);
 }
@@ -51,7 +50,7 @@ export const notCordonedExternally: Gate = ({ candidate: { node } }) => {
   return { reason: 'CordonedExternally', message };
 };
 
-/** Otherwise it could not be told later whether the cordon belongs to the operator. */
+/** Otherwise the owner of the cordon would be unknown later. */
 export const restored: Gate = ({ candidate: { node } }) => {
   if (!ownedByUs(node)) return undefined;
   const message = 'The cordon or load balancer exclusion of an earlier attempt has not been removed yet';

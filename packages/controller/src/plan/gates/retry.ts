@@ -1,12 +1,11 @@
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
 import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../../cluster/shadow.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../attempts.ts';
+import { latestTime } from '../deadlines.ts';
 import { MAX_MESSAGE, type Blocked } from '../reasons.ts';
 import type { Candidate, Gate } from './gate.ts';
 
@@ -24,17 +23,13 @@ export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
     return failedForGood(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
-  return delayed(candidate, waitsOf(recovery, retry), now);
+  return delayed(candidate, recovery === 'RetrySoon' ? soon(retry) : retry, now);
 };
 
-interface Waits {
-  readonly firstMs: number;
-  readonly longestMs: number;
-}
+type Delays = Pick<RetrySettings, 'backoffMs' | 'maxBackoffMs'>;
 
-function waitsOf(recovery: Recovery, { backoffMs, maxBackoffMs }: RetrySettings): Waits {
-  if (recovery !== 'RetrySoon') return { firstMs: backoffMs, longestMs: maxBackoffMs };
-  return { firstMs: backoffMs * SOON.part, longestMs: Math.min(maxBackoffMs, SOON.longestMs) };
+function soon({ backoffMs, maxBackoffMs }: Delays): Delays {
+  return { backoffMs: backoffMs * SOON.part, maxBackoffMs: Math.min(maxBackoffMs, SOON.longestMs) };
 }
 
 /** Older operators and cancelled attempts report no code. A code that this release does not know needs a user. */
@@ -57,11 +52,11 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
 
-function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: number): Blocked | undefined {
+function delayed(candidate: Candidate, { backoffMs, maxBackoffMs }: Delays, now: number): Blocked | undefined {
   const failedAt = failureTime(candidate, now);
   if (failedAt === undefined) return failedForGood(candidate, 'the time of the failure is unknown');
   const doublings = Math.min(failures(candidate.shadow) - 1, 30);
-  const retryAt = failedAt + Math.min(longestMs, firstMs * 2 ** doublings);
+  const retryAt = failedAt + Math.min(maxBackoffMs, backoffMs * 2 ** doublings);
   if (now >= retryAt) return undefined;
   return { reason: 'Backoff', message: `${whatFailed(candidate)}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
@@ -71,19 +66,13 @@ function delayed(candidate: Candidate, { firstMs, longestMs }: Waits, now: numbe
  * the time at which the spec went back to Idle. Times in the future do not count.
  */
 function failureTime({ shadow, status }: Candidate, now: number): number | undefined {
-  const times = [status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp]
-    .map((text) => parseTime(text))
-    .filter((time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS);
-  return times.length === 0 ? undefined : Math.max(...times);
+  return latestTime([status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp], now);
 }
 
 function failedForGood(candidate: Candidate, why: string): Blocked {
-  return notRetried(candidate.shadow, candidate.version, `${whatFailed(candidate)}; ${why}`);
-}
-
-function notRetried({ metadata: { name, namespace } }: ShadowView, version: string, why: string): Blocked {
-  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
-  return { reason: 'ManualRetryRequired', message: `${why}. To retry: ${command}` };
+  const { name, namespace } = candidate.shadow.metadata;
+  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.version}`;
+  return { reason: 'ManualRetryRequired', message: `${whatFailed(candidate)}; ${why}. To retry: ${command}` };
 }
 
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {
