@@ -49,7 +49,7 @@ const STATUS = {
       nextOpenTime: optional(time(), 'When nodes may start updates next. Absent while they may.'),
       nextCloseTime: optional(time(), 'When the window that is open now closes.'),
     }),
-    'The maintenance windows. Absent when it is always open.',
+    'When nodes may start updates. Absent without windows and blackouts.',
   ),
   updateEstimate: optional(
     text(20),

@@ -114,8 +114,8 @@ const SPEC = {
       timeZone: field(timeZone, 'IANA time zone of the schedules, such as Europe/Berlin.', always('UTC')),
       windows: field(
         listOf(window, 50),
-        'Windows in which nodes may start updates, each node only when its whole update is expected to fit. Windows that ' +
-          'overlap or touch are one. Without any, it is always open.',
+        'Windows in which nodes may start updates, each node only when its whole update is expected to fit. Overlapping ' +
+          'or adjacent windows are merged. With none, updates may start at any time.',
         always([]),
       ),
       blackouts: field(
@@ -125,8 +125,8 @@ const SPEC = {
       ),
       updateEstimate: field(
         duration('1m', '24h'),
-        'How long the update of a node is expected to take until some were measured. After that the slowest tenth of the ' +
-          'latest updates counts.',
+        'How long the update of a node is expected to take until some were measured. After that the 90th percentile of ' +
+          'recent updates is used.',
         always('30m'),
       ),
       margin: field(
@@ -217,11 +217,11 @@ const SPEC = {
     ),
   }),
   retry: group(
-    'When a node that failed is tried again. Errors that no retry heals wait for a user.',
+    'When a node that failed is tried again. Errors that a retry cannot fix wait for a user.',
     {
       backoff: field(
         duration('10s', '24h'),
-        'The wait after the first failure; it doubles with each. Errors that soon pass wait a fifth of it.',
+        'The wait after the first failure; it doubles with each. Transient errors wait one fifth as long.',
         always('5m'),
       ),
       maxBackoff: field(duration('10s', '168h'), 'The longest wait, not less than backoff.', always('24h')),
