@@ -17,29 +17,25 @@ import { runCommand } from './host/command.ts';
 import { type Guard, type Host, HostError, StaleDecisionError, type UpdaterSettings } from './host/host.ts';
 import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
 
-/** The one thing that the agent does next, and why. */
 export type Action = { readonly reason: string } & (
   | /** Observe again at `untilMs` on the monotonic clock, or when something changes. */ {
       readonly do: 'wait';
       readonly untilMs: number;
     }
   | /** Exit, so that the kubelet starts the process with current mounts and environment. */ { readonly do: 'exit' }
-  | /** Write the status, and have it acknowledged. */ { readonly do: 'report'; readonly status: AgentStatus }
-  | /** Exclude the Node from load balancers, run one pass of its drain, restore it, or reboot the host. */ {
-      readonly do: 'exclude' | 'drain' | 'restore' | 'reboot';
-    }
+  | { readonly do: 'report'; readonly status: AgentStatus }
+  | { readonly do: 'exclude' | 'drain' | 'restore' | 'reboot' }
   | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
       readonly do: 'configure';
       readonly changes: Partial<UpdaterSettings>;
       readonly expected: UpdaterSettings | undefined;
     }
-  | /** Run a host command to its end and check its effect. */ {
+  | {
       readonly do: 'command';
       readonly command: UpdateCommand;
       /** Timestamp of the host's latest command record when the decision was made. */
       readonly before: string | undefined;
       readonly version?: string;
-      /** Version that the host is locked to: a refresh must not offer another one. */
       readonly lock?: string;
     }
 );
@@ -59,9 +55,7 @@ export interface Execution {
 interface ActionRow<A extends RemoteAction> {
   /** It pauses while calls of that target fail. */
   readonly target: 'host' | 'apiserver';
-  /** Milliseconds. */
   limitMs(action: A, spec: ShadowSpec | undefined): number;
-  /** True when it may run while a reboot that an earlier process requested may come. */
   duringReboot(action: A): boolean;
   perform(action: A, execution: Execution): Promise<unknown>;
 }

@@ -14,12 +14,11 @@ import { LIMITS } from './limits.ts';
 import { type Observation, observe } from './state/observe.ts';
 import { Tracker } from './state/tracker.ts';
 
-export interface AgentOptions {
+interface AgentOptions {
   readonly host: Host;
   readonly api: ApiserverClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Milliseconds between two checks for updates. */
   readonly checkIntervalMs: number;
   readonly random?: () => number;
 }
@@ -28,7 +27,7 @@ export interface AgentOptions {
 const MAX_STREAK = 100;
 /** After this number of rejections of one spec the stream is reconnected. */
 const MAX_REJECTIONS = 3;
-/** This many alternating lines are logged at level info only once. */
+/** Lines that are logged at level info once: an action and the pause after it may alternate. */
 const RECENT_LINES = 4;
 
 /** The agent's loop: observe, decide, perform one action, repeat. */
@@ -39,12 +38,9 @@ export class Agent {
   readonly #loop: Loop;
   readonly #end = new AbortController();
   #seen: Observation | undefined;
-  /** When the loop is due at the latest (monotonic milliseconds). */
   #dueMs: number;
   #streak = 0;
-  /** The latest lines: an action and the pause after it alternate while an error lasts. */
   #recent: readonly string[] = [];
-  /** Action and kind of the latest error that was logged. */
   #loggedError = '';
   #fatal: Error | undefined;
 
@@ -60,21 +56,17 @@ export class Agent {
 
   /** Runs until `signal` aborts. Throws when only a restart of the process can help. */
   async run(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#end.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    await Promise.all([this.#source.run(this.#end.signal), this.#loop.run(this.#end.signal)]);
+    const end = AbortSignal.any([signal, this.#end.signal]);
+    await Promise.all([this.#source.run(end), this.#loop.run(end)]);
     if (this.#fatal !== undefined) throw this.#fatal;
   }
 
-  /** Returns why this process is stuck, or undefined. */
   live(): string | undefined {
     const lateMs = this.#options.clock.monotonic() - this.#dueMs;
     if (lateMs <= LIMITS.loopStuck) return undefined;
     return `the loop has been due for ${Math.round(lateMs / 1000)} s; last: ${this.#recent[0] ?? ''}`;
   }
 
-  /** Returns why this agent cannot work now, or undefined. */
   ready(): string | undefined {
     if (this.#source.view().shadow === undefined) return 'the apiserver has not sent the shadow yet';
     if (this.#seen === undefined) return 'the host has not been observed yet';

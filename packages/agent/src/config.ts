@@ -9,7 +9,6 @@ export interface AgentConfig {
   readonly hostSocket: string;
   readonly bootIDFile: string;
   readonly apiserver: ApiserverEndpoint;
-  /** Pause between two checks for updates, in milliseconds. */
   readonly checkIntervalMs: number;
 }
 

@@ -1,3 +1,4 @@
+/** How long the agent waits for what: time limits, pauses, and how many times it tries again. */
 import {
   CLOCK_TOLERANCE_MS,
   DRAIN_OVER_LIMIT_MS,
@@ -10,6 +11,7 @@ import {
 } from '@brupop/shared/api/deadlines';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Operation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -27,9 +29,7 @@ export const LIMITS = {
   hostUnreachable: 5 * MINUTE,
   /** A socket that refuses connections for this time is a stale mount: the agent exits. */
   staleSocket: 30 * SECOND,
-  /**
-   * The same for a socket that never answered; longer than `hostUnreachable`: the step fails first.
-   */
+  /** The same for one that never answered, after `hostUnreachable`: the step fails first. */
   neverAnswered: 6 * MINUTE,
   /** An update lock that another process holds for this time fails the step that needs it. */
   lockHeld: 20 * MINUTE,
@@ -69,7 +69,6 @@ export const LIMITS = {
   loopStuck: 5 * MINUTE,
 } as const;
 
-/** The commands of the host's updater. */
 export const UPDATE_COMMANDS = ['refresh', 'prepare', 'activate', 'deactivate'] as const;
 export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
 
@@ -81,7 +80,6 @@ const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   deactivate: MINUTE,
 };
 
-/** The code with which a step fails at its limit. */
 export const TIMEOUT_CODES: Readonly<Record<Operation, ErrorCode>> = {
   Stage: 'StepTimedOut',
   Drain: 'DrainTimedOut',
@@ -133,7 +131,7 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
 export const SETTINGS_TRIES = 5;
 
 /** A pause that doubles with each failure, from `baseMs` to `capMs`. */
-export interface Pause {
+interface Pause {
   readonly baseMs: number;
   readonly capMs: number;
 }
@@ -143,7 +141,6 @@ export const PAUSES = {
   api: { baseMs: 200, capMs: 30 * SECOND },
   /** The apiserver knows a newer spec, which the stream is about to deliver. */
   specChanged: { baseMs: SECOND, capMs: 10 * SECOND },
-  /** A host command that failed. */
   command: { baseMs: 2 * SECOND, capMs: MINUTE },
   /** A reboot that the host refused, for example because of an inhibitor. */
   rebootRefused: { baseMs: 5 * SECOND, capMs: MINUTE },
@@ -151,8 +148,28 @@ export const PAUSES = {
   drain: { baseMs: 500, capMs: 10 * SECOND },
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
-  /** The host's settings could not be applied. */
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
   /** The stream, and the creation of the shadow. Reset by a stream that lasted 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;
+
+/** When an action that may fail is due: at once, and after a failure when its pause is over. */
+export class Retry {
+  /** Monotonic milliseconds. */
+  notBefore = 0;
+  readonly #backoff: Backoff;
+
+  constructor(pause: Pause, random: () => number) {
+    this.#backoff = backoff({ ...pause, random });
+  }
+
+  fail(nowMs: number): number {
+    this.notBefore = nowMs + this.#backoff.next();
+    return this.notBefore;
+  }
+
+  succeed(): void {
+    this.notBefore = 0;
+    this.#backoff.reset();
+  }
+}

@@ -8,7 +8,6 @@ import { HostSocket } from './host/host-socket.ts';
 
 run(AGENT, (context) => serve(readConfig(context.env), context));
 
-/** Drives the host until the signal aborts. Throws when only a restart of the process can help. */
 async function serve(config: AgentConfig, { signal, log, clock }: Omit<RunContext, 'env'>): Promise<void> {
   const { node, apiserver, hostSocket: socketPath, bootIDFile, checkIntervalMs, host, healthPort } = config;
   const agent = new Agent({

@@ -36,7 +36,6 @@ export interface ApiserverClient {
   /** Writes the status. Returns the shadow after the write, which may have a newer spec. */
   report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow>;
   exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
-  /** Runs one bounded pass. */
   drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
   /** Milliseconds since the last answer that was not a rejection of the agent's identity. */
@@ -52,7 +51,7 @@ export interface ApiserverEndpoint {
   readonly caFile: string;
 }
 
-export interface ApiserverClientOptions {
+interface ApiserverClientOptions {
   readonly node: string;
   readonly apiserver: ApiserverEndpoint;
   readonly clock: Clock;
@@ -191,9 +190,7 @@ function asApiError(call: string, error: unknown): ApiError {
   return new ApiError('Unreachable', call, { cause: error });
 }
 
-/**
- * Yields the lines of a stream. Throws on a long line and after STREAM_INACTIVITY_MS without one.
- */
+/** Throws on a line that is too long, and after STREAM_INACTIVITY_MS without a line. */
 async function* linesOf(response: IncomingMessage, clock: Clock): AsyncGenerator<string> {
   response.setEncoding('utf8');
   const watch = (): (() => void) =>

@@ -4,9 +4,8 @@ import { shorten } from '@brupop/shared/runtime/text';
 import { readJson } from '../http/exchange.ts';
 
 /** A code of the protocol. Without a response: `Unreachable`. With a malformed one: `Unintelligible`. */
-export type ClientErrorCode = ApiErrorCode | 'Unreachable' | 'Unintelligible';
+type ClientErrorCode = ApiErrorCode | 'Unreachable' | 'Unintelligible';
 
-/** A failed call of the apiserver. The message names the call and the response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ClientErrorCode;
@@ -28,7 +27,6 @@ const CODES: Readonly<Record<number, ClientErrorCode>> = {
   429: 'TooManyRequests',
 };
 
-/** Returns the error for an unsuccessful response, whatever its body is. */
 export function readError(call: string, status: number, body: string): ApiError {
   let code = CODES[status] ?? (status >= 500 ? 'Unavailable' : 'Unintelligible');
   let message = shorten(body, 200);

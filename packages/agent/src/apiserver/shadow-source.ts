@@ -17,13 +17,13 @@ export interface ShadowView {
   readonly apiUnreachableMs: number;
 }
 
-export interface ShadowSourceOptions {
+interface ShadowSourceOptions {
   readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'unreachableMs'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called when the shadow was received, changed or deleted. */
   readonly changed: () => void;
-  readonly random?: () => number;
+  readonly random: () => number;
 }
 
 /** Random delay before an idle node reopens a stream: the server ends many at once. */
@@ -43,22 +43,18 @@ const FOREIGN_STATUS_MS = 5_000;
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
   readonly #backoff: Backoff;
-  readonly #random: () => number;
   #shadow: AgentShadow | undefined;
   #reportedAt = -Infinity;
   /** When the connected stream last sent a message; undefined while none is connected. */
   #receivedAt: number | undefined;
   #connection = new AbortController();
   #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
-  /** The stream has shown another status than the known one for too long. */
   #mustReadLive = false;
-  /** Kind of the latest error that was logged. */
   #logged = '';
 
   constructor(options: ShadowSourceOptions) {
     this.#options = options;
-    this.#random = options.random ?? Math.random;
-    this.#backoff = backoff({ ...PAUSES.stream, random: this.#random });
+    this.#backoff = backoff({ ...PAUSES.stream, random: options.random });
   }
 
   view(): ShadowView {
@@ -88,7 +84,7 @@ export class ShadowSource {
 
   #pause(endedByServer: boolean): number {
     const state = this.#shadow?.spec.state ?? 'Idle';
-    const spread = endedByServer && state === 'Idle' ? this.#random() * RECONNECT_SPREAD_MS : 0;
+    const spread = endedByServer && state === 'Idle' ? this.#options.random() * RECONNECT_SPREAD_MS : 0;
     return this.#backoff.next() + spread;
   }
 
@@ -115,7 +111,10 @@ export class ShadowSource {
     this.#streamed = undefined;
     for await (const message of api.stream(signal)) {
       this.#receivedAt = clock.monotonic();
-      if (this.#receivedAt - openedAt >= GOOD_STREAM_MS) this.#resetBackoff();
+      if (this.#receivedAt - openedAt >= GOOD_STREAM_MS) {
+        this.#backoff.reset();
+        this.#logged = '';
+      }
       if (!this.#receive(message)) return message.type === 'end';
     }
     return false;
@@ -130,12 +129,6 @@ export class ShadowSource {
     this.#take(live);
   }
 
-  #resetBackoff(): void {
-    this.#backoff.reset();
-    this.#logged = '';
-  }
-
-  /** Logs an error of one kind as a warning once. */
   #logError(error: unknown): void {
     const kind = error instanceof ApiError ? error.code : messageOf(error);
     const level = kind === this.#logged ? 'debug' : 'warn';

@@ -3,7 +3,6 @@ import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, LastOperation, Operation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
-/** Compares the fields that the agent reports. */
 export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
   return known !== undefined && isDeepStrictEqual(reported(known), reported(next));
 }
@@ -23,8 +22,7 @@ export interface Boot {
   readonly wallMs: number;
 }
 
-/** Milliseconds between two boots of a machine. */
-const MIN_BOOT_INTERVAL = 1000;
+const MIN_BOOT_INTERVAL_MS = 1000;
 
 /**
  * Keeps a time that was reported for this boot, so that two processes agree. Otherwise returns the
@@ -38,7 +36,7 @@ export function bootTime(
   if (known?.bootTime !== undefined && known.bootID === bootID) return known.bootTime;
   const upSinceMs = wallMs - uptimeMs;
   const earlierMs = parseTime(known?.bootTime) ?? -Infinity;
-  return rfc3339(upSinceMs > earlierMs + MIN_BOOT_INTERVAL ? upSinceMs : wallMs);
+  return rfc3339(upSinceMs > earlierMs + MIN_BOOT_INTERVAL_MS ? upSinceMs : wallMs);
 }
 
 export function startStep(operation: Operation, version: string, { bootID, wallMs }: Boot): LastOperation {

@@ -48,7 +48,6 @@ function exitWithoutApiserver({ apiUnreachableMs }: Observation): Action | undef
   return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(apiUnreachableMs / 1000)} s` };
 }
 
-/** Defers calls while calls of the same target fail. */
 function pace(seen: Observation, tracker: TrackerView, action: Action): Action {
   if (action.do === 'wait' || action.do === 'exit') return action;
   const { target } = rowOf(action);

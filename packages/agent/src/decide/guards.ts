@@ -10,7 +10,6 @@
  * clock of the record may have been set since.
  */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
-import type { OperationError } from '@brupop/shared/api/error-codes';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -33,7 +32,6 @@ import {
   waitForHost,
 } from './report.ts';
 
-/** Fails an update whose boot rolled back or brought another version. */
 export function wrongBoot(c: Context): Action | undefined {
   const { status } = c.shadow;
   const last = status?.lastOperation;
@@ -46,12 +44,10 @@ export function wrongBoot(c: Context): Action | undefined {
   return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
 }
 
-/** Ends or defers a step of an update; undefined when it may continue. */
 export function stepGuard(c: AnsweredContext, step: LastOperation): Action | undefined {
   return timeLimit(c, step) ?? triesExhausted(c, step) ?? unusableHost(c, step) ?? lockedHost(c, step) ?? pause(c);
 }
 
-/** Fails an update at its time limit or when the host was unreachable for too long, else waits. */
 export function withoutHost(c: UnreachableContext, version: string): Action {
   const step = stepInProgress(c, version);
   return (step && timeLimit(c, step)) ?? unreachableTooLong(c, version) ?? waitForHost(c);
@@ -135,14 +131,12 @@ function lockedHost(c: AnsweredContext, { version }: LastOperation): Action | un
 }
 
 function pause({ seen, tracker: { attempt } }: AnsweredContext): Action | undefined {
-  return attempt.notBefore > seen.nowMs ? wait(seen, explain(attempt.error), attempt.notBefore) : undefined;
+  const { error, notBefore } = attempt;
+  if (notBefore <= seen.nowMs) return undefined;
+  const after = error === undefined ? 'between two tries' : `after ${error.code}: ${error.message}`;
+  return wait(seen, `pausing ${after}`, notBefore);
 }
 
-function explain(error: OperationError | undefined): string {
-  return error === undefined ? 'pausing between two tries' : `pausing after ${error.code}: ${error.message}`;
-}
-
-/** Prefix of the message of a drain for which no pass could run. */
 export const DRAIN_ERROR = 'no drain for now: ';
 const MAX_PODS = 5;
 const MAX_CHARS = 900;
@@ -167,7 +161,6 @@ export function waitForReboot(seen: Observation, { reboots: { asked } }: Tracker
   return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
 }
 
-/** Defers an action that must not run while a requested reboot may come. */
 export function guardReboot(seen: Observation, tracker: TrackerView, action: Action): Action {
   const untilMs = pendingUntil(seen, tracker);
   if (untilMs === undefined || action.do === 'wait' || action.do === 'exit' || rowOf(action).duringReboot(action))

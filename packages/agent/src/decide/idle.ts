@@ -1,3 +1,4 @@
+/** Spec Idle: undo an earlier attempt, apply the host's settings, check for updates. */
 import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -21,7 +22,6 @@ import {
 import { confirmedBefore } from './settings-view.ts';
 import { dueMs, refresh, settleSettings } from './stage.ts';
 
-/** Spec Idle: undoes an earlier attempt, then checks for updates from time to time. */
 export function idle(c: Context): Action {
   return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? waitForHost(c));
 }
@@ -82,7 +82,6 @@ function stillActivated(c: AnsweredContext, last: LastOperation | undefined, err
   return { ...step, message: `${before}${STILL_ACTIVATED}${error.message}` };
 }
 
-/** Removes the message about an activation that was undone since. */
 function withoutMessage(last: LastOperation): LastOperation {
   const { message, ...rest } = last;
   const at = message?.indexOf(STILL_ACTIVATED) ?? -1;

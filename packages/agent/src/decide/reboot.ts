@@ -1,3 +1,8 @@
+/**
+ * Spec RebootedIntoUpdate: exclude and drain the node, activate the staged image, reboot into it,
+ * restore the node. Nothing is evicted, activated or rebooted for an image that is not known to be
+ * staged.
+ */
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -21,7 +26,6 @@ import {
 } from './report.ts';
 import { cleanUp } from './stage.ts';
 
-/** Spec RebootedIntoUpdate: excludes, drains, activates, reboots. */
 export function reboot(c: Context, version: string): Action {
   if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
@@ -49,7 +53,6 @@ function arrived(c: AnsweredContext, version: string): Action {
   return settle(c, { current_state: 'RebootedIntoUpdate', ...success }, `${version} is running, the Node is restored`);
 }
 
-/** A reboot before the activation: the host has lost the staged image. */
 function rebootedEarly(c: AnsweredContext, version: string): Action | undefined {
   const last = c.shadow.status?.lastOperation;
   const isBefore = last?.operation === 'Stage' || last?.operation === 'Drain';
@@ -58,7 +61,6 @@ function rebootedEarly(c: AnsweredContext, version: string): Action | undefined 
   return failStep(c, version, 'StagedImageLost', `the host rebooted before ${version} was activated`);
 }
 
-/** Nothing is evicted, activated or rebooted for an image that is not known to be staged. */
 function requireImage(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { status, update } = c;
   if (update.kind === 'locked' || update.kind === 'failed')
@@ -76,7 +78,6 @@ function beginDrain(c: AnsweredContext, version: string, step: LastOperation | u
     : undefined;
 }
 
-/** Excludes the node from load balancers and drains it; undefined when it is empty. */
 function drain(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { seen, tracker } = c;
   const { excludedUntil, drainedAt, drainNotBefore } = tracker.attempt;
@@ -98,7 +99,6 @@ function waitForLoadBalancers(c: AnsweredContext, step: LastOperation | undefine
   return report(c, { lastOperation: { ...step, message } }, action.reason);
 }
 
-/** The apiserver, which knows the configuration, has ended the drain. */
 function failedDrain(c: AnsweredContext, version: string): Action | undefined {
   const { drain: latest } = c.tracker.attempt;
   if (latest?.failure === undefined) return undefined;

@@ -15,7 +15,7 @@ import { shorten } from '@brupop/shared/runtime/text';
 import type { Action } from '../actions.ts';
 import { bootTime, mayBeActive, sameStatus, startStep, succeedStep } from '../apiserver/status.ts';
 import { LIMITS, MAX_MESSAGE, type UpdateCommand } from '../limits.ts';
-import type { HostView, Observation } from '../state/observe.ts';
+import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
 
@@ -33,7 +33,6 @@ export interface AnsweredContext extends Common, Facts {
 
 export interface UnreachableContext extends Common {
   readonly host: 'unreachable';
-  /** Why the host does not answer. */
   readonly message: string;
 }
 
@@ -49,16 +48,13 @@ export function contextOf(seen: Observation, tracker: TrackerView, shadow: Agent
     const facts = { current_version, target_version, observedGeneration: shadow.generation, ...known };
     return { ...common, host: 'unreachable', message: host.message, base: baseOf(seen, shadow, facts) };
   }
-  const facts = { ...common, ...factsOf(host) };
-  const settings = viewSettings(facts);
-  const base = baseOf(seen, shadow, { current_version: facts.running, ...claimsOf(facts, settings) });
-  return { ...facts, host: 'answered', settings, base };
-}
-
-function factsOf({ version: running, update, settings }: HostView & { readonly kind: 'answered' }) {
+  const { version: running, update, settings: reading } = host;
   const status = update.kind === 'status' ? update.status : undefined;
-  const live = settings?.kind === 'read' ? settings.settings : undefined;
-  return { running, update, status, live };
+  const live = reading?.kind === 'read' ? reading.settings : undefined;
+  const facts = { ...common, running, update, status, live };
+  const settings = viewSettings(facts);
+  const base = baseOf(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
+  return { ...facts, host: 'answered', settings, base };
 }
 
 function baseOf(
@@ -120,7 +116,6 @@ export function pollDelay({ seen: { nowMs }, tracker }: Context): number {
   return Math.min(LIMITS.pollLongest, Math.max(LIMITS.pollFirst, elapsed / 2));
 }
 
-/** Returns the recorded step of the current spec that is in progress. */
 export function stepInProgress(
   { shadow: { status, generation } }: Context,
   version: string,
@@ -146,12 +141,10 @@ export function ended(c: Context, operation: Operation, version: string): LastOp
   return succeedStep(step, wallMs);
 }
 
-/** True when the attempt of the current spec has failed. */
 export function hasFailed({ shadow: { status, generation } }: Context): boolean {
   return status?.current_state === 'ErrorReset' && status.observedGeneration === generation;
 }
 
-/** Fails the attempt at its current step toward `version`. */
 export function failStep(c: Context, version: string, code: ErrorCode, message: string): Action {
   const operation = c.shadow.spec.state === 'RebootedIntoUpdate' ? 'Drain' : 'Stage';
   return fail(c, stepInProgress(c, version) ?? startStep(operation, version, c.seen), code, message);

@@ -17,7 +17,6 @@ import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 
-/** What an answering host and the shadow show. */
 export interface Facts {
   readonly seen: Observation;
   readonly tracker: TrackerView;
@@ -28,10 +27,8 @@ export interface Facts {
   readonly live: UpdaterSettings | undefined;
 }
 
-/** The settings that were changed for a spec, without the message. */
-export type SettingRecords = Omit<HostSettingsStatus, 'message'>;
+type SettingRecords = Omit<HostSettingsStatus, 'message'>;
 
-/** What is left to do for `spec.hostSettings`. */
 export interface SettingsPlan {
   /** What must be on record before anything is set. */
   readonly records: SettingRecords;
@@ -116,10 +113,7 @@ function recordOf(hostSettings: HostSettingsStatus | undefined): Pick<AgentStatu
 
 function notInForce({ shadow, tracker: { settings } }: Facts): string {
   const { versionLock, ignoreWaves } = shadow.spec.hostSettings ?? {};
-  const wanted = describeSettings({
-    ...(versionLock == null ? {} : { versionLock }),
-    ...(ignoreWaves == null ? {} : { ignoreWaves }),
-  });
+  const wanted = describeSettings(bothOf(versionLock ?? undefined, ignoreWaves ?? undefined));
   const what = wanted === '' ? "the host's own settings" : wanted;
   const why = settings.error ?? `no refresh has succeeded for ${LIMITS.settings / 60_000} min`;
   return shorten(`${what}: not in force: ${why}`, MAX_MESSAGE);
@@ -154,13 +148,6 @@ export function isEmpty(one: object): boolean {
   return Object.keys(one).length === 0;
 }
 
-interface Setting<T extends string | boolean> {
-  readonly wanted: T | null | undefined;
-  readonly record: ReplacedSetting<T> | undefined;
-  readonly live: T;
-  readonly same: (a: T, b: T) => boolean;
-}
-
 interface Step<T extends string | boolean> {
   readonly record?: ReplacedSetting<T> | undefined;
   readonly kept?: ReplacedSetting<T> | undefined;
@@ -170,18 +157,8 @@ interface Step<T extends string | boolean> {
 export function planSettings({ spec, status }: AgentShadow, live: UpdaterSettings): SettingsPlan {
   const wanted = spec.hostSettings ?? {};
   const records = status?.hostSettings ?? {};
-  const lock = stepOf({
-    wanted: wanted.versionLock,
-    record: records.versionLock,
-    live: live.versionLock,
-    same: sameVersion,
-  });
-  const waves = stepOf({
-    wanted: wanted.ignoreWaves,
-    record: records.ignoreWaves,
-    live: live.ignoreWaves,
-    same: Object.is,
-  });
+  const lock = stepOf(wanted.versionLock, records.versionLock, live.versionLock, sameVersion);
+  const waves = stepOf(wanted.ignoreWaves, records.ignoreWaves, live.ignoreWaves, Object.is);
   return {
     records: bothOf(lock.record, waves.record),
     changes: bothOf(
@@ -193,7 +170,12 @@ export function planSettings({ spec, status }: AgentShadow, live: UpdaterSetting
   };
 }
 
-function stepOf<T extends string | boolean>({ wanted, record, live, same }: Setting<T>): Step<T> {
+function stepOf<T extends string | boolean>(
+  wanted: T | null | undefined,
+  record: ReplacedSetting<T> | undefined,
+  live: T,
+  same: (a: T, b: T) => boolean,
+): Step<T> {
   const asked = isRecorded(record, wanted, same) ? record : undefined;
   const isReplaced = isRecorded(record, live, same) && !same(record.value, record.before);
   if (asked === undefined && isReplaced) return { record, value: record.before };

@@ -1,5 +1,6 @@
 /**
- * What a host offers and has staged: the settings that determine its offer, refresh and prepare.
+ * Spec StagedAndPerformedUpdate: refresh until the version is offered, prepare it. And what Idle
+ * shares with it: the settings that determine its offer, refresh and prepare.
  * Settings are recorded in the shadow before they are changed.
  */
 import { sameVersion } from '@brupop/shared/api/version';
@@ -22,7 +23,6 @@ import {
   waitForHost,
 } from './report.ts';
 
-/** Spec StagedAndPerformedUpdate: refreshes until `version` is offered, then prepares it. */
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
   if (c.host === 'unreachable') return withoutHost(c, version);
@@ -47,7 +47,6 @@ function nextCommand(c: AnsweredContext, version: string): Action {
   return runCommand(c, 'refresh', `the host must offer ${version}`, { version });
 }
 
-/** After a failure: undoes the attempt and waits until the spec goes back to Idle. */
 export function cleanUp(c: Context): Action {
   const action = undo(c);
   if (action !== undefined) return action;
@@ -77,9 +76,7 @@ export function dueMs(c: AnsweredContext): number {
   return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
-/**
- * In Stage: applies what another actor has changed. A failure does not block: the refresh names it.
- */
+/** Applies what another actor has changed. A failure does not block: the refresh names it. */
 function enforceSettings(c: AnsweredContext): Action | undefined {
   const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
@@ -90,7 +87,6 @@ function enforceSettings(c: AnsweredContext): Action | undefined {
     : undefined;
 }
 
-/** Records the change first, then makes it. */
 function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
   const { hostSettings } = c.base;
   if (!sameRecords(c.shadow.status?.hostSettings, plan.records)) {

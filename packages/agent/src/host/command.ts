@@ -5,7 +5,7 @@ import { LIMITS, type UpdateCommand } from '../limits.ts';
 import { commandError, type Finished, judgeCommand } from './host-status.ts';
 import { type Guard, type Host, HostError, type UpdateStatus } from './host.ts';
 
-export interface Command extends Omit<Finished, 'status'> {
+interface Command extends Omit<Finished, 'status'> {
   readonly limitMs: number;
   readonly guard: Guard;
 }

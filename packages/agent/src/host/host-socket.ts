@@ -25,7 +25,7 @@ import {
 const MAX_ANSWER_BYTES = 256 * 1024;
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
 
-export interface HostSocketOptions {
+interface HostSocketOptions {
   readonly socketPath: string;
   readonly bootIDFile: string;
   readonly clock: Clock;
@@ -35,7 +35,6 @@ interface Call {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly query?: string;
-  /** JSON. */
   readonly body?: string;
   readonly limitMs: number;
   readonly signal: AbortSignal;

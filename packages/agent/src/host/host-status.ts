@@ -42,12 +42,8 @@ const FAILED = {
   deactivate: 'ActivateFailed',
 } as const;
 
-export function commandError(command: UpdateCommand, message: string, cause?: unknown): OperationError {
-  return new OperationError(
-    FAILED[command],
-    `${command}: ${shorten(message, 500)}`,
-    cause === undefined ? {} : { cause },
-  );
+export function commandError(command: UpdateCommand, message: string): OperationError {
+  return new OperationError(FAILED[command], `${command}: ${shorten(message, 500)}`);
 }
 
 export interface Finished {
@@ -62,7 +58,6 @@ export interface Finished {
   readonly lock?: string | undefined;
 }
 
-/** Judges a command by its own fresh record and by the state after it. */
 export function judgeCommand({ command, before, status, version, lock }: Finished): OperationError | undefined {
   const record = status?.latestCommand;
   if (status === undefined || record === undefined || record.timestamp === before) {

@@ -1,10 +1,9 @@
+/** The part of the Bottlerocket host API that updates need. */
 import * as s from '@brupop/shared/api/schema';
 import { version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
 import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
-
-/** The part of the Bottlerocket host API that updates need. */
 
 const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];

@@ -7,7 +7,6 @@ export interface Pending {
   readonly request: ClientRequest;
   readonly body?: string | undefined;
   readonly limitMs: number;
-  /** Upper bound of the body, in bytes. */
   readonly maxBytes: number;
   /** Called right before the first byte is sent; it may throw to send nothing. */
   readonly guard?: (() => void) | undefined;

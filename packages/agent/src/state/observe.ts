@@ -15,7 +15,7 @@ export type SettingsReading =
   | { readonly kind: 'read'; readonly settings: UpdaterSettings }
   | { readonly kind: 'failed'; readonly message: string };
 
-export interface AnsweringHost {
+interface AnsweringHost {
   readonly kind: 'answered';
   readonly version: string;
   readonly update: UpdateView;
@@ -33,12 +33,11 @@ export interface Observation extends ShadowView {
   /** Monotonic milliseconds. */
   readonly nowMs: number;
   readonly bootID: string;
-  /** Milliseconds for which the machine has been up. */
   readonly uptimeMs: number;
   readonly host: HostView;
 }
 
-export interface ObserveOptions {
+interface ObserveOptions {
   readonly host: Host;
   readonly clock: Clock;
   /** Called again after the host has answered, so that the newest spec counts. */

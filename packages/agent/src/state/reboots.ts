@@ -66,7 +66,6 @@ function nameOnRecord({ shadow, bootID }: Observation, unasked: string | undefin
   return isPending ? `${last.startTime} ${last.lastUpdateTime}` : undefined;
 }
 
-/** True when the host has answered that no update is activated. */
 function isInactive(host: HostView): boolean {
   if (host.kind === 'unreachable') return false;
   const { update } = host;

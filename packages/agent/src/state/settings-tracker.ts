@@ -1,7 +1,6 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { LIMITS, PAUSES } from '../limits.ts';
+import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation } from './observe.ts';
-import { Retry } from './retry.ts';
 
 export type SettingsTrackerView = Readonly<
   Pick<SettingsTracker, 'applied' | 'refreshed' | 'effectiveFrom' | 'since' | 'tries' | 'error' | 'notBefore'>

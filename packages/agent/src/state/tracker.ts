@@ -6,10 +6,9 @@ import { rowOf, type RemoteAction } from '../actions.ts';
 import { ApiError } from '../apiserver/messages.ts';
 import { isRebootInProgress } from '../apiserver/status.ts';
 import { HostError } from '../host/host.ts';
-import { PAUSES, type UpdateCommand } from '../limits.ts';
+import { PAUSES, Retry, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
-import { Retry } from './retry.ts';
 import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
 
 /** What this process has done for one generation of the spec; a new process does it again. */
@@ -45,9 +44,8 @@ export interface TrackerView extends Readonly<Omit<Tracker, Methods | Trackers>>
   readonly settings: SettingsTrackerView;
 }
 
-export interface TrackerOptions {
+interface TrackerOptions {
   readonly nowMs: number;
-  /** Milliseconds between two checks for updates. */
   readonly checkIntervalMs: number;
   readonly random?: () => number;
 }
