@@ -1,6 +1,6 @@
 import { type ApiErrorCode, apiErrorBody } from '@brupop/shared/api/agent-protocol';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { readJson } from '../http/exchange.ts';
 
 /** A code of the protocol. Without a response: `Unreachable`. With a malformed one: `Unintelligible`. */

@@ -13,7 +13,7 @@ import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { type Action, rowOf } from '../actions.ts';
 import { mayBeActive, restartStep, startStep } from '../apiserver/status.ts';
 import { LIMITS, lockLimit, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';

@@ -2,7 +2,7 @@
 import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
 import { isRebootInProgress, sameStatus, startStep } from '../apiserver/status.ts';
 import { MAX_MESSAGE } from '../limits.ts';

@@ -11,7 +11,7 @@ import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
 import { bootTime, mayBeActive, sameStatus, startStep, succeedStep } from '../apiserver/status.ts';
 import { LIMITS, MAX_MESSAGE, type UpdateCommand } from '../limits.ts';

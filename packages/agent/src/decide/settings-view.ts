@@ -10,7 +10,7 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { concernsSettings } from '../apiserver/status.ts';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';

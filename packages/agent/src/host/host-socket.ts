@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { shorten, describe } from '@brupop/shared/runtime/text';
+import { shorten, describe } from '@brupop/shared/runtime/errors';
 import { type Answer, exchange } from '../http/exchange.ts';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
 import {

@@ -1,5 +1,5 @@
 import { sameVersion } from '@brupop/shared/api/version';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { STATUS } from '../testing/bad-answers.ts';
 import { type Finished, isActivated, isStaged, judgeCommand } from './host-status.ts';
 import { HostError, parseUpdateStatus, parseVersion } from './host.ts';

@@ -1,6 +1,6 @@
 import { OperationError } from '@brupop/shared/api/error-codes';
 import { sameVersion } from '@brupop/shared/api/version';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 import type { UpdateCommand } from '../limits.ts';
 import type { CommandRecord, UpdateStatus } from './host.ts';
 

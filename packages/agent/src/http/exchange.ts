@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type Infer, parse, type Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/text';
+import { shorten } from '@brupop/shared/runtime/errors';
 
 export interface Pending {
   readonly request: ClientRequest;

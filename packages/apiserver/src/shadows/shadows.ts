@@ -131,7 +131,7 @@ export class Shadows {
   #applyStatus({ node, status, manager }: StatusWrite, resourceVersion: string, signal: AbortSignal): Promise<unknown> {
     const metadata = { name: shadowName(node), resourceVersion };
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
-    const options = { fieldManager: manager, force: true, signal };
+    const options = { fieldManager: manager, signal };
     return this.#options.client.apply(this.#path(node, 'status'), body, options);
   }
 

@@ -51,7 +51,7 @@ export class ConfigStatus {
       metadata: { name: CONFIG_NAME, uid },
       status,
     };
-    await client.apply(PATH, body, { fieldManager: CONTROLLER, force: true, signal });
+    await client.apply(PATH, body, { fieldManager: CONTROLLER, signal });
     this.#written = { uid, status };
   }
 }

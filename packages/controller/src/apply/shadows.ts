@@ -92,7 +92,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
     metadata: { name, namespace, uid },
     status: { conditions: [condition], waitingFor: progressing.waitingFor },
   };
-  await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, force: true, signal });
+  await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
   assumeCache.condition(uid, condition, clock.now());
   if (progressing.reason === 'DeadlineExceeded') recordDeadline(context, change);
 }

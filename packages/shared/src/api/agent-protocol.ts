@@ -1,18 +1,18 @@
+/**
+ * The protocol of agents and apiserver: JSON over HTTPS with a bearer token. Every path names the
+ * caller's node. The apiserver refuses a body with an unknown field or with a value that the
+ * resource would refuse. The agent reads answers leniently: without its shadow, because one field is
+ * unreadable, it could not restore its Node.
+ */
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
-import { shorten } from '../runtime/text.ts';
+import { shorten } from '../runtime/errors.ts';
 import type { ErrorCode } from './error-codes.ts';
 import * as s from './schema.ts';
 import * as shadow from './shadow-agent.ts';
 import { version, versionLock } from './version.ts';
 import type { AgentStatus, BlockReason, ShadowSpec } from './shadow.ts';
 
-/**
- * What agents and the apiserver say to each other: JSON over HTTPS with a bearer token. Every path names the caller's node.
- *
- * Bodies are read strictly: the apiserver refuses an unknown field and a value that the resource would refuse. Answers are read
- * leniently where the agent can do without: an agent that is blind because of one unreadable field could not restore its Node.
- */
 export type AgentAction =
   | 'shadow'
   | 'shadow/stream'
@@ -21,9 +21,7 @@ export type AgentAction =
   | 'drain'
   | 'restore';
 
-/**
- * Path of an agent's call: PUT shadow (ensure), GET shadow/stream, PUT shadow/status, POST load-balancer-exclusion, POST drain, POST restore.
- */
+/** PUT shadow (ensure) and shadow/status, GET shadow/stream, POST the others. */
 export function agentPath(node: string, action: AgentAction): string {
   return `/v1/nodes/${encodeURIComponent(node)}/${action}`;
 }
@@ -37,7 +35,7 @@ export interface AgentShadow {
   readonly status?: AgentStatus;
 }
 
-/** A time as written by any release. An unreadable one counts as far in the future: a time limit then counts from now. */
+/** An unreadable time counts as far in the future: a time limit then counts from now. */
 const anyTime = s.changed(v.unknown(), (value) => {
   const ms = typeof value === 'string' ? parseTime(value) : undefined;
   if (typeof value !== 'string' || ms === undefined) return '9999-12-31T23:59:59Z';
@@ -48,7 +46,7 @@ const anyText = v.string('a text');
 const line = (length: number) => s.changed(v.fallback(v.string(), ''), (value) => shorten(value, length));
 const prefixed = s.changed(v.string('a version such as 1.20.0'), (value) => value.replace(/^v/u, ''));
 
-/** A spec as an agent reads it. Settings and time limits of another release count as absent; the version may carry a leading `v`. */
+/** Settings and time limits of another release count as absent; the version may carry a `v`. */
 const readSpec = s.object({
   ...shadow.SPEC,
   version: v.exactOptional(v.nullable(v.pipe(prefixed, version))),
@@ -60,7 +58,7 @@ const readSpec = s.object({
 });
 
 /**
- * A status as the agent reads it. A status of an older operator lacks the newer fields. A value that the resource allows but the
+ * A status of an older operator lacks the newer fields. A value that the resource allows but the
  * apiserver refuses in a report is changed to an allowed one, or counts as absent.
  */
 const readStatus = s.object({
@@ -107,7 +105,7 @@ export const agentShadow: v.GenericSchema<unknown, AgentShadow> = s.object({
   status: s.unlessNull(v.pipe(reported, s.unlessNull(readStatus) as unknown as typeof readStatus)),
 });
 
-/** One line of the stream (newline-delimited JSON). After `end` the server closes the stream and the agent connects again. */
+/** One line of the stream (newline-delimited JSON). After `end` the server closes the stream. */
 export type StreamMessage =
   | { readonly type: 'shadow'; readonly shadow: AgentShadow }
   | { readonly type: 'deleted' }
@@ -127,19 +125,19 @@ export const streamMessage: v.GenericSchema<unknown, StreamMessage> = v.lazy((me
 });
 
 const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a UID');
-/** Body of PUT shadow/status. The UID keeps a report for one shadow from landing in its successor of the same name. */
+/** Body of PUT shadow/status. The UID tells the shadow from a later one of the same name. */
 export const statusReport = s.closedObject({ shadowUID, status: shadow.agentStatus });
 export type StatusReport = s.Infer<typeof statusReport>;
 
-/** Body of load-balancer-exclusion and drain: the spec that the agent acts for. Refused with `SpecChanged` when it is not the current one. */
+/** Body of load-balancer-exclusion and drain; `SpecChanged` when the spec is not the current one. */
 export const specReference = s.closedObject({ shadowUID, generation: s.count64() });
 export type SpecReference = s.Infer<typeof specReference>;
 
-/** Answer of load-balancer-exclusion: how long load balancers still need to take the node out. Evictions start after that. */
+/** Answer of load-balancer-exclusion: how long until evictions may start. */
 export const exclusionResult = s.object({ remainingMs: anyCount });
 export type ExclusionResult = s.Infer<typeof exclusionResult>;
 
-/** How a drain has failed: one of the error codes of an update, and why. A code of another release is a failure all the same. */
+/** A code of another release is a failure all the same. */
 const DRAIN_FAILURES = ['DrainTimedOut', 'CordonRemoved'] as const;
 const drainFailure = s.object({ code: v.fallback(s.oneOf(DRAIN_FAILURES), 'DrainTimedOut'), message: line(500) });
 export type DrainFailure = s.Infer<typeof drainFailure>;
@@ -172,7 +170,7 @@ export const drainResult = v.pipe(
 );
 export type DrainResult = s.Infer<typeof drainResult>;
 
-/** Answer of restore: whether the operator's cordon and its exclusion from load balancers were removed. */
+/** Answer of restore: what was removed, the cordon or the exclusion from load balancers. */
 export const restoreResult = s.object({ uncordoned: s.flag(), included: s.flag() });
 export type RestoreResult = s.Infer<typeof restoreResult>;
 

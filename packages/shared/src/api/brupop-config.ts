@@ -90,16 +90,12 @@ const STATUS = {
   ),
 };
 const status = object(STATUS);
-/** Written by the controller only. Times are RFC 3339. */
 export type BrupopConfigStatus = Infer<typeof status>;
-/** The configuration that nodes are updated by. Of another release it may have fields that this one does not know. */
+/** Of another release it may have fields that this one does not know. */
 export type InForce = NonNullable<BrupopConfigStatus['inForce']>;
-/** A version that managed nodes run or are offered. */
 export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
-/** A node that waits to be updated. */
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
-/** The resource as the API server stores it. */
 export const configSchema = described(
   object({
     spec: described(
@@ -118,7 +114,6 @@ export interface BrupopConfig extends KubernetesObject {
   readonly status?: BrupopConfigStatus;
 }
 
-/** Cuts a BrupopConfig of the API. Its spec is validated later; no spec is an empty one. */
 export function readBrupopConfig(raw: unknown): BrupopConfig {
   const {
     metadata,

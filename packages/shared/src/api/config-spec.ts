@@ -257,31 +257,25 @@ export const specSchema = fields(SPEC);
 export type BrupopConfigSpec = v.InferInput<typeof specSchema>;
 /** The spec as it was read. Durations and times are milliseconds. */
 export type SpecValues = Infer<typeof specSchema>;
-/** Which node goes first. */
 export type Order = SpecValues['order'];
 
-/** Reads a spec, with its mistakes. The API server rejects most of them. */
 export function readConfigSpec(value: unknown): Reading<SpecValues> {
   return readSpec(specSchema, value);
 }
 
 const drainSpec = fields(DRAIN);
-/** How nodes are drained. Durations are milliseconds. */
 export type DrainSettings = SpecValues['drain'] & SpecValues['loadBalancer'];
 
-/** Reads `drain` and `loadBalancer` of a spec. */
 export function readDrainSettings(value: unknown): Reading<DrainSettings> {
   const { value: read, problems } = readSpec(drainSpec, value);
   return { value: { ...read.drain, ...read.loadBalancer }, problems };
 }
 
-/** The settings without a BrupopConfig. */
 export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings({}).value;
 
-/** The default in this release of every field that has one. A change here changes no cluster by itself: see `inForceOf`. */
+/** The defaults of this release. A new one alone changes no cluster: see `inForceOf`. */
 export const DEFAULT_SPEC = defaultsOf(SPEC);
 
-/** `value` with every default filled in. Null counts as absent; lists are not merged. */
 export function withDefaults(value: unknown): Readonly<Record<string, unknown>> {
   return merged(DEFAULT_SPEC, value);
 }

@@ -4,7 +4,6 @@ import { parseTime, rfc3339 } from '../runtime/clock.ts';
 import { described, oneOf } from './schema.ts';
 import { duration, field, fields, inMs, listOf, requireThat } from './spec-schema.ts';
 
-/** Weekdays, as windows name them. */
 export const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 export type Day = (typeof DAYS)[number];
 /** How many nodes: a number, or a percentage of the managed ones. */

@@ -15,10 +15,10 @@ import type { Operation } from './shadow.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** The clocks of two machines may differ by this much; a time further ahead was written by a wrong clock. */
+/** A time further ahead than this was written by a wrong clock. */
 export const CLOCK_TOLERANCE_MS = 5 * MINUTE;
 
-/** One call of the Kubernetes API to authenticate an agent; it counts towards the limit of the agent's call. */
+/** One call of the Kubernetes API to authenticate an agent. */
 export const AUTHENTICATION_LIMIT_MS = 10 * SECOND;
 /** The apiserver answers a drain pass within this time. */
 export const DRAIN_PASS_LIMIT_MS = 10 * SECOND;
@@ -36,7 +36,7 @@ export const STREAM_HEARTBEAT_MS = 10 * SECOND;
 /** The agent gives up a stream that sent nothing for this time: three heartbeats and a half. */
 export const STREAM_INACTIVITY_MS = 3.5 * STREAM_HEARTBEAT_MS;
 
-/** A client gives up a watch that sent nothing for this time; kube-apiserver sends a bookmark about once a minute. */
+/** A client reopens a watch that is idle for this time; bookmarks come about once a minute. */
 export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
 /**
  * What a watch shows is out of date after this time without an event or a bookmark: the apiserver
@@ -57,12 +57,12 @@ export const DRAIN_OVER_LIMIT_MS = 2 * MINUTE;
 export const REBOOT_REQUEST_LIMIT_MS = MINUTE;
 /** The reboot call of the host API answers when `systemctl reboot` returned. */
 export const REBOOT_CALL_LIMIT_MS = 30 * SECOND;
-/** Services of the host delay a reboot for at most this time: InhibitDelayMaxSec of systemd-logind in Bottlerocket. */
+/** InhibitDelayMaxSec of systemd-logind in Bottlerocket: services delay a reboot for so long. */
 const REBOOT_INHIBIT_MAX_MS = 5 * MINUTE;
 /** After this time no reboot that was recorded can still come. */
 export const REBOOT_PENDING_LIMIT_MS =
   REBOOT_REQUEST_LIMIT_MS + REBOOT_CALL_LIMIT_MS + REBOOT_INHIBIT_MAX_MS + 30 * SECOND;
-/** The shortest `spec.timeouts.reboot`: a reboot that may still come is waited for, and then asked for again. */
+/** The shortest `spec.timeouts.reboot`: time for a reboot that may come, and for a second request. */
 export const REBOOT_TIMEOUT_MIN_MS = REBOOT_PENDING_LIMIT_MS + REBOOT_REQUEST_LIMIT_MS;
 
 /**
@@ -75,14 +75,14 @@ export const STEP_LIMITS_MS: Readonly<Record<Operation, number>> = {
   Drain: EXCLUSION_MAX_MS + DRAIN_TIMEOUT_MAX_MS + FORCE_LIMIT_MS + 110 * MINUTE,
   Activate: 10 * MINUTE,
   Reboot: 15 * MINUTE,
-  /** It runs after the reboot has succeeded, so a controller's deadline that passes meanwhile ends nothing. */
+  /** After a successful reboot: no deadline of the controller ends it. */
   Restore: 15 * MINUTE,
 };
 
-/** An agent reports the step that hit its limit; only this much later the controller acts on silence. */
+/** How much later than the agent's limit the controller acts, when no report came. */
 const REPORT_SLACK_MS = 5 * MINUTE;
 
-/** Settings of the host that are not in force after this time are reported as failed, and the spec is confirmed without them. */
+/** After this time a spec is confirmed without its host settings. */
 export const HOST_SETTINGS_LIMIT_MS = 4 * MINUTE;
 /** An agent that does not confirm a spec of Idle for this time does not respond. */
 export const IDLE_DEADLINE_MS = HOST_SETTINGS_LIMIT_MS + MINUTE;

@@ -34,12 +34,10 @@ export const ERROR_CODES = {
 } as const satisfies Record<string, Recovery>;
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** True when `value` is one of {@link ERROR_CODES}. */
 export function isErrorCode(value: string): value is ErrorCode {
   return Object.hasOwn(ERROR_CODES, value);
 }
 
-/** A failure of an update step that an agent reports. */
 export class OperationError extends Error {
   override readonly name = 'OperationError';
   readonly code: ErrorCode;

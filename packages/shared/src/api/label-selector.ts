@@ -66,7 +66,6 @@ export const labelSelector = fields({
   ),
 });
 
-/** metav1.LabelSelector: an object must meet all requirements. */
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly Requirement[];
@@ -78,7 +77,7 @@ interface Requirement {
   readonly values?: readonly string[];
 }
 
-/** True when `selector` selects an object with these labels: an empty selector selects all, an absent one none. */
+/** An empty selector selects all objects, an absent one none. */
 export function selects(selector: LabelSelector | null | undefined, labels: Readonly<Record<string, string>>): boolean {
   if (selector == null) return false;
   const { matchLabels = {}, matchExpressions = [] } = selector;

@@ -1,9 +1,8 @@
 /** metav1: the metadata and conditions of Kubernetes objects, cut to the fields that more than one program reads. */
-
 import * as v from 'valibot';
 import * as s from './schema.ts';
 
-export interface OwnerReference {
+interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
@@ -43,7 +42,6 @@ const condition = s.object({
   lastTransitionTime: s.described(s.time(), 'When the status last changed.'),
   observedGeneration: s.optional(s.count64(), 'The metadata.generation that the condition is about.'),
 });
-/** metav1.Condition. */
 export type Condition = s.Infer<typeof condition>;
 
 /** The field `conditions` of a custom resource: one condition of each type. */
@@ -52,7 +50,6 @@ export function conditions(description: string) {
   return s.optional(v.array(condition, 'a list'), description, keys);
 }
 
-/** The metadata that caches keep. */
 export function slimMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, namespace = '', uid, resourceVersion, generation, deletionTimestamp } = metadata;
   return {

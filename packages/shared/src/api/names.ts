@@ -18,13 +18,13 @@ export const MANAGED_LABEL_VALUE = '2.0.0';
 export const CORDONED_ANNOTATION = `${GROUP}/cordoned`;
 /** On a Node: the operator set the label {@link EXCLUSION_LABEL} at this time (RFC 3339). */
 export const EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
-/** On a Node: the operator cordoned it a second time, after another actor had uncordoned it, at this time (RFC 3339). */
+/** On a Node: when the operator cordoned it again after another actor's uncordon (RFC 3339). */
 export const RECORDONED_ANNOTATION = `${GROUP}/recordoned-at`;
 /** On a Node: which of {@link AUTOSCALER_HOLDS} the operator set, separated by commas. */
 export const AUTOSCALER_HOLDS_ANNOTATION = `${GROUP}/autoscaler-holds`;
 /**
- * Annotations with the value `true` that keep autoscalers from removing a Node: the cluster autoscaler's (its FAQ, "How can I prevent Cluster
- * Autoscaler from scaling down a particular node?") and Karpenter's ("Node-Level Controls" of its disruption page).
+ * With the value `true` they keep autoscalers from removing a Node: the FAQ of the cluster
+ * autoscaler, and "Node-Level Controls" of Karpenter's page on disruption.
  */
 export const AUTOSCALER_HOLDS = [
   'cluster-autoscaler.kubernetes.io/scale-down-disabled',
@@ -34,17 +34,17 @@ export const AUTOSCALER_HOLDS = [
 export const WAITING_TAINT = `${GROUP}/update-pending`;
 /** Label or annotation of a pod, by users: `skip` or `last`. */
 export const DRAIN_KEY = `${GROUP}/drain`;
-/** The well-known label that takes a node out of external load balancers (Kubernetes "Well-Known Labels"). */
+/** On a Node: external load balancers leave it out (Kubernetes "Well-Known Labels"). */
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
-/** On a shadow: attempts that the controller cancelled without a report of the agent, since the latest success. */
+/** On a shadow: attempts since the latest success that ended without a report of the agent. */
 export const UNREPORTED_ATTEMPTS_ANNOTATION = `${GROUP}/unreported-attempts`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /** On a shadow: how long its latest update took, whole seconds. */
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
-/** On a shadow: after how many seconds its update was deferred to the next window, a lower bound of the next estimate. */
+/** On a shadow: seconds until its update was deferred, a lower bound of the next estimate. */
 export const DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
 /** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
 export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
@@ -63,7 +63,6 @@ export const APISERVER = 'brupop-apiserver';
 /** Audience of the projected tokens with which agents call the apiserver. */
 export const TOKEN_AUDIENCE = 'brupop-apiserver';
 
-/** Name of the shadow of a node. */
 export function shadowName(node: string): string {
   return `brs-${node}`;
 }

@@ -1,19 +1,17 @@
+/**
+ * Building blocks of the schemas in this folder. The message of a schema is the noun that it
+ * expects ("a whole number from 0"): messages are `field: expected X, found Y`. The definitions of
+ * the custom resources are generated from the same schemas; `described` adds what only they need.
+ */
 import * as v from 'valibot';
 import { parseTime } from '../runtime/clock.ts';
-import { describe } from '../runtime/text.ts';
-
-/**
- * Building blocks of the schemas in this folder. The message of a schema is the noun that it expects ("a whole number from 0"), so that
- * {@link parse} can say `field: expected X, found Y`. The definitions of the custom resources are generated from the same schemas:
- * `described` adds what only they need.
- */
+import { describe } from '../runtime/errors.ts';
 
 export type Schema = v.GenericSchema;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
-/** The type of what a schema reads. */
 export type Infer<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>;
 
-/** Reads `value`, which messages call `name`. Throws what `refuse` makes of the message about the first field that is not as expected. */
+/** Throws what `refuse` returns for the message about the first field that is not as expected. */
 export function parse<S extends v.GenericSchema>(
   schema: S,
   value: unknown,
@@ -25,23 +23,21 @@ export function parse<S extends v.GenericSchema>(
   throw refuse(describeIssue(issues[0], name));
 }
 
-/** The message about an issue: `name.field[0].field: expected X, found Y`. With an empty `name` it starts with the first field. */
+/** `name.field[0].field: expected X, found Y`. With an empty `name` it starts with the first field. */
 export function describeIssue({ path, message, input }: v.BaseIssue<unknown>, name: string): string {
   const keys = (path ?? []).map(({ key }) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
   return `${`${name}${keys}`.replace(/^\./u, '')}: expected ${message}, found ${describe(input)}`;
 }
 
-/** `schema` with its description and other keywords of OpenAPI for the definition of a custom resource. */
+/** Adds keywords of OpenAPI for the definition of a custom resource. */
 export function described<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}): S {
   return v.pipe(schema, v.metadata({ description, ...keywords })) as unknown as S;
 }
 
-/** A described field that may be absent. */
 export function optional<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
   return v.exactOptional(described(schema, description, keywords));
 }
 
-/** A described field that may be absent or null. */
 export function nullable<S extends v.GenericSchema>(schema: S, description: string, keywords: object = {}) {
   return v.exactOptional(v.nullable(described(schema, description, keywords)));
 }
@@ -51,12 +47,11 @@ export function text(max: number, expected = `a text of at most ${max} character
   return v.pipe(v.string(expected), v.maxLength(max, expected));
 }
 
-/** Text of 1 to `max` UTF-16 code units for which `test` is true. The definition of a custom resource has only `max`. */
+/** The definition of a custom resource has only `max`. */
 export function textThat(test: (value: string) => boolean, max: number, expected: string) {
   return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected));
 }
 
-/** A whole number from `min` to `max`. */
 export function whole(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;
   return v.pipe(v.number(expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
@@ -64,14 +59,14 @@ export function whole(min: number, max: number) {
 
 export const INT32 = 2_147_483_647;
 
-/** A whole number from 0. Definitions of custom resources leave out `max`, which is what programs take: by default that of int32. */
+/** Definitions of custom resources leave out `max`, by default that of int32. */
 export function count(max = INT32) {
   const expected = `a whole number from 0 to ${max}`;
   const atMost = v.check((value: number) => value <= max, expected);
   return v.pipe(v.number(expected), v.integer(expected), v.minValue(0, expected), atMost);
 }
 
-/** A whole number from 0 up to what JSON carries without loss, such as a generation. */
+/** Up to what JSON carries without loss, such as a generation. */
 export function count64() {
   return v.pipe(count(Number.MAX_SAFE_INTEGER), v.metadata({ format: 'int64' }));
 }
@@ -91,13 +86,11 @@ export function isTime(value: string): boolean {
   return TIME.test(value) && parseTime(value) !== undefined;
 }
 
-/** A date and time of RFC 3339. */
 export function time() {
   const expected = 'an RFC 3339 time';
   return v.pipe(v.string(expected), v.check(isTime, expected), v.metadata({ format: 'date-time' }));
 }
 
-/** A list of at most `max` items. */
 export function list<S extends v.GenericSchema>(item: S, max: number) {
   return v.pipe(v.array(item, 'a list'), v.maxLength(max, `a list of at most ${max}`));
 }
@@ -107,12 +100,11 @@ export function object<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E,
   return objectWith(entries, false);
 }
 
-/** An object with these fields and no others, not even one that is named like a property of every object. */
+/** Refuses all other fields, also those that are named like a property of every object. */
 export function closedObject<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
   return objectWith(entries, true);
 }
 
-/** An object with these fields, each of which may be absent. */
 export function partial<E extends v.ObjectEntries>(entries: E) {
   return object(v.partial(v.object(entries)).entries);
 }
@@ -148,7 +140,6 @@ function withoutUndefined<T extends { value?: unknown }>(dataset: T): T {
   return dataset;
 }
 
-/** What `change` makes of a value that `schema` has read. */
 export function changed<S extends v.GenericSchema, T>(schema: S, change: (value: v.InferOutput<S>) => T) {
   return v.pipe(schema, v.transform(change)) as unknown as v.GenericSchema<unknown, T>;
 }

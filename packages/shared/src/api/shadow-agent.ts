@@ -1,10 +1,12 @@
+/**
+ * The part of a BottlerocketShadow that agents exchange: the spec, and the status that they report.
+ * The rest is not in their bundle.
+ */
 import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
 import { version, versionLock } from './version.ts';
 
-/** The part of a BottlerocketShadow that agents exchange: the spec, and the status that they report. The rest is not in their bundle. */
-
-/** States of the update state machine. In `spec` the value ErrorReset (written by older operators) means Idle. */
+/** In `spec` the value ErrorReset (written by older operators) means Idle. */
 export const SHADOW_STATES = [
   'Idle',
   'StagedAndPerformedUpdate',
@@ -13,7 +15,6 @@ export const SHADOW_STATES = [
   'ErrorReset',
 ] as const;
 export type ShadowState = (typeof SHADOW_STATES)[number];
-/** Steps of an update. */
 export const OPERATIONS = ['Stage', 'Drain', 'Activate', 'Reboot', 'Restore'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 export const OPERATION_STATES = ['Processing', 'Succeeded', 'Failed'] as const;
@@ -23,8 +24,6 @@ export type OperationState = (typeof OPERATION_STATES)[number];
 export const MESSAGE_LIMIT = 4096;
 /** Longest ID of a boot, in characters. */
 export const ID_LIMIT = 128;
-/** Bounds of `spec.timeoutSeconds`. */
-const TIMEOUT = { min: 60, max: 86_400 } as const;
 
 const bootID = s.textThat(
   (value) => /^[0-9A-Za-z-]+$/u.test(value),
@@ -39,7 +38,6 @@ const hostSettings = s.object({
     'Whether the host offers releases at once instead of when its wave starts (settings.updates.ignore-waves).',
   ),
 });
-/** Settings of the host's updater that the spec asks for. The host keeps its own value of an absent one. */
 export type HostSettings = s.Infer<typeof hostSettings>;
 
 export const SPEC = {
@@ -56,7 +54,7 @@ export const SPEC = {
     'When the state was set. Time limits of a state count from this time.',
   ),
   timeoutSeconds: s.nullable(
-    s.whole(TIMEOUT.min, TIMEOUT.max),
+    s.whole(60, 86_400),
     'Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its ' +
       'own limit. Absent: the default of the agent.',
   ),
@@ -66,14 +64,13 @@ export const SPEC = {
   ),
 };
 export const shadowSpec = s.object(SPEC);
-/** Written by the controller only. */
 export type ShadowSpec = s.Infer<typeof shadowSpec>;
 
 function replaced<S extends s.Schema>(value: S, description: string) {
   const before = s.described(value, 'Value that the host had before.');
   return s.optional(s.closedObject({ value: s.described(value, 'Value that the agent set.'), before }), description);
 }
-/** A setting of the host that was changed for `spec.hostSettings`, and its value before, which is restored when the spec no longer asks. */
+/** What the agent set for `spec.hostSettings`, and the value that it restores afterwards. */
 export interface ReplacedSetting<T extends string | boolean> {
   readonly value: T;
   readonly before: T;
@@ -84,7 +81,6 @@ const hostSettingsStatus = s.closedObject({
   ignoreWaves: replaced(s.flag(), "The host's settings.updates.ignore-waves."),
   message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
 });
-/** What an agent has changed for `spec.hostSettings`. It outlives the process, so that the host's own settings can be restored. */
 export type HostSettingsStatus = s.Infer<typeof hostSettingsStatus>;
 
 const codes = (recovery: Recovery): string =>
@@ -118,10 +114,8 @@ export const LAST_OPERATION = {
   message: s.optional(s.text(MESSAGE_LIMIT), 'What happened, for users.'),
 };
 const lastOperation = s.closedObject(LAST_OPERATION);
-/** The step of the current or latest update. Its times are of the node's clock. */
 export type LastOperation = s.Infer<typeof lastOperation>;
 
-/** The part of the status that the agent reports; the apiserver writes it. */
 export const AGENT_STATUS = {
   current_state: s.described(
     s.oneOf(SHADOW_STATES),

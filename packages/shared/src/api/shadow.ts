@@ -1,18 +1,18 @@
+/**
+ * The BottlerocketShadow: the update of one node. The controller writes the spec, the agent reports
+ * most of the status, and the apiserver writes `status.drain`. Types, readers and the definition of
+ * the resource come from these schemas.
+ */
 import { conditions, type KubernetesObject } from './meta.ts';
 import * as s from './schema.ts';
 import { AGENT_STATUS, ID_LIMIT, shadowSpec, type ShadowSpec } from './shadow-agent.ts';
 
 export * from './shadow-agent.ts';
 
-/**
- * The BottlerocketShadow: the update of one node. The controller writes the spec, the agent reports most of the status, and the
- * apiserver writes `status.drain`. Types, readers and the definition of the resource come from these schemas.
- */
-
 export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'CordonRemoved', 'Cancelled'] as const;
 export type DrainResultName = (typeof DRAIN_RESULTS)[number];
 const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
-/** Why a pod is still on the node, or what the drain still waits for after it. `docs/runbook.md` explains each. */
+/** `docs/runbook.md` explains each. */
 export const BLOCK_REASONS = [
   'DisruptionBudget',
   'MultipleDisruptionBudgets',
@@ -50,7 +50,6 @@ const drainBlock = {
     ATOMIC,
   ),
 };
-/** A pod that a drain waits for. */
 export type DrainBlock = Omit<DrainBlockStatus, 'since'>;
 
 const drainBlockStatus = s.object({
@@ -71,7 +70,6 @@ const handover = s.object({
   volumes: s.optional(names(256), 'The PersistentVolumes of its claims.', ATOMIC),
   replaced: s.optional(s.flag(), 'Whether a pod of the same name replaces it.'),
 });
-/** The pod with volumes that the drain moves now. */
 export type Handover = s.Infer<typeof handover>;
 
 const drain = s.object({
@@ -93,7 +91,7 @@ const drain = s.object({
   blockedBy: s.optional(s.list(drainBlockStatus, 20), 'What the drain waits for, at most 20 pods.', ATOMIC),
   handover: s.optional(handover, 'The pod with volumes that the drain moves now. Such pods move one by one.'),
 });
-/** The drain of the current or latest update: all that one pass leaves to the next, which another replica may run. */
+/** All that one pass of a drain leaves to the next, which another replica may run. */
 export type DrainStatus = s.Infer<typeof drain>;
 
 const STATUS = {
@@ -113,8 +111,8 @@ const shadowStatus = s.object(STATUS);
 export type ShadowStatus = s.Infer<typeof shadowStatus>;
 
 /**
- * The resource as the API server stores it. Nothing of the status is required: a shadow of an older operator lacks the newer fields,
- * and the controller may write its condition before the agent has reported.
+ * Nothing of the status is required: a shadow of an older operator lacks the newer fields, and the
+ * controller may write its condition before the agent has reported.
  */
 export const shadowSchema = s.described(
   s.object({

@@ -7,7 +7,7 @@ import { describeIssue, described, type Infer, object } from './schema.ts';
 
 const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<seconds>\d{1,6})s)?$/u;
 
-/** Returns the milliseconds of a duration as Go writes it, such as `90s` or `1h30m`; undefined when `value` is none. */
+/** Milliseconds of a duration as Go writes it, such as `90s` or `1h30m`; undefined for other text. */
 export function parseDuration(value: string): number | undefined {
   const { groups } = DURATION.exec(value) ?? {};
   if (groups === undefined) return undefined;
@@ -38,7 +38,6 @@ interface InMs {
   readonly unit: 'ms';
 }
 
-/** Marks what is read as milliseconds. */
 export function inMs<S extends v.GenericSchema>(schema: S): S & InMs {
   return Object.assign(schema, { unit: 'ms' } as const);
 }
@@ -106,7 +105,7 @@ type Named<E extends v.ObjectEntries> = {
 };
 export type Fields<E extends v.ObjectEntries> = v.GenericSchema<v.InferInput<v.ObjectSchema<E, undefined>>, Named<E>>;
 
-/** An object with these fields. Durations and times are read under their names with `Ms`, after the checks. */
+/** Durations and times are read under their names with `Ms`, after the checks. */
 export function fields<E extends v.ObjectEntries>(
   entries: E,
   ...checks: readonly v.RawCheckAction<never>[]
@@ -153,7 +152,6 @@ export function requireThat<T extends object>(
   return check as unknown as v.RawCheckAction<never>;
 }
 
-/** Returns the defaults of this release. */
 export function defaultsOf(entries: v.ObjectEntries): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     Object.entries(entries).flatMap(([name, schema]) => {
@@ -173,7 +171,7 @@ export interface Reading<T> {
 /** After this many mistakes the rest of the spec is not read. */
 const MAX_PROBLEMS = 100;
 
-/** Reads a spec. A field with a mistake counts as left out, and a mistake within a list leaves out its item. */
+/** A field with a mistake counts as left out; a mistake within a list leaves out its item. */
 export function readSpec<S extends v.GenericSchema>(schema: S, spec: unknown): Reading<Infer<S>> {
   const problems: string[] = [];
   for (let rest = spec; ;) {

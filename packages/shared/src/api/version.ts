@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { textThat } from './schema.ts';
 
-/** Semantic Versioning 2.0.0, items 2, 9 and 10, with an optional `v`, which version locks of Bottlerocket may carry. */
+/** Semantic Versioning 2.0.0, items 2, 9 and 10; version locks of Bottlerocket may carry a `v`. */
 const VERSION =
   /^v?(?<release>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/u;
 
@@ -11,7 +11,6 @@ const EXPECTED = 'a semantic version such as 1.21.0, without a leading v';
 const RULE =
   "self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')";
 
-/** A version in an object or a message. */
 export const version = v.pipe(
   textThat((text) => !text.startsWith('v') && isVersion(text), LIMIT, EXPECTED),
   v.metadata({ 'x-kubernetes-validations': [{ rule: RULE, message: `must be ${EXPECTED}` }] }),
@@ -19,7 +18,6 @@ export const version = v.pipe(
 /** A version lock as hosts store it: `latest` or a version, perhaps with a leading `v`. */
 export const versionLock = textThat((text) => text === 'latest' || isVersion(text), LIMIT, 'a version or latest');
 
-/** True when `text` is a semantic version, with or without a leading `v`. */
 export function isVersion(text: string): boolean {
   return VERSION.test(text);
 }

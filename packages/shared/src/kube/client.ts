@@ -21,18 +21,13 @@ export interface KubeRequest {
   readonly timeoutMs?: number;
 }
 
-interface WriteOptions {
-  readonly query?: Readonly<Record<string, string>>;
-  readonly signal?: AbortSignal;
-}
-
-export interface KubeClientOptions extends KubeConnectionOptions {
+interface KubeClientOptions extends KubeConnectionOptions {
   readonly userAgent: string;
 }
 
 type Answer = Dispatcher.ResponseData;
 
-/** A thin client of the Kubernetes API on one pool of kept-alive connections. It retries nothing: callers know what is safe to retry. */
+/** Retries nothing: callers know what is safe to retry. */
 export class KubeClient {
   readonly #options: KubeClientOptions;
   readonly #connection: KubeConnection;
@@ -45,40 +40,36 @@ export class KubeClient {
   }
 
   /**
-   * A client for the leader, on the same connections. It asks `mayWrite` right before each request other than GET is sent, after the token
-   * was read, so that a process that was frozen in between sends nothing. A request that is not sent fails with the reason `Fenced`.
+   * A client for the leader, on the same connections. It asks `mayWrite` right before each request
+   * other than GET is sent, after the token was read, so that a process that was frozen in between
+   * sends nothing. A request that is not sent fails with the reason `Fenced`.
    */
   fenced(mayWrite: () => boolean): KubeClient {
     return new KubeClient(this.#options, this.#connection, mayWrite);
   }
 
-  /** Sends one request and returns the parsed body. Throws KubeError; status 0 means that there was no response. */
+  /** Returns the parsed body. Throws KubeError, with status 0 when there was no response. */
   async request<T>(request: KubeRequest): Promise<T> {
     return this.#limited(request, async ({ body }) => parse(request, await body.text()) as T);
   }
 
-  /** Sends one request and returns the body as it arrives, for watches. Throws KubeError as `request` does. */
+  /** Returns the body as it arrives, for watches. Throws KubeError as `request` does. */
   async stream(request: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
     return this.#limited(request, async ({ body }) => body);
   }
 
-  /** JSON merge patch. Fails with 409 when the body has a `metadata.resourceVersion` and the object has changed since. */
-  mergePatch<T>(path: string, body: unknown, options: WriteOptions = {}): Promise<T> {
-    return this.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json', ...options });
+  /** Fails with 409 when the object no longer has the `metadata.resourceVersion` of the body. */
+  mergePatch<T>(path: string, body: unknown, { signal }: { signal: AbortSignal }): Promise<T> {
+    return this.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json', signal });
   }
 
-  /** Server-side apply. */
-  apply<T>(
-    path: string,
-    body: unknown,
-    options: { fieldManager: string; force?: boolean; signal?: AbortSignal },
-  ): Promise<T> {
-    const { fieldManager, force = false, ...rest } = options;
-    const query = { fieldManager, force: String(force) };
-    return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, ...rest });
+  /** Server-side apply; takes fields over from other field managers. */
+  apply<T>(path: string, body: unknown, options: { fieldManager: string; signal: AbortSignal }): Promise<T> {
+    const { fieldManager, signal } = options;
+    const query = { fieldManager, force: 'true' };
+    return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, signal });
   }
 
-  /** Closes all connections and cancels pending requests. */
   async close(): Promise<void> {
     await this.#connection.close();
   }
@@ -159,14 +150,15 @@ function parse(request: KubeRequest, body: string): unknown {
   }
 }
 
-/** Line breaks of YAML that JSON does not have, and characters that YAML forbids (YAML 1.1, 5.1 and 5.4). */
+/** Line breaks that only YAML has, and characters that it forbids (YAML 1.1, 5.1 and 5.4). */
 const YAML_ONLY = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/gu;
 /** Half a surrogate pair, as JSON.stringify writes it, after an even number of backslashes. */
 const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/gu;
 
 /**
- * Writes JSON that means the same when it is read as YAML, as the API server reads applied objects: YAML would turn a line separator into
- * spaces and refuse a control character. Half a surrogate pair becomes U+FFFD, as everywhere in Kubernetes.
+ * Writes JSON that means the same when it is read as YAML, as the API server reads applied objects:
+ * YAML would turn a line separator into spaces and refuse a control character. Half a surrogate
+ * pair becomes U+FFFD, as everywhere in Kubernetes.
  */
 export function applyBody(value: unknown): string {
   return JSON.stringify(value)

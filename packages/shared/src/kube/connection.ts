@@ -21,15 +21,10 @@ export interface KubeConnectionOptions {
 
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;
-/** Credentials are reloaded at most this often. */
 const RELOAD_INTERVAL_MS = 1_000;
 
-/**
- * One pool of kept-alive connections to the Kubernetes API. It is recreated when the certificate
- * authority on disk has changed.
- */
+/** One pool of kept-alive connections, recreated when the certificate authority has changed. */
 export class KubeConnection {
-  /** `https://host:port`. */
   readonly origin: string;
   readonly #options: KubeConnectionOptions;
   #ca: string;
@@ -53,7 +48,7 @@ export class KubeConnection {
     return this.#pool;
   }
 
-  /** Reads the bearer token, for each request, because the kubelet replaces it. Throws a file error. */
+  /** Read for each request, because the kubelet replaces it. Throws a file error. */
   async token(): Promise<string> {
     return (await readCredential(this.#options, 'token')).trim();
   }

@@ -6,12 +6,11 @@ interface StatusBody {
   readonly details?: { readonly retryAfterSeconds?: number };
 }
 
-/** A call to the Kubernetes API failed. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
   /** HTTP status; 0 when there was no usable response. */
   readonly status: number;
-  /** metav1.Status reason such as `NotFound`, `Conflict`, `Expired`; `Unreachable` or `MalformedAnswer` without a usable response. */
+  /** Of metav1.Status; `Unreachable` or `MalformedAnswer` without a usable response. */
   readonly reason: string;
   /** `Retry-After`, milliseconds. */
   readonly retryAfterMs: number | undefined;
@@ -32,12 +31,10 @@ export class KubeError extends Error {
   }
 }
 
-/** True when `error` is a KubeError with this HTTP status. */
 export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 
-/** The error for a response with a status of 300 or above, whatever its body. */
 export function errorFromAnswer(
   request: { readonly method: string; readonly path: string },
   status: number,

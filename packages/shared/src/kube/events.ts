@@ -9,7 +9,7 @@ import { corePath } from './paths.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 
 /** core/v1 ObjectReference. */
-export interface ObjectReference {
+interface ObjectReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
@@ -18,27 +18,24 @@ export interface ObjectReference {
   readonly namespace?: string;
 }
 
-/** The reference of an Event to a shadow. */
 export function shadowReference({ metadata: { name, namespace = '', uid } }: KubernetesObject): ObjectReference {
   return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
 }
 
-/** What an Event reports. */
 export interface EventSource {
   readonly reason: string;
   readonly warning: boolean;
   readonly about: ObjectReference;
   readonly related?: ObjectReference | undefined;
   readonly message: string;
-  /** Distinguishes occurrences of the same reason for the same object: the same key gives the same Event. */
+  /** Distinguishes occurrences of one reason for one object: the same key gives the same Event. */
   readonly key: string;
 }
 
-export interface EventsOptions {
+interface EventsOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Name of the program. */
   readonly component: string;
   /** Name of this pod. */
   readonly instance: string;

@@ -1,18 +1,19 @@
 /**
- * Leader election on a coordination.k8s.io Lease, with the algorithm of client-go's `leaderelection`.
+ * Leader election on a coordination.k8s.io Lease, with the algorithm of client-go's leaderelection.
  *
  *     waiting -- Lease released, or unchanged for the lease duration --> leading
  *     leading -- renew deadline passed, another holder, or shutdown  --> waiting
  *
- * The leader renews the record every retry period, stops leading when no renewal was confirmed for the renew deadline, and
- * releases the Lease when it stops. A candidate measures the lease duration by its own clock, from the moment at which it
- * observed the latest change; times in the record are never compared. Candidates watch the Lease instead of polling it, so
- * waiting costs nothing and a released Lease is acquired at once.
+ * The leader renews the record every retry period, stops leading when no renewal was confirmed for
+ * the renew deadline, and releases the Lease when it stops. A candidate watches the Lease instead of
+ * polling it, and measures the lease duration by its own clock, from the moment at which it observed
+ * the latest change; times in the record are never compared.
  *
- * At most one process leads: the renew deadline is shorter than the lease duration, each write carries the resourceVersion
- * that it is based on, and a candidate waits for at least its own lease duration after every change but a release, also
- * when a user has edited, emptied or deleted the Lease. A leader asks `isLeading()` right before each of its writes: the
- * answer is right even in the first instant after the process was frozen.
+ * At most one process leads: the renew deadline is shorter than the lease duration, each write
+ * carries the resourceVersion that it is based on, and a candidate waits for at least its own lease
+ * duration after every change but a release, also when a user has edited, emptied or deleted the
+ * Lease. A leader asks `isLeading()` right before each of its writes: the answer is right even in
+ * the first instant after the process was frozen.
  */
 import type { KubernetesObject } from '../api/meta.ts';
 import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
@@ -23,7 +24,7 @@ import { hasStatus } from './error.ts';
 import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
-export interface LeaderElectionOptions {
+interface LeaderElectionOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
@@ -56,7 +57,7 @@ const GROUP_VERSION = 'coordination.k8s.io/v1';
 const JITTER_FACTOR = 1.2;
 /** As in client-go: the lease duration that marks a Lease as released. */
 const RELEASED_SECONDS = 1;
-/** Upper bound, in lease durations, so that a mistyped leaseDurationSeconds cannot block election. */
+/** In lease durations, so that a mistyped leaseDurationSeconds cannot block election. */
 const MAX_WAIT_FACTOR = 4;
 const INT32_MAX = 2_147_483_647;
 
@@ -90,7 +91,6 @@ export class LeaderElection {
     return holderOf(this.#observed);
   }
 
-  /** True while this process may write as the leader. */
   isLeading(): boolean {
     return this.#leadingForMs() > 0;
   }
@@ -117,7 +117,6 @@ export class LeaderElection {
     await watching;
   }
 
-  /** How much longer this process may lead, milliseconds. */
   #leadingForMs(): number {
     return this.#renewedAt + this.#options.renewDeadlineMs - this.#options.clock.monotonic();
   }
@@ -232,7 +231,7 @@ export class LeaderElection {
   }
 }
 
-/** How long a candidate that observes `lease` after `previous` waits before it may acquire the Lease, milliseconds. */
+/** For a candidate that observes `lease` after `previous`. */
 export function waitBeforeAcquireMs(
   lease: Lease | undefined,
   previous: Lease | undefined,
@@ -246,7 +245,7 @@ export function waitBeforeAcquireMs(
   return Math.min(Math.max(recordedMs, leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
 }
 
-/** The record by which a candidate acquires `lease`, or renews it when it holds it already. `now` is RFC 3339. */
+/** The record by which a candidate acquires or renews `lease`. `now` is RFC 3339. */
 export function claimed(lease: Lease | undefined, { identity, leaseDurationMs }: Candidate, now: string): LeaseSpec {
   const { acquireTime = now, leaseTransitions = 0 } = lease?.spec ?? {};
   const isHolder = holderOf(lease) === identity;
@@ -259,7 +258,6 @@ export function claimed(lease: Lease | undefined, { identity, leaseDurationMs }:
   };
 }
 
-/** The record by which the holder of `lease` releases it. */
 export function released(lease: Lease | undefined): LeaseSpec {
   return { ...lease?.spec, holderIdentity: '', leaseDurationSeconds: RELEASED_SECONDS };
 }
@@ -273,7 +271,7 @@ function holderOf(lease: Lease | undefined): string {
   return lease?.spec?.holderIdentity ?? '';
 }
 
-/** True when another candidate holds or released the Lease. A leader keeps a Lease that a user has emptied or deleted. */
+/** A leader keeps a Lease that a user has emptied or deleted. */
 function isTaken(lease: Lease | undefined, identity: string): boolean {
   return holderOf(lease) === '' ? isReleased(lease) : holderOf(lease) !== identity;
 }

@@ -11,12 +11,11 @@ export function crPath(plural: string, at: ObjectPath & { readonly version: stri
   return `/apis/${GROUP}/${at.version}${tail(plural, at)}`;
 }
 
-/** Path of a resource of the core group. */
 export function corePath(resource: string, at: ObjectPath = {}): string {
   return `/api/v1${tail(resource, at)}`;
 }
 
-/** Path of a resource of any other group, for example `groupPath('policy/v1', 'poddisruptionbudgets')`. */
+/** For example `groupPath('policy/v1', 'poddisruptionbudgets')`. */
 export function groupPath(groupVersion: string, resource: string, at: ObjectPath = {}): string {
   return `/apis/${groupVersion}${tail(resource, at)}`;
 }

@@ -1,14 +1,14 @@
 /**
- * Keeps a collection of the Kubernetes API in memory: lists it in pages, then watches it, and resumes for ever. The only code that
- * opens a watch.
+ * Keeps a collection of the Kubernetes API in memory: lists it in pages, then watches it.
  *
  *     list --> watch --ended or failed--> watch again at the last resourceVersion --410 Gone--> list
  *
- * The store never goes back in time: after a list it holds what the list returned, and then each event in order. Every failure is
- * logged and retried with backoff; only 410 costs a new list. `idleForMs` says how old the store may be: the time since the last
- * page of a list or whole event of a watch, bookmarks included. A watch without activity for the idle limit is reopened. A watch
- * that the server has accepted counts as activity too, because a quiet collection has no events; after MAX_EMPTY_WATCHES that
- * brought nothing it no longer does, because a server that accepts watches and sends nothing must not look healthy.
+ * The store never goes back in time: it has what the list returned, and then each event in order.
+ * Every failure is logged and retried with backoff; only 410 costs a new list. `idleForMs` is how
+ * old the store may be: the time since the last page of a list or whole event of a watch, bookmarks
+ * included. A watch that is idle for the limit is reopened. An accepted watch counts as activity
+ * too, because a quiet collection has no events, but not after MAX_EMPTY_WATCHES that brought
+ * nothing: a server that accepts watches and sends nothing must not look healthy.
  */
 import { WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
@@ -22,7 +22,7 @@ import { type Listener, Store } from './store.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 
-export interface ReflectorOptions<T extends KubernetesObject> {
+interface ReflectorOptions<T extends KubernetesObject> {
   readonly client: KubeClient;
   /** Collection, for example `/api/v1/nodes`. */
   readonly path: string;
@@ -41,15 +41,15 @@ export interface ReflectorOptions<T extends KubernetesObject> {
 
 const PAGE_SIZE = '500';
 const LIST_LIMIT_MS = 60_000;
-/** As client-go: the server ends a watch after 5 to 10 minutes, so that connections spread over API servers again. */
+/** As client-go: watches end after 5 to 10 minutes, to spread over the API servers again. */
 const WATCH_SECONDS = 300;
-/** client-go backs off from 800 ms; a shorter start recovers faster after a restart of the API server. */
+/** Shorter than client-go's 800 ms, to recover faster after a restart of the API server. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
 /** Upper bound for what a server may ask for in Retry-After. */
 const MAX_RETRY_AFTER_MS = 300_000;
 /** As client-go: a watch that ends sooner has failed. */
 const MIN_WATCH_MS = 1_000;
-/** As client-go: lists are expensive, so their backoff starts again only after this time without one. */
+/** As client-go: lists are expensive, so their backoff is reset only after this time without. */
 const RELIST_RESET_MS = 120_000;
 const MAX_EMPTY_WATCHES = 2;
 const GONE = 410;
@@ -73,12 +73,10 @@ export class Reflector<T extends KubernetesObject> {
     this.#lastActivity = options.clock.monotonic();
   }
 
-  /** True once the first list is complete. */
   get synced(): boolean {
     return this.#synced;
   }
 
-  /** How old the store may be, milliseconds. */
   idleForMs(): number {
     return this.#options.clock.monotonic() - this.#lastActivity;
   }
@@ -105,7 +103,6 @@ export class Reflector<T extends KubernetesObject> {
     await Promise.race([this.#firstList.promise, aborted]).finally(() => signal.removeEventListener('abort', onAbort));
   }
 
-  /** Lists and watches until `signal` aborts; resolves then. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -183,7 +180,7 @@ export class Reflector<T extends KubernetesObject> {
     return client.stream({ method: 'GET', path, query: { ...query, ...watch }, signal });
   }
 
-  /** Aborts `watch` after the idle limit without a whole event, however many bytes arrive. Returns a function that cancels it. */
+  /** Counts whole events only, however many bytes arrive. Returns a function that cancels it. */
   #abortWhenIdle(openedAt: number, watch: AbortController): () => void {
     const { clock, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
     let cancel: (() => void) | undefined;
@@ -212,7 +209,7 @@ export class Reflector<T extends KubernetesObject> {
     else this.#store.set(object);
   }
 
-  /** Returns undefined for an object that cannot be read: it is left out, because its former state is outdated. */
+  /** An object that cannot be read is left out, because its former state is outdated. */
   #slim(raw: unknown): T | undefined {
     const { slim, log, name } = this.#options;
     try {
@@ -224,13 +221,13 @@ export class Reflector<T extends KubernetesObject> {
   }
 }
 
-/** How long to wait after `error`, milliseconds: what the server asks for, within bounds, and at least `ownMs`. */
+/** What the server asks for, within bounds, and at least `ownMs`. */
 export function retryDelayMs(error: unknown, ownMs: number): number {
   const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
   return Math.max(Math.min(asked, MAX_RETRY_AFTER_MS), ownMs);
 }
 
-/** Parses newline-delimited JSON as it arrives. Throws when a line is no JSON or too long, or when the stream ends within a line. */
+/** Throws when a line is no JSON or too long, or when the stream ends within a line. */
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
   const decoder = new TextDecoder();
   let rest = '';
@@ -258,7 +255,7 @@ interface WatchEvent {
 
 const TYPES: readonly unknown[] = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'] satisfies WatchEvent['type'][];
 
-/** Reads a page of a list. Throws KubeError for anything else, which would empty the store of all objects it does not name. */
+/** Throws KubeError for anything but a page of a list, which would empty the store. */
 export function readPage(answer: unknown): ListPage {
   const { items, metadata } = (answer ?? {}) as { items?: unknown; metadata?: { continue?: unknown } };
   const resourceVersion = versionOf(answer);
@@ -267,7 +264,7 @@ export function readPage(answer: unknown): ListPage {
   return { items, resourceVersion, next: typeof next === 'string' && next !== '' ? next : undefined };
 }
 
-/** Reads a line of a watch. Throws KubeError for an ERROR event, as for a response with its status, and for anything but an event. */
+/** Throws KubeError for an ERROR event, with its status, and for anything but an event. */
 export function readEvent(line: unknown): WatchEvent {
   const { type, object } = (line ?? {}) as { type?: unknown; object?: KubernetesObject };
   if (type === 'ERROR') throw errorFromStatus('the watch reported', object);

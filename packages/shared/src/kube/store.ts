@@ -27,7 +27,7 @@ export class Store<T extends KubernetesObject> {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Adds or replaces one object. Ignores an unchanged resourceVersion; a new UID is a deletion and an addition. */
+  /** Ignores an unchanged resourceVersion; a new UID is a deletion and an addition. */
   set(object: T): void {
     const key = keyOf(object.metadata.name, object.metadata.namespace);
     const old = this.#objects.get(key);
@@ -38,7 +38,6 @@ export class Store<T extends KubernetesObject> {
     this.#emit(known === undefined ? { type: 'Added', object } : { type: 'Modified', object, old: known });
   }
 
-  /** Removes an object, by namespace and name. */
   remove({ metadata }: Pick<KubernetesObject, 'metadata'>): void {
     const key = keyOf(metadata.name, metadata.namespace);
     const old = this.#objects.get(key);

@@ -25,7 +25,7 @@ export interface NodePatch {
   readonly spec?: { readonly unschedulable: true | null };
 }
 
-/** Annotations that record what the operator set on a Node. Each is written together with what it records. */
+/** Each is written together with what it records. */
 export const OWNERSHIP_ANNOTATIONS = [
   CORDONED_ANNOTATION,
   RECORDONED_ANNOTATION,
@@ -33,22 +33,19 @@ export const OWNERSHIP_ANNOTATIONS = [
   AUTOSCALER_HOLDS_ANNOTATION,
 ] as const;
 
-/** True when the operator set anything on the Node. */
 export function ownedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return OWNERSHIP_ANNOTATIONS.some((name) => annotations[name] !== undefined);
 }
 
-/** True when the operator set the cordon. */
 export function cordonedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return annotations[CORDONED_ANNOTATION] !== undefined;
 }
 
-/** True when the operator set the load balancer exclusion label. */
 export function excludedByUs({ metadata: { annotations = {} } }: OwnableNode): boolean {
   return annotations[EXCLUDED_ANNOTATION] !== undefined;
 }
 
-/** The autoscaler holds that the operator set. The record may name only those, whatever a user has written into it. */
+/** Autoscaler holds that the operator set; a user may have written anything into the record. */
 export function ownedHolds({ metadata: { annotations = {} } }: OwnableNode): readonly string[] {
   const recorded = (annotations[AUTOSCALER_HOLDS_ANNOTATION] ?? '').split(',');
   return AUTOSCALER_HOLDS.filter((name) => recorded.includes(name) && annotations[name] === 'true');

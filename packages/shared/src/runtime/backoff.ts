@@ -1,11 +1,10 @@
 export interface Backoff {
   /** Returns how long to wait, milliseconds, and doubles the next delay up to the cap. */
   next(): number;
-  /** Starts again at the base, after a success. */
   reset(): void;
 }
 
-/** Exponential backoff. The upper half of each delay is random, so that clients that failed together do not retry together. */
+/** Half of each delay is random, so that clients that failed together do not retry together. */
 export function backoff(options: {
   readonly baseMs: number;
   readonly capMs: number;

@@ -1,4 +1,4 @@
-/** Wall clock, monotonic clock and timers. Injected everywhere; only this file reads the machine's clock. */
+/** Injected everywhere; only this file reads the machine's clock. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. May jump. */
   now(): number;
@@ -6,7 +6,7 @@ export interface Clock {
   monotonic(): number;
   /** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `callback` once after `ms`; the returned function cancels that. The timer keeps no process alive. */
+  /** The returned function cancels the timer, which keeps no process alive. */
   after(ms: number, callback: () => void): () => void;
 }
 
@@ -40,7 +40,6 @@ function after(ms: number, callback: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep, after };
 
 /** RFC 3339 in UTC with seconds, as metav1.Time is written. */

@@ -1,5 +1,4 @@
-import { ConfigError } from './errors.ts';
-import { integer, oneOf, requiredText, text } from './env.ts';
+import { ConfigError, integer, oneOf, requiredText, text } from './env.ts';
 
 describe('reading settings', () => {
   const range = { min: 1, max: 10, fallback: 3 };

@@ -1,6 +1,8 @@
-import { ConfigError } from './errors.ts';
+/** The message names the setting, what was expected and what was found; the program ends. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
 
-/** The environment of a program, which its `config.ts` reads. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
 export function processEnv(): Env {

@@ -1,4 +1,5 @@
-import { ConfigError, messageOf } from './errors.ts';
+import { ConfigError } from './env.ts';
+import { messageOf } from './errors.ts';
 
 describe('messageOf', () => {
   it('includes the causes of an error', () => {

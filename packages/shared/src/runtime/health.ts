@@ -2,15 +2,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { messageOf } from './errors.ts';
 
 /** Returns undefined when healthy, else the reason. */
-export type Check = () => string | undefined;
+type Check = () => string | undefined;
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly host: string;
   readonly port: number;
   readonly live: Check;
   readonly ready: Check;
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
-  /** Closes the server when it aborts. */
   readonly signal: AbortSignal;
 }
 
@@ -18,7 +17,7 @@ const LIMIT_MS = 5_000;
 const MAX_CONNECTIONS = 64;
 const TEXT = 'text/plain; charset=utf-8';
 
-/** Serves `/livez`, `/readyz` and, if given, `/metrics` over plain HTTP. Resolves when the server listens; rejects when it cannot. */
+/** Resolves when the server listens, rejects when it cannot; closes it when `signal` aborts. */
 export async function serveHealth(options: HealthOptions): Promise<void> {
   const server = createServer(
     { headersTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, keepAliveTimeout: 1_000 },

@@ -1,8 +1,8 @@
 import { type Clock, rfc3339Milli, systemClock } from './clock.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
-export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+type LogLevel = (typeof LOG_LEVELS)[number];
+type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** Writes one JSON object per line: `time`, `level`, `msg`, then the fields. */
 export interface Logger {
@@ -10,11 +10,10 @@ export interface Logger {
   info(msg: string, fields?: LogFields): void;
   warn(msg: string, fields?: LogFields): void;
   error(msg: string, fields?: LogFields): void;
-  /** Returns a logger that adds `fields` to each line. */
   with(fields: LogFields): Logger;
 }
 
-export interface LoggerOptions {
+interface LoggerOptions {
   readonly level?: LogLevel;
   readonly fields?: LogFields;
   readonly clock?: Clock;

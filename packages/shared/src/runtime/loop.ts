@@ -3,7 +3,7 @@ import { backoff } from './backoff.ts';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
-export interface LoopOptions {
+interface LoopOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Returns after how many milliseconds it runs again at the latest; undefined: only when woken. */
@@ -17,8 +17,8 @@ export interface LoopOptions {
 const RETRY = { baseMs: 250, capMs: 30_000 };
 
 /**
- * Runs `reconcile` when woken and at the times that it asks for, never twice at once. Wakes during a run cause one more run.
- * A failed run is retried with backoff.
+ * Runs `reconcile` when woken and at the times that it asks for, never twice at once. Wakes during a
+ * run cause one more run. A failed run is retried with backoff.
  */
 export class Loop {
   readonly #options: LoopOptions;
@@ -32,18 +32,16 @@ export class Loop {
     this.#options = options;
   }
 
-  /** Asks for a run, now or after the current one. */
   wake(): void {
     this.#woken = true;
     this.#interrupt?.();
   }
 
-  /** For how long the current run has lasted, milliseconds; 0 between runs. For liveness checks. */
+  /** 0 between runs. For liveness checks. */
   get runningForMs(): number {
     return this.#runningSince === undefined ? 0 : this.#options.clock.monotonic() - this.#runningSince;
   }
 
-  /** Runs until `signal` aborts; resolves then. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#interrupt?.(), { once: true });
     while (!signal.aborted) {

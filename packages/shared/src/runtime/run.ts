@@ -19,8 +19,8 @@ class Stopped extends Error {
 const STOP_LIMIT_MS = 10_000;
 
 /**
- * Runs a program: creates its logger, turns SIGTERM and SIGINT into an AbortSignal, and ends the process with 0 after a clean
- * shutdown and with 1 after an unhandled error. Ends it at the latest `stopLimitMs` (default 10 s) after the first signal.
+ * Runs a program. The process ends with 0 after a clean shutdown and with 1 after an unhandled
+ * error, at the latest `stopLimitMs` (default 10 s) after the first signal.
  */
 export function run(
   name: string,
