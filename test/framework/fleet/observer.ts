@@ -7,6 +7,8 @@ import type {
   V1StatefulSet,
 } from '@kubernetes/client-node';
 import {
+  APISERVER,
+  COMPONENT_LABEL,
   CONTROLLER,
   CORDONED_ANNOTATION,
   EXCLUSION_LABEL,
@@ -109,7 +111,12 @@ export class Observer {
     const node = await this.#get<V1Node>(`/api/v1/nodes/${name}`, {});
     const { items } = await this.#get<{ items: V1Pod[] }>('/api/v1/pods', { fieldSelector: `spec.nodeName=${name}` });
     if (node.spec?.unschedulable !== true) this.#violated(`${name} went down without a cordon`);
-    const left = items.filter(mustBeDrained).map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
+    const isOnlyReplica = !this.pods
+      .list()
+      .some((pod) => isReplica(pod) && pod.spec?.nodeName !== name && isReady(pod));
+    const left = items
+      .filter((pod) => mustBeDrained(pod) && !(isOnlyReplica && isReplica(pod)))
+      .map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`);
     if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
   }
 
@@ -261,6 +268,14 @@ function isUnavailable({ spec, status }: V1Node): boolean {
 
 function isCordonedByUs({ metadata }: V1Node): boolean {
   return metadata?.annotations?.[CORDONED_ANNOTATION] !== undefined;
+}
+
+function isReplica({ metadata }: V1Pod): boolean {
+  return metadata?.labels?.[COMPONENT_LABEL] === APISERVER;
+}
+
+function isReady({ status }: V1Pod): boolean {
+  return status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
 }
 
 /** Pods that a drain removes: all but DaemonSet pods, mirror pods and those that have ended. */

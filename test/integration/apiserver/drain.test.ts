@@ -166,20 +166,26 @@ describe('a drain pass', () => {
     expect(both.map(({ code }) => code ?? 'done').toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['Conflict', 'done']);
   });
 
-  it('evicts the pod of the replica that drains last', async () => {
+  it.each([
+    ['keeps the replica that drains if no other is bound to another node', false],
+    ['evicts the replica that drains last if another one is bound to another node', true],
+  ])('%s', async (_, isBound) => {
     const labels = { [COMPONENT_LABEL]: APISERVER };
     const { namespace } = suite;
     // No kubelet ends these pods.
     const common = { namespace, node: agent.node, labels, ready: false, graceSeconds: 0 };
-    const self = await createPod(suite.cluster, { ...common, name: 'a-self' });
-    const other = await createPod(suite.cluster, { ...common, name: 'b-other' });
+    const self = await createPod(suite.cluster, { ...common, name: `a-self-${isBound}` });
+    const other = await createPod(suite.cluster, { ...common, name: `b-other-${isBound}` });
+    const elsewhere = await createAgent(suite.cluster, namespace);
+    if (isBound) await createPod(suite.cluster, { ...common, node: elsewhere.node });
     const plain = await pod();
     const own = await suite.start({ podName: self });
     const { body } = await own.client.act<DrainResult>(agent, 'drain', reference);
-    expect(body).toMatchObject({ done: true, evicted: 3 });
+    expect(body).toMatchObject({ done: true, evicted: isBound ? 3 : 2, remaining: 0 });
     const evicted = own.lines
       .filter((line) => line.includes('requested an eviction'))
       .map((line) => (JSON.parse(line) as { pod: string }).pod);
-    expect(evicted).toEqual([`${apps}/${plain}`, `${namespace}/${other}`, `${namespace}/${self}`]);
+    const last = isBound ? [`${namespace}/${self}`] : [];
+    expect(evicted).toEqual([`${apps}/${plain}`, `${namespace}/${other}`, ...last]);
   });
 });

@@ -4,7 +4,8 @@
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { daemonSetsInQuestion, type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
-import type { KubeClient } from '@brupop/shared/kube/client';
+import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
+import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
@@ -103,9 +104,13 @@ export class DrainView {
   /** Lists the pods on the node past the cache. Throws KubeError. */
   async listPods(signal: AbortSignal): Promise<readonly DrainPod[]> {
     const query = { fieldSelector: `spec.nodeName=${this.#options.node}` };
-    const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
-    const { items } = await this.#options.client.request<{ items: unknown[] }>(request);
-    return items.map((raw) => slimPod(raw));
+    return this.#list({ path: corePath('pods'), query, signal });
+  }
+
+  /** Lists the pods of the API server in the operator's namespace. Throws KubeError. */
+  async listReplicas(namespace: string, signal: AbortSignal): Promise<readonly DrainPod[]> {
+    const query = { labelSelector: `${COMPONENT_LABEL}=${APISERVER}` };
+    return this.#list({ path: corePath('pods', { namespace }), query, signal });
   }
 
   /** Looks up the DaemonSets of these pods. Throws KubeError on any answer but that they exist or not. */
@@ -117,6 +122,11 @@ export class DrainView {
   /** The DaemonSets (`namespace/name`) that were looked up and do not exist. */
   missingDaemonSets(): ReadonlySet<string> {
     return new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
+  }
+
+  async #list(request: Pick<KubeRequest, 'path' | 'query' | 'signal'>): Promise<readonly DrainPod[]> {
+    const { items } = await this.#options.client.request<{ items: unknown[] }>({ ...request, method: 'GET' });
+    return items.map((raw) => slimPod(raw));
   }
 
   async #daemonSetExists(key: string, signal: AbortSignal): Promise<boolean> {

@@ -33,8 +33,10 @@ export interface DrainPassOptions {
   readonly evictor: Pick<Evictor, 'evict'>;
   readonly record: DrainRecord;
   readonly settings: DrainSettings;
-  /** The agent that requests the drain; its pod stays. */
+  /** The agent that requests the drain. */
   readonly identity: Identity;
+  /** Returns the UIDs of pods that stay: the agent's, and that of this replica if it is the only one. */
+  readonly needed: () => Promise<ReadonlySet<string>>;
   /** The pod of this replica, as `namespace/name`. It is evicted last, and never deleted past its budget. */
   readonly self: string;
   /** False once the spec of the shadow has changed. */
@@ -51,6 +53,7 @@ export interface DrainOutcome extends PassOutcome {
 
 export class DrainPass {
   readonly #options: DrainPassOptions;
+  #needed: ReadonlySet<string> = new Set();
 
   constructor(options: DrainPassOptions) {
     this.#options = options;
@@ -58,8 +61,9 @@ export class DrainPass {
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
   async run(): Promise<DrainOutcome> {
-    const { view, nodes, identity, settings, record, clock, signal } = this.#options;
+    const { view, nodes, identity, needed, settings, record, clock, signal } = this.#options;
     await view.learnDaemonSets(view.pods(), signal);
+    this.#needed = await needed();
     const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), view.node()), clock.now());
     const force = stage !== 'Evict' && settings.onTimeout === 'Force';
     const pods = this.#remaining(view.pods(), view.node(), force);
@@ -101,8 +105,9 @@ export class DrainPass {
   }
 
   async #confirm(force: boolean): Promise<Pick<PassOutcome, 'remaining' | 'result'>> {
-    const { view, nodes, identity, signal } = this.#options;
-    const [pods, node] = await Promise.all([view.listPods(signal), nodes.read(identity, signal)]);
+    const { view, nodes, identity, needed, signal } = this.#options;
+    const [pods, node, stays] = await Promise.all([view.listPods(signal), nodes.read(identity, signal), needed()]);
+    this.#needed = stays;
     await view.learnDaemonSets(pods, signal);
     const remaining = this.#remaining(pods, node, force).length;
     const success = force ? 'Forced' : 'Drained';
@@ -110,9 +115,9 @@ export class DrainPass {
   }
 
   #podsToEvict(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
-    const { view, identity, record } = this.#options;
+    const { view, record } = this.#options;
     const since = cordonedSince(node, record.current);
-    const filter = { orphaned: view.missingDaemonSets(), caller: identity.podUID };
+    const filter = { orphaned: view.missingDaemonSets(), needed: this.#needed };
     return podsToEvict(pods, { ...filter, ...(since !== undefined && { cordonedSince: since }) });
   }
 

@@ -1,6 +1,6 @@
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import { podsToEvict } from '@brupop/shared/drain/pods';
+import { type DrainPod, isTerminating, podKey, podsToEvict } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
 import type { Reflector } from '@brupop/shared/kube/reflector';
@@ -58,8 +58,12 @@ export class Drainer {
   readonly #rateLimit: TokenBucket;
   readonly #attachments: Attachments;
 
+  /** The pod of this replica, as `namespace/name`. */
+  readonly #self: string;
+
   constructor(options: DrainerOptions) {
     this.#options = options;
+    this.#self = `${options.namespace}/${options.podName}`;
     this.#rateLimit = new TokenBucket(options.clock, EVICTION_RATE);
     this.#attachments = new Attachments(options);
   }
@@ -93,7 +97,8 @@ export class Drainer {
   }
 
   async #pass({ identity, shadow, signal: callSignal }: DrainCall): Promise<DrainResult> {
-    const { clock, settings: source, namespace, podName } = this.#options;
+    const { clock, settings: source } = this.#options;
+    const self = this.#self;
     const { node } = identity;
     const deadline = clock.monotonic() + DRAIN_PASS_LIMIT_MS - RESERVE_MS;
     const settings = source.current();
@@ -102,15 +107,16 @@ export class Drainer {
     const view = new DrainView({ ...this.#options, node, attachments: this.#attachments, signal });
     try {
       await view.synced(signal);
-      const toEvict = podsToEvict(view.pods(), { orphaned: new Set(), caller: identity.podUID });
+      const needed = async (): Promise<ReadonlySet<string>> =>
+        new Set([identity.podUID, ...(await this.#onlyReplica(view, signal))]);
+      const toEvict = podsToEvict(view.pods(), { orphaned: new Set(), needed: await needed() });
       const record = new DrainRecord({ ...this.#options, node, shadow, signal }, toEvict.length);
       await record.start();
       const drain = record.current;
       const { maxGracePeriodMs } = settings;
       const evictor = new Evictor({ ...this.#options, rateLimit: this.#rateLimit, maxGracePeriodMs, signal });
-      const self = `${namespace}/${podName}`;
       const isCurrent = (): boolean => this.#isCurrent(shadow);
-      const common = { ...this.#options, view, evictor, record, identity, self, settings, isCurrent };
+      const common = { ...this.#options, view, evictor, record, identity, needed, self, settings, isCurrent };
       const outcome = await new DrainPass({ ...common, deadline, signal }).run();
       await record.finish(outcome);
       const { evicted, remaining, blockedBy, failure, result } = outcome;
@@ -126,6 +132,19 @@ export class Drainer {
       end.abort();
       await view.ended();
     }
+  }
+
+  /**
+   * The UID of this replica's pod if it is on the node and no replica is bound to another node:
+   * without a replica nothing would uncordon the node, and on a cordoned node none can start.
+   */
+  async #onlyReplica(view: DrainView, signal: AbortSignal): Promise<string[]> {
+    const self = view.pods().find((pod) => podKey(pod) === this.#self);
+    if (self === undefined) return [];
+    const replicas = await view.listReplicas(this.#options.namespace, signal);
+    const isElsewhere = (pod: DrainPod): boolean =>
+      pod.node !== '' && pod.node !== self.node && !pod.finished && !isTerminating(pod);
+    return replicas.some(isElsewhere) ? [] : [self.metadata.uid];
   }
 
   /** False when the watch shows another spec than the one that the drain is for. */

@@ -2,7 +2,7 @@ import { aPod } from '../testing/pods.ts';
 import { type DrainPod, podKey, podsToEvict, slimPod } from './pods.ts';
 
 describe('the pods that a drain must see gone', () => {
-  const staying = { orphaned: new Set(['apps/gone']), caller: 'agent' };
+  const staying = { orphaned: new Set(['apps/gone']), needed: new Set(['agent']) };
 
   it.each<[string, boolean, DrainPod]>([
     ['an ordinary pod', true, aPod('x')],
@@ -13,7 +13,7 @@ describe('the pods that a drain must see gone', () => {
     ['a pod of a DaemonSet', false, aPod('x', { daemonSet: 'apps/logs' })],
     ['a finished pod of a DaemonSet', true, aPod('x', { daemonSet: 'apps/logs', finished: true })],
     ['a pod of a DaemonSet that is gone', true, aPod('x', { daemonSet: 'apps/gone' })],
-    ['the caller', false, aPod('agent')],
+    ['a needed pod', false, aPod('agent')],
     ['a pod with the drain policy skip', false, aPod('x', { drainPolicy: 'skip' })],
     ['a pod with the drain policy last', true, aPod('x', { drainPolicy: 'last' })],
     ['a pod of the operator', true, aPod('x', { own: true })],

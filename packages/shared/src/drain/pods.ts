@@ -150,8 +150,8 @@ export function hasVolumes({ claims, finished }: DrainPod): boolean {
 export interface DrainFilter {
   /** DaemonSets (`namespace/name`) that do not exist any more. */
   readonly orphaned: ReadonlySet<string>;
-  /** UID of the agent's pod that requests the drain. */
-  readonly caller?: string;
+  /** UIDs of pods of the operator that the rest of the update needs on the node. */
+  readonly needed?: ReadonlySet<string>;
   /** Epoch milliseconds. Pods that were created later and tolerate the cordon would come back for ever. */
   readonly cordonedSince?: number;
 }
@@ -159,16 +159,16 @@ export interface DrainFilter {
 /**
  * The pods that a drain evicts, as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`
  * chooses them: all but mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are
- * the caller, pods with the drain policy `skip`, and pods that were recreated on the cordoned node.
+ * needed pods, pods with the drain policy `skip`, and pods that were recreated on the cordoned node.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],
-  { orphaned, caller, cordonedSince }: DrainFilter,
+  { orphaned, needed, cordonedSince }: DrainFilter,
 ): readonly DrainPod[] {
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
-    pod.metadata.uid === caller ||
+    needed?.has(pod.metadata.uid) === true ||
     (cordonedSince !== undefined && pod.toleratesCordon && isCreatedAfter(pod, cordonedSince)) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
   return pods.filter((pod) => !stays(pod)).toSorted((a, b) => (podKey(a) < podKey(b) ? -1 : 1));
