@@ -41,7 +41,7 @@ export class Controller {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
   }
 
-  /** Reconciles until `signal` aborts, while this process is the leader. Throws KubeError when the first list of the shadows fails. */
+  /** Runs until `signal` aborts. Throws KubeError when the first list of the shadows fails. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
     await cluster.catchUp(signal);
@@ -65,7 +65,7 @@ export class Controller {
     }
   }
 
-  /** Returns after how many milliseconds the next reconcile is due, or undefined. Specs are written first. */
+  /** Returns after how many milliseconds the next reconcile is due, or undefined. */
   async #reconcile(context: ApplyContext, configStatus: ConfigStatus): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
@@ -114,10 +114,7 @@ function isInEffect({ isInEffect: isPlanned, moreSpecs, specs }: Plan, unwritten
   return isPlanned && !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
-/**
- * Why the loop hangs, or undefined: one reconcile has run for too long, and none of its writes has ended meanwhile. A large fleet
- * makes long reconciles, and a loop that waits for changes runs none.
- */
+/** A large fleet makes long reconciles, so one hangs only if none of its writes has ended meanwhile. */
 export function stalled(runningForMs: number, sinceWriteMs: number): string | undefined {
   const ms = Math.min(runningForMs, sinceWriteMs);
   return ms <= HANG_LIMIT_MS ? undefined : `reconcile hangs: no progress for ${Math.round(ms / 1000)} s`;

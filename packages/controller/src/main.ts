@@ -12,7 +12,7 @@ import { createMetrics } from './metrics.ts';
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
 
-/** Keeps the watch caches, and reconciles while this replica is the leader, until the signal aborts; then resolves within some seconds. */
+/** Runs until the signal aborts, and then resolves within some seconds. */
 export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
   const { signal, log, clock } = context;
   const { namespace, identity, host, healthPort: port } = config;

@@ -57,7 +57,7 @@ function countNode({ nodes }: Metrics, { node, shadow }: ManagedNode): void {
   nodes.inc({ state: shadow?.spec.state ?? 'NoShadow', version: shadow?.status?.current_version ?? '' });
 }
 
-/** Shows whether this replica is the leader. Only the leader has values of the fleet, so sums over the replicas are right. */
+/** Only the leader has values of the fleet, so that sums over the replicas are right. */
 export function showLeader(metrics: Metrics, isLeader: boolean): void {
   metrics.leader.set(isLeader ? 1 : 0);
   if (isLeader) return;

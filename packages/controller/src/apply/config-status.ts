@@ -21,10 +21,7 @@ export class ConfigStatus {
     this.#context = context;
   }
 
-  /**
-   * Writes the status if it has changed. Returns after how many milliseconds there is more to write, or undefined.
-   * @param isInEffect - all that the configuration asks for is written
-   */
+  /** Returns after how many milliseconds there is more to write, or undefined. */
   async write(config: BrupopConfig, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     const { uid } = config.metadata;
@@ -38,7 +35,7 @@ export class ConfigStatus {
     return undefined;
   }
 
-  /** True until the watch has shown what was written. After that the cache counts, since another actor may have edited it. */
+  /** Later the cache counts, since another actor may have edited the status. */
   #isFresh(uid: string): boolean {
     return this.#written?.uid === uid && this.#context.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
   }

@@ -1,6 +1,6 @@
 /**
- * Clean-ups and taints of Nodes. The caches of Nodes and shadows are not of the same instant, and another actor may be
- * faster, so each write is based on a live read or carries the resourceVersion of the Node that it was planned from.
+ * Clean-ups and taints of Nodes. The caches are not of the same instant, and another actor may be
+ * faster, so each write is based on a live read or carries the resourceVersion that it was planned from.
  */
 import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
@@ -80,7 +80,7 @@ async function pruneAnnotations(context: ApplyContext, node: NodeView, key: stri
   });
 }
 
-/** Whether no agent pod is left on the node: an agent that runs may be about to reboot its host. Backs off `key` otherwise. */
+/** A running agent may be about to reboot its host. Backs off `key` while there is one. */
 async function agentHasExited(context: ApplyContext, node: string, key: string): Promise<boolean> {
   const { client, namespace, log, writer, signal } = context;
   const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}`, limit: '1' };

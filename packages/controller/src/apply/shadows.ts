@@ -19,7 +19,7 @@ export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
 
-/** Writes specs, each only onto the resourceVersion that it was planned from. Returns the UIDs of the shadows that were not written. */
+/** Returns the UIDs of the shadows whose specs were not written. */
 export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<ReadonlySet<string>> {
   const { writer } = context;
   const unwritten = new Set(changes.map(({ shadow }) => shadow.metadata.uid));
@@ -97,7 +97,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   if (progressing.reason === 'DeadlineExceeded') recordDeadline(context, change);
 }
 
-/** Records a step that continues past its deadline. The write that cancels an update has its own Event. */
+/** The write that cancels an update has its own Event. */
 function recordDeadline(
   { events, metrics }: ApplyContext,
   { shadow, node, progressing, cancelled }: NodeCondition,

@@ -92,7 +92,7 @@ export class Writer {
     this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
   }
 
-  /** Runs `work` unless `key` is delayed, and then settles it: until the watch shows the result, the plan asks for the same again. */
+  /** Settles `key` after `work`, since the plan asks for the same until the watch shows the result. */
   async once(key: string, work: () => Promise<unknown>): Promise<void> {
     if (!this.canWrite(key)) return;
     await work();
@@ -115,9 +115,9 @@ export class Writer {
   }
 
   /**
-   * Sends one write and returns whether it succeeded. When the object is gone or has changed since it was read, the watch brings
-   * the change and a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send` throws once the
-   * signal has aborted.
+   * Sends one write and returns whether it succeeded. After a conflict the watch brings the change and
+   * a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send` throws
+   * once the signal has aborted.
    */
   async attempt(kind: WriteKind, key: string, send: () => Promise<void>): Promise<boolean> {
     const { clock, metrics, isLeading, signal } = this.#options;
@@ -157,12 +157,12 @@ export class Writer {
   }
 }
 
-/** True when the API server rejected this very object as invalid or forbidden: by its schema, RBAC or a webhook. */
+/** True when the schema, RBAC or a webhook rejected this very object. */
 function isRejection(error: unknown): boolean {
   return error instanceof KubeError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 
-/** Calls `work` for each item, ten at a time. Rejects with the first error, once all work under way has ended. */
+/** Rejects with the first error, once all work under way has ended. */
 export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values();
   const worker = async (): Promise<void> => {

@@ -92,8 +92,8 @@ export class Cluster {
   }
 
   /**
-   * Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this controller writes into a
-   * status, and for changes of disruption budgets only while `budgetsMatter`. Returns a function that ends that.
+   * Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this
+   * controller writes into a status. Returns a function that unsubscribes.
    */
   onChange(listener: () => void, budgetsMatter: () => boolean): () => void {
     const on = <T extends KubernetesObject>(
@@ -112,8 +112,8 @@ export class Cluster {
   }
 
   /**
-   * Reads all shadows from the API server, so that a new leader counts what an earlier one has just started even if the watch has
-   * not shown it yet. Throws KubeError.
+   * Reads all shadows live, so that a new leader counts what an earlier one has just started.
+   * Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<void> {
     this.assumeCache.clear();
@@ -121,7 +121,7 @@ export class Cluster {
     for (const shadow of items) this.assumeCache.shadow(shadow);
   }
 
-  /** The cluster as of now. `rejectionOf` returns why the latest spec of a shadow was rejected, by its UID. Throws while a cache is not filled. */
+  /** `rejectionOf` takes the UID of a shadow. Throws while a cache is not filled. */
   snapshot(rejectionOf: (uid: string) => string | undefined): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     return {

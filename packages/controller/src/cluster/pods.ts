@@ -30,7 +30,7 @@ export class PodLookups {
     return this.#known;
   }
 
-  /** Lists the pods of these nodes. `known` has the error of a list that failed. Rejects with the reason of `signal`. */
+  /** `known` has the error of a list that failed. Rejects with the reason of `signal`. */
   async list(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }

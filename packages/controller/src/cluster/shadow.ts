@@ -71,8 +71,8 @@ const status = {
   conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
 } satisfies Fields<Omit<ShadowStatus, 'waitingFor'>>;
 /**
- * The fields that decisions use, by their types only: a node whose shadow cannot be read is not counted as updating, so a value of
- * another release, or one that the planner repairs, must not make a shadow unreadable. Null counts as absent.
+ * The fields that decisions use, by their types only: a node whose shadow cannot be read is not
+ * counted as updating, so no value of another release may make a shadow unreadable.
  */
 const shadow = object({ spec: object(spec), status: unlessNull(object(status)) });
 
@@ -85,7 +85,7 @@ const NO_STATUS = {
   bootID: '',
 } as const;
 
-/** Cuts a shadow as the API server sends it. Throws an error that names the field which is not as expected. */
+/** Throws an error that names the field which is not as expected. */
 export function readShadow(raw: unknown): ShadowView {
   const { metadata } = raw as BottlerocketShadow;
   const read = parse(shadow, raw, '', (message) => new Error(`${metadata.name}: ${message}`));
@@ -106,8 +106,9 @@ function readMetadata(metadata: ObjectMeta): ObjectMeta {
 }
 
 /**
- * A status without `current_state` is none: only this controller has written to it. Agents of the Rust operator report no
- * `observedGeneration`: their status answers the spec when it names the same state, or a failure.
+ * A status without `current_state` is none: only this controller has written to it. Agents of the
+ * Rust operator report no `observedGeneration`: their status answers the spec when it names the same
+ * state, or a failure.
  */
 function readStatus({ generation = 0 }: ObjectMeta, read: Infer<typeof shadow>): { status?: ShadowStatus } {
   const { current_state, conditions: _, ...reported } = read.status ?? {};

@@ -11,7 +11,7 @@ export interface ManagedNode {
   readonly name: string;
   readonly node: NodeView | undefined;
   readonly shadow: ShadowView | undefined;
-  /** When the missing one of the two was deleted, epoch milliseconds; the start of this process when it has never seen it. */
+  /** When the missing one was deleted, or when this process started; epoch milliseconds. */
   readonly missingSince: number;
   readonly writeRejection?: string;
 }
@@ -41,7 +41,7 @@ export interface Snapshot {
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   readonly budgets: readonly Budget[];
   readonly watchLags: readonly WatchLag[];
-  /** The node that this controller runs on. It updates last, since its drain moves leadership to another replica. */
+  /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;
 }
 

@@ -26,7 +26,7 @@ import {
 } from './condition.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
-import type { Candidate } from './gates/index.ts';
+import type { Candidate } from './gates/gate.ts';
 import { type Blocked, specRejected } from './reasons.ts';
 import type { Transition } from './spec-change.ts';
 import { idle, monitoredUntil, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
@@ -35,7 +35,6 @@ export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
 export interface Assessment {
   readonly managedNode: ManagedNode;
-  readonly managed: boolean;
   /** The configuration has not taken full effect on the host yet. */
   readonly pending?: boolean;
   readonly change?: Transition | undefined;
@@ -64,16 +63,15 @@ interface Pair extends TransitionInput {
   readonly writeRejection: string | undefined;
 }
 
-type Findings = Omit<Assessment, 'managedNode' | 'managed' | 'cleanup'>;
+type Findings = Omit<Assessment, 'managedNode' | 'cleanup'>;
 
 const WAITING: Findings = { phase: 'waiting', times: [] };
 
 export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
   const { node, shadow, writeRejection } = managedNode;
-  const managed = node !== undefined && isManaged(node);
   const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
   const findings = isPair ? assessPair(pairOf(node, shadow, writeRejection, input)) : WAITING;
-  return { ...findings, managedNode, managed, cleanup: cleanupOf(managedNode, input.now) };
+  return { ...findings, managedNode, cleanup: cleanupOf(managedNode, input.now) };
 }
 
 function pairOf(

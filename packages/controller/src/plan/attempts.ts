@@ -38,7 +38,7 @@ export function attempts({ metadata: { annotations = {} } }: ShadowView, version
 }
 
 export interface Estimate {
-  /** Nine in ten of the nodes' latest updates were as fast; of a few, all but the slowest. Undefined: none was measured. */
+  /** 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: none. */
   readonly measuredMs: number | undefined;
   readonly usualMs: number;
   readonly marginMs: number;

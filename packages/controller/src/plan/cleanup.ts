@@ -27,7 +27,7 @@ export interface Cleanup {
   readonly dueAt: number;
 }
 
-/** Returns the cleanup that a node needs now or later. An updating node gets none: its spec goes to Idle first. */
+/** An updating node gets no cleanup: its spec goes to Idle first. */
 export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | undefined {
   const { node, shadow, missingSince } = managedNode;
   if (node === undefined) return { managedNode, kind: 'DeleteShadow', dueAt: missingSince + GARBAGE_COLLECTION_MS };

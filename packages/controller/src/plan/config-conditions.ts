@@ -7,7 +7,7 @@ import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import { type Reason, traitsOf } from './reasons.ts';
 
-/** Reasons of the conditions of a BrupopConfig, beside those for which nodes wait. `docs/runbook.md` explains each. */
+/** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [
   'InUse',
   'InvalidConfiguration',

@@ -2,8 +2,7 @@
  * Computes times from a shadow and its Node, all in epoch milliseconds: the deadline of the current
  * step, until when a node holds one of the update slots that `maxUpdating` limits, and until when its
  * host may still reboot. A time that is unreadable or in the future counts as unknown, so that a
- * wrong clock neither cancels a step nor delays its deadline without end. Assessments, clean-ups,
- * capacity and `apply/` use these functions.
+ * wrong clock cancels no step. Assessments, transitions, clean-ups and capacity use these functions.
  */
 import {
   CLOCK_TOLERANCE_MS,
@@ -57,7 +56,7 @@ function drainingSince({ metadata, spec, status }: ShadowView, now: number): num
   return latestTime([drain?.startTime], now);
 }
 
-/** Returns the time limit of a step, milliseconds. The limit that the spec told the agent takes precedence. */
+/** Returns milliseconds. The limit in the spec, which the agent has seen, takes precedence. */
 export function limitMs(
   { state, timeoutSeconds }: ShadowSpec,
   { monitoring, drainMs, timeouts }: UpdatePolicy,
@@ -90,7 +89,7 @@ export function isMisdated(spec: ShadowSpec, now: number): boolean {
   return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
 }
 
-/** Returns since when the spec is Idle. A new shadow counts from its creation, an invalid time as now. */
+/** A new shadow counts from its creation, an invalid time as now. */
 function idleSince({ metadata, spec }: ShadowView, now: number): number {
   if (isMisdated(spec, now)) return now;
   return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
@@ -151,8 +150,7 @@ export interface Slot {
 /**
  * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
  * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
- * every deadline: a host that hangs must not release its slot to the next one. The Node counts on its own,
- * since its shadow may be deleted during an update.
+ * every deadline: a host that hangs keeps its slot. The Node counts on its own, since its shadow may be deleted during an update.
  */
 export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   const { node } = managedNode;

@@ -11,7 +11,7 @@ import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
 import { expectedMs, startedAt } from './attempts.ts';
 import type { FleetState } from './fleet.ts';
-import type { Candidate } from './gates/index.ts';
+import type { Candidate } from './gates/gate.ts';
 import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
 
 interface QueuedNode {
@@ -38,9 +38,8 @@ export interface Forecast {
   readonly measuredMs: number | undefined;
   readonly reasons: ReadonlyMap<Reason, number>;
   readonly window: CalendarState;
-  /** When a window opens next, epoch milliseconds; now when one is open, undefined: not within the horizon. */
+  /** Epoch milliseconds; now while a window is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
-  readonly times: readonly (number | undefined)[];
 }
 
 interface ForecastInput {
@@ -84,12 +83,11 @@ export function forecastOf({ fleetState, counted, waiting }: ForecastInput): For
     reasons: reasonsOf(counted),
     window,
     nextOpenAt: policy.calendar.nextFit(now, 1),
-    times: [window.until],
   };
 }
 
 interface Slots {
-  /** When the current updates are expected to be complete; undefined: they are late. */
+  /** Of current updates; undefined: late. */
   readonly ends: readonly (number | undefined)[];
   /** When slots become free, in order; a slot that is used is appended again. */
   readonly free: number[];

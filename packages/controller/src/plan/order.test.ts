@@ -1,7 +1,7 @@
 import type { Order } from '@brupop/shared/api/config-spec';
 import { PRIORITY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import { ago, aNode, aShadow, NEW } from '../testing/objects.ts';
-import type { Candidate } from './gates/index.ts';
+import type { Candidate } from './gates/gate.ts';
 import { inOrder } from './order.ts';
 
 interface Parts {

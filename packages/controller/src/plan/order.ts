@@ -3,7 +3,7 @@ import type { Order } from '@brupop/shared/api/config-spec';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { failures } from './attempts.ts';
-import type { Candidate } from './gates/index.ts';
+import type { Candidate } from './gates/gate.ts';
 
 /** Compared value by value; the smaller one is first. */
 type Rank = readonly [own: number, priority: number, failures: number, order: number | string, name: string];

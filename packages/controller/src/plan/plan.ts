@@ -5,7 +5,7 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
-import type { NodeView } from '../cluster/node.ts';
+import { isManaged, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -16,7 +16,8 @@ import { updating, type ProgressingCondition, waiting } from './condition.ts';
 import { isOverdue } from './deadlines.ts';
 import { type FleetState, fleetStateOf } from './fleet.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
-import { type Candidate, whyNot, whyNotDrained } from './gates/index.ts';
+import type { Candidate } from './gates/gate.ts';
+import { whyNot, whyNotDrained } from './gates/index.ts';
 import { isConcerned } from './gates/node.ts';
 import { inOrder } from './order.ts';
 import { type Blocked, traitsOf } from './reasons.ts';
@@ -82,7 +83,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
-    ...forecast.times,
+    forecast.window.until,
     ...staleCheckTimes(snapshot.watchLags, now),
     ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
   ];
@@ -162,7 +163,7 @@ const OVER_LIMIT: Blocked = {
 
 const MAX_LOOK_UPS = 10;
 
-/** A node whose pods are listed for the first time gets no condition about that: it takes a moment. */
+/** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 function lookUpsOf(
   decisions: readonly Decision[],
   { pods }: Snapshot,
@@ -179,12 +180,13 @@ function lookUpsOf(
 
 /** Taints nodes that wait for an update or are updating; not failed ones, nor new ones without a report. */
 function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[] {
-  const { managedNode, phase, managed, candidate, blocked } = decision;
+  const { managedNode, phase, candidate, blocked } = decision;
   const { node } = managedNode;
+  if (node === undefined) return [];
   const isBlocked = phase === 'waiting' && candidate !== undefined;
   const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
-  const wanted = drain.taintWaitingNodes && managed && ((isBlocked && goes) || phase === 'updating');
-  return node === undefined || node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
+  const wanted = drain.taintWaitingNodes && isManaged(node) && ((isBlocked && goes) || phase === 'updating');
+  return node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }
 
 /** Hosts that get other settings in one plan, so that updates under way do not wait for a large fleet. */

@@ -71,7 +71,7 @@ export interface NodeEvent {
   readonly node: NodeView;
   readonly shadow: ShadowView | undefined;
   readonly message: string;
-  /** Identifies it among those of the same reason on the same Node: the same key gives the same Event. */
+  /** Events of the same reason, Node and key are one. */
   readonly key: string;
 }
 
@@ -176,7 +176,7 @@ function updateSeconds(shadow: ShadowView, spec: ShadowSpec): Annotations {
   return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
 }
 
-/** A node that did not fit into its window needs at least as long the next time, or it would be staged in vain in each one. */
+/** Otherwise a node that did not fit into its window would be staged in vain in each one. */
 function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Annotations {
   const seconds = secondsSoFar(shadow, spec);
   const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';

@@ -158,7 +158,7 @@ export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolea
   return staged && blockedBy === undefined && !isDrainable(drain);
 }
 
-/** Returns when the node will have been healthy for long enough, epoch milliseconds; undefined while it is not. */
+/** Returns when monitoring ends, epoch milliseconds; undefined while the node is not healthy. */
 export function monitoredUntil(input: TransitionInput): number | undefined {
   const { shadow, node, policy, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;

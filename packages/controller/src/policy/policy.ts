@@ -34,7 +34,7 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
 
 type Read = Omit<UpdatePolicy, 'inForce'>;
 
-/** Reads a BrupopConfig; undefined: there is none. The API server refuses most mistakes; `problem` names any other. */
+/** The API server refuses most mistakes; `problem` names any other. */
 export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
   if (config === undefined) return { ...read(withDefaults(undefined)), inForce: undefined };
   const inForce = inForceOf(config);
@@ -48,7 +48,7 @@ export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good };
 }
 
-/** What held before holds for nodes that are updating; a pause is honoured all the same, but it interrupts nothing. */
+/** Updating nodes follow the last good configuration; a pause takes effect, but interrupts nothing. */
 function lastGood(good: InForce | undefined, own: Read): Read {
   const { paused, pauseReason } = own;
   // Without a good configuration before, everything that can be read counts.

@@ -75,7 +75,7 @@ export function everOpens(window: Window): boolean {
   return false;
 }
 
-/** Lists the local days of a time zone in order, from the one that contains `fromMs` or the one before. */
+/** The first day contains `fromMs`, or is the one before. */
 export function* localDays(timeZone: string, fromMs: number): Generator<Span> {
   const midnights = cron(['0', '0', '*', '*', '*'], timeZone);
   let start = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();

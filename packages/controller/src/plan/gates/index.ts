@@ -19,8 +19,6 @@ import {
 import { backoff } from './retry.ts';
 import { allowedVersion, offeredVersion, validVersion } from './version.ts';
 
-export type { Candidate, GateInput } from './gate.ts';
-
 const GATES: readonly Gate[] = [
   watchFresh,
   paused,

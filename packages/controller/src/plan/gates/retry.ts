@@ -12,7 +12,7 @@ import type { Candidate, Gate } from './gate.ts';
 /** Errors that pass by themselves wait for this part of the configured time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
-/** After a failure a node waits as the recovery rule of its error code says. A user's retry annotation overrides it. */
+/** Applies the recovery rule of the error code. A user's retry annotation overrides it. */
 export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
   const { shadow, status, version } = candidate;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
@@ -32,7 +32,7 @@ function soon({ backoffMs, maxBackoffMs }: Delays): Delays {
   return { backoffMs: backoffMs * SOON.part, maxBackoffMs: Math.min(maxBackoffMs, SOON.longestMs) };
 }
 
-/** Older operators and cancelled attempts report no code. A code that this release does not know needs a user. */
+/** Older operators and cancelled attempts report no code. An unknown code needs a user. */
 function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   const isReported = crash_count > 0 && lastOperation?.state === 'Failed';
   const code: string | undefined = isReported ? lastOperation.errorCode : undefined;
