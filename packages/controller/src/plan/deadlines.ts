@@ -1,8 +1,8 @@
 /**
  * Computes times from a shadow and its Node, all in epoch milliseconds: the deadline of the current
  * step, until when a node holds one of the update slots that `maxUpdating` limits, and until when its
- * host may still reboot. A time that is unreadable or in the future counts as unknown, so that a
- * wrong clock cancels no step. Assessments, transitions, clean-ups and capacity use these functions.
+ * host may still reboot. A time that is unreadable or in the future counts as unknown. Assessments,
+ * transitions, clean-ups and the count of slots use these functions.
  */
 import {
   CLOCK_TOLERANCE_MS,
@@ -56,7 +56,7 @@ function drainingSince({ metadata, spec, status }: ShadowView, now: number): num
   return latestTime([drain?.startTime], now);
 }
 
-/** Returns milliseconds. The limit in the spec, which the agent has seen, takes precedence. */
+/** Returns milliseconds. The limit that the spec told the agent takes precedence. */
 export function limitMs(
   { state, timeoutSeconds }: ShadowSpec,
   { monitoring, drainMs, timeouts }: UpdatePolicy,
@@ -150,7 +150,8 @@ export interface Slot {
 /**
  * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
  * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
- * every deadline: a host that hangs keeps its slot. The Node counts on its own, since its shadow may be deleted during an update.
+ * every deadline: a host that hangs keeps its slot. The Node counts on its own, since its shadow may
+ * be deleted during an update.
  */
 export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   const { node } = managedNode;
