@@ -21,6 +21,7 @@ const root = join(import.meta.dirname, '..', '..');
 const adrs = readdirSync(join(root, 'docs/adr')).toSorted();
 const pages = [
   'README.md',
+  'CONTRIBUTING.md',
   ...readdirSync(join(root, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
