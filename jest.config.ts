@@ -15,7 +15,6 @@ const config: Config = {
         '<rootDir>/packages/*/src/**/*.test.ts',
         '<rootDir>/test/framework/**/*.test.ts',
         '<rootDir>/hack/**/*.test.ts',
-        '<rootDir>/charts/**/*.test.ts',
       ],
     },
     {

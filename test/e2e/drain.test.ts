@@ -120,8 +120,12 @@ describe('a node that the draining replica runs on', () => {
     });
   });
 
-  it.each([1, 2])('is updated also by the only replica, which stays on it, in a fleet of %i', async (nodes) => {
-    const values = { ...HURRIED, 'apiserver.replicas': 1 };
+  it.each([
+    [1, 1],
+    [3, 1],
+    [1, 2],
+  ])('is updated also if no other has a replica: %i in all, on %i nodes', async (replicas, nodes) => {
+    const values = { ...HURRIED, 'apiserver.replicas': replicas };
     const evictions = new Evictions();
     const before = async ({ fleet }: Scene): Promise<void> => evictions.follow(fleet);
     await withFleet({ nodes: fleetNodes(nodes), values, before }, async ({ fleet }) => {

@@ -6,7 +6,7 @@ import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drai
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
-import { REASONS } from '../../packages/controller/src/plan/reasons.ts';
+import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
@@ -89,13 +89,18 @@ describe('what users can rely on', () => {
   });
 });
 
-/** Expects of a text such as "Shown by: `title` in [name](file)" that the file, relative to the folder, has a test of that title. */
+/** Expects of each "`title` in [name](file)" after "Shown by:" that the file, relative to the folder, has a test of that title. */
 function expectTest(folder: string, text: string): void {
   const [, shownBy = ''] = text.split('Shown by: ');
-  const [file = ''] = linksOf(shownBy);
-  const title = codeOf(shownBy);
-  const source = read(join(folder, file));
-  expect([`'${title}'`, `\`${title}\``].some((literal) => source.includes(literal))).toBe(true);
+  const named = [...shownBy.matchAll(/`(?<title>[^`]+)`\s+in \[[^\]]+\]\((?<file>[^)#]+)\)/gu)];
+  const missing = named.filter(({ groups }) => {
+    const source = read(join(folder, groups?.['file'] ?? ''));
+    return ![`'${groups?.['title']}'`, `\`${groups?.['title']}\``].some((literal) => source.includes(literal));
+  });
+  expect({ isNamed: named.length > 0, missing: missing.map(([claim]) => claim) }).toEqual({
+    isNamed: true,
+    missing: [],
+  });
 }
 
 describe('the metrics', () => {
@@ -111,6 +116,15 @@ describe('the metrics', () => {
       inBoth[name] = name in inBoth ? { ...metric, program: 'both' } : metric;
     }
     expect(documented).toEqual(inBoth);
+  });
+
+  it('have a query for every reason that needs a user', () => {
+    const [, query = ''] = read('docs/metrics.md').split('Whether a node needs a user:');
+    const asked = new Set((query.split('Whether ')[0] ?? '').match(/[A-Z]\w+/gu));
+    const needed = Object.keys(REASONS).filter(
+      (reason) => isReason(reason) && traitsOf(reason).needsAttention === true,
+    );
+    expect(needed.filter((reason) => !asked.has(reason))).toEqual([]);
   });
 
   it('that the queries name all exist', () => {

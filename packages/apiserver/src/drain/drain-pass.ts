@@ -12,7 +12,7 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, DrainResultName } from '@brupop/shared/api/shadow';
-import { type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
+import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Identity } from '../auth/authenticator.ts';
@@ -35,9 +35,9 @@ export interface DrainPassOptions {
   readonly settings: DrainSettings;
   /** The agent that requests the drain. */
   readonly identity: Identity;
-  /** Returns the UIDs of pods that stay: the agent's, and that of this replica if it is the only one. */
+  /** Returns the UIDs of pods that stay: the agent's, and those of the replicas if none is elsewhere. */
   readonly needed: () => Promise<ReadonlySet<string>>;
-  /** The pod of this replica, as `namespace/name`. It is evicted last, and never deleted past its budget. */
+  /** The pod of this replica, as `namespace/name`. It is evicted last. */
   readonly self: string;
   /** False once the spec of the shadow has changed. */
   readonly isCurrent: () => boolean;
@@ -89,7 +89,7 @@ export class DrainPass {
     const handovers = stage === 'Evict' ? new VolumeHandovers(this.#options) : undefined;
     const loop = new EvictionLoop({
       pods: () => this.#remaining(view.pods(), view.node(), force),
-      evict: (pod) => evictor.evict(pod, force && podKey(pod) !== self),
+      evict: (pod) => evictor.evict(pod, force && !pod.own),
       handovers,
       order: new EvictionOrder(self),
       mayContinue: () => isCurrent() && isCordoned(),

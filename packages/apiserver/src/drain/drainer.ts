@@ -57,7 +57,6 @@ export class Drainer {
   readonly #running = new Set<string>();
   readonly #rateLimit: TokenBucket;
   readonly #attachments: Attachments;
-
   /** The pod of this replica, as `namespace/name`. */
   readonly #self: string;
 
@@ -107,8 +106,12 @@ export class Drainer {
     const view = new DrainView({ ...this.#options, node, attachments: this.#attachments, signal });
     try {
       await view.synced(signal);
-      const needed = async (): Promise<ReadonlySet<string>> =>
-        new Set([identity.podUID, ...(await this.#onlyReplica(view, signal))]);
+      let replicas: readonly string[] | undefined;
+      const needed = async (): Promise<ReadonlySet<string>> => {
+        // A replica that is bound elsewhere is enough for the whole pass.
+        if (replicas?.length !== 0) replicas = await this.#onlyReplicas(view, signal);
+        return new Set([identity.podUID, ...replicas]);
+      };
       const toEvict = podsToEvict(view.pods(), { orphaned: new Set(), needed: await needed() });
       const record = new DrainRecord({ ...this.#options, node, shadow, signal }, toEvict.length);
       await record.start();
@@ -135,16 +138,18 @@ export class Drainer {
   }
 
   /**
-   * The UID of this replica's pod if it is on the node and no replica is bound to another node:
-   * without a replica nothing would uncordon the node, and on a cordoned node none can start.
+   * The UIDs of the replicas on the node, if this one is among them and none is bound to another
+   * node: without a replica nothing would uncordon the node, and on a cordoned node none can start.
    */
-  async #onlyReplica(view: DrainView, signal: AbortSignal): Promise<string[]> {
+  async #onlyReplicas(view: DrainView, signal: AbortSignal): Promise<readonly string[]> {
     const self = view.pods().find((pod) => podKey(pod) === this.#self);
     if (self === undefined) return [];
     const replicas = await view.listReplicas(this.#options.namespace, signal);
     const isElsewhere = (pod: DrainPod): boolean =>
-      pod.node !== '' && pod.node !== self.node && !pod.finished && !isTerminating(pod);
-    return replicas.some(isElsewhere) ? [] : [self.metadata.uid];
+      pod.node !== '' && pod.node !== self.node && !pod.mirror && !pod.finished && !isTerminating(pod);
+    if (replicas.some(isElsewhere)) return [];
+    this.#options.log.info('the replicas stay: none is on another node', { node: self.node });
+    return replicas.filter(({ node }) => node === self.node).map(({ metadata }) => metadata.uid);
   }
 
   /** False when the watch shows another spec than the one that the drain is for. */

@@ -117,11 +117,15 @@ const MAX_NAMED = 3;
 
 function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   if (stuck.length === 0) return blocked;
-  const names = stuck.map(({ metadata: { name } }) => name).toSorted();
+  return { ...blocked, message: `${blocked.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
+}
+
+/** Names at most three of the nodes that hold a slot past a deadline. */
+export function describeStuck(nodes: readonly string[]): string {
+  const names = nodes.toSorted();
   const more = names.length > MAX_NAMED ? ' and others' : '';
-  const which = `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
-  const hold = names.length === 1 ? 'holds an update slot since its update' : 'hold update slots since their updates';
-  return { ...blocked, message: `${blocked.message}; ${which} ${hold} passed a deadline` };
+  const slots = names.length === 1 ? 'holds its update slot' : 'hold their update slots';
+  return `${names.slice(0, MAX_NAMED).join(', ')}${more} missed a deadline and still ${slots}`;
 }
 
 export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boolean {

@@ -2,6 +2,7 @@ import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } fro
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { describeStuck } from './capacity.ts';
 import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
@@ -108,15 +109,16 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons } }: Plan): NewCondition {
+function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons }, stuckNodes }: Plan): NewCondition {
   const type = 'Degraded';
   const needed = [...reasons]
     .filter(([reason]) => traitsOf(reason).needsAttention === true)
     .map(([reason, count]) => `${count} ${reason}`)
     .toSorted();
   if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
-  if (needed.length > 0) {
-    const message = `Nodes need attention: ${needed.join(', ')}; kubectl get brs -A -o wide shows which and why`;
+  if (needed.length > 0 || stuckNodes.length > 0) {
+    const what = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
+    const message = `Nodes need attention: ${what}; kubectl get brs -A -o wide shows which and why`;
     return { type, status: 'True', reason: 'NodesNeedAttention', message };
   }
   if (failed > 0) {

@@ -175,7 +175,8 @@ function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot 
 
 function nodeSlot({ node, shadow, missingSince }: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   if (node === undefined || !ownedByUs(node)) return undefined;
-  const since = ownedSince(node, now) ?? (shadow === undefined ? missingSince : idleSince(shadow, now));
+  // A kubelet may write the annotations of its Node, but not the shadow.
+  const since = shadow === undefined ? (ownedSince(node, now) ?? missingSince) : idleSince(shadow, now);
   return { deadline: since + limitMs({ state: 'RebootedIntoUpdate' }, policy), expires: false };
 }
 

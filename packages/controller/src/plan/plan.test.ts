@@ -296,23 +296,36 @@ describe('nodes that hold a slot past a deadline', () => {
 
   it('are named by the nodes that wait', () => {
     expect(said(nodes('a'))).toBe(
-      'As many nodes are updating as concurrency.maxUpdating allows; a holds an update slot since its update passed a deadline',
+      'As many nodes are updating as concurrency.maxUpdating allows; a missed a deadline and still holds its update slot',
     );
-    expect(said(nodes('b', 'a'))).toContain('; a, b hold update slots since their updates passed a deadline');
-    expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain('; a, b, c and others hold update slots');
+    expect(said(nodes('b', 'a'))).toContain('; a, b missed a deadline and still hold their update slots');
+    expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain('; a, b, c and others missed a deadline and still hold');
   });
 
   it('are named for every limit', () => {
-    expect(said(nodes('a'), { maxUpdating: 2, maxUnavailable: 1 })).toContain('; a holds an update slot');
-    expect(said(nodes('a'), { maxUpdating: 2, maxPerZone: 1 })).toContain('; a holds an update slot');
+    expect(said(nodes('a'), { maxUpdating: 2, maxUnavailable: 1 })).toContain(
+      '; a missed a deadline and still holds its update slot',
+    );
+    expect(said(nodes('a'), { maxUpdating: 2, maxPerZone: 1 })).toContain(
+      '; a missed a deadline and still holds its update slot',
+    );
     const inZone = aManagedNode('a', { labels: { [ZONE_LABEL]: 'x' } }, stuckReboot);
-    expect(said([inZone, aManagedNode('z')], { maxUpdating: 2, maxZones: 1 })).toContain('; a holds an update slot');
+    expect(said([inZone, aManagedNode('z')], { maxUpdating: 2, maxZones: 1 })).toContain(
+      '; a missed a deadline and still holds its update slot',
+    );
   });
 
   it('make the fleet Degraded, and nobody can tell when it is complete', () => {
     const made = planOf(nodes('a'), limit(1));
     expect(conditionsOf(made).find(({ type }) => type === 'Degraded')).toMatchObject({ reason: 'NodesNeedAttention' });
     expect([made.forecast.completionTime, made.forecast.queue[0]?.expectedTime]).toEqual([undefined, undefined]);
+  });
+
+  it('make the fleet Degraded also when they are not managed any more', () => {
+    const made = planOf([aManagedNode('a', { managed: false }, stuckReboot), aManagedNode('z')], limit(1));
+    expect(conditionsOf(made).find(({ type }) => type === 'Degraded')?.message).toContain(
+      'a missed a deadline and still holds its update slot',
+    );
   });
 });
 

@@ -52,6 +52,8 @@ export interface Plan {
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
   readonly forecast: Forecast;
+  /** Names of nodes that hold an update slot past a deadline, also if they are not selected. */
+  readonly stuckNodes: readonly string[];
   /** The configuration has taken effect on all hosts whose agents respond. */
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
@@ -96,6 +98,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     stale,
     counts: count(counted),
     forecast,
+    stuckNodes: [...slots].flatMap(([{ name }, { deadline }]) => (now >= deadline ? [name] : [])),
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };

@@ -1,7 +1,7 @@
 /**
  * The reasons for which a node waits, and what follows from each of them elsewhere: in the
  * forecast, in the `waitingFor` column, in the taint of waiting nodes and in the fleet's Degraded
- * condition. A new reason needs a row here, and a row in `docs/runbook.md`.
+ * condition. A new reason needs a row here, and an entry in `docs/runbook.md`.
  */
 
 /** Characters of another program's message that a message of this operator quotes. */

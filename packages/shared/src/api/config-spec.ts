@@ -212,7 +212,7 @@ const SPEC = {
     ),
     timeout: field(
       duration('1m', '24h'),
-      'How long a node may take to become healthy, beside healthyFor, until it counts as failed and others start.',
+      'How long a node may take to become healthy, beside healthyFor, until it counts as failed. It keeps its update slot.',
       always('30m'),
     ),
   }),
