@@ -12,13 +12,15 @@ jest.setTimeout(360_000);
 describe('a drain', () => {
   it('continues after an eviction was cut off, which blocks its disruption budget for two minutes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster, namespace }) => {
-      await untilSomeNodeIsAt(fleet, 'Drain');
-      await cluster.components.apiserver.kill('SIGKILL');
-      await cluster.components.apiserver.restart();
-      await eventually(async () => {
-        const { status } = await cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace));
-        expect(Object.keys(status?.disruptedPods ?? {})).toHaveLength(1);
-      });
+      // The kill has to come between the count in the budget and the deletion of the pod: a node may drain faster.
+      const isCutOff = async (): Promise<boolean> => {
+        await untilSomeNodeIsAt(fleet, 'Drain');
+        await cluster.components.apiserver.kill('SIGKILL');
+        await cluster.components.apiserver.restart();
+        const { status } = await eventually(() => cluster.api.get<V1PodDisruptionBudget>(budgetPath(namespace)));
+        return Object.keys(status?.disruptedPods ?? {}).length === 1;
+      };
+      expect((await isCutOff()) || (await isCutOff()) || (await isCutOff())).toBe(true);
       // A scheduler may end with the API server, and nothing else restarts it here.
       await cluster.components.scheduler.restart();
       await fleet.untilAllRun(NEW);
