@@ -37,6 +37,8 @@ export interface DrainPassOptions {
   readonly identity: Identity;
   /** Returns the UIDs of pods that stay: the agent's, and those of the replicas if none is elsewhere. */
   readonly needed: () => Promise<ReadonlySet<string>>;
+  /** What `needed` has returned before the pass. */
+  readonly stays: ReadonlySet<string>;
   /** The pod of this replica, as `namespace/name`. It is evicted last. */
   readonly self: string;
   /** False once the spec of the shadow has changed. */
@@ -53,17 +55,17 @@ export interface DrainOutcome extends PassOutcome {
 
 export class DrainPass {
   readonly #options: DrainPassOptions;
-  #needed: ReadonlySet<string> = new Set();
+  #needed: ReadonlySet<string>;
 
   constructor(options: DrainPassOptions) {
     this.#options = options;
+    this.#needed = options.stays;
   }
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
   async run(): Promise<DrainOutcome> {
-    const { view, nodes, identity, needed, settings, record, clock, signal } = this.#options;
+    const { view, nodes, identity, settings, record, clock, signal } = this.#options;
     await view.learnDaemonSets(view.pods(), signal);
-    this.#needed = await needed();
     const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), view.node()), clock.now());
     const force = stage !== 'Evict' && settings.onTimeout === 'Force';
     const pods = this.#remaining(view.pods(), view.node(), force);

@@ -112,14 +112,15 @@ export class Drainer {
         if (replicas?.length !== 0) replicas = await this.#onlyReplicas(view, signal);
         return new Set([identity.podUID, ...replicas]);
       };
-      const toEvict = podsToEvict(view.pods(), { orphaned: new Set(), needed: await needed() });
+      const stays = await needed();
+      const toEvict = podsToEvict(view.pods(), { orphaned: new Set(), needed: stays });
       const record = new DrainRecord({ ...this.#options, node, shadow, signal }, toEvict.length);
       await record.start();
       const drain = record.current;
       const { maxGracePeriodMs } = settings;
       const evictor = new Evictor({ ...this.#options, rateLimit: this.#rateLimit, maxGracePeriodMs, signal });
       const isCurrent = (): boolean => this.#isCurrent(shadow);
-      const common = { ...this.#options, view, evictor, record, identity, needed, self, settings, isCurrent };
+      const common = { ...this.#options, view, evictor, record, identity, stays, needed, self, settings, isCurrent };
       const outcome = await new DrainPass({ ...common, deadline, signal }).run();
       await record.finish(outcome);
       const { evicted, remaining, blockedBy, failure, result } = outcome;
