@@ -28,12 +28,12 @@ async function soak(): Promise<void> {
   const interrupted = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
   say(`${faults} faults, seed ${seed} (repeat with: make soak FAULTS=${faults} SEED=${seed})`);
-  await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
+  await withRollingFleet(CAMPAIGN_AT_ONCE, async (context) => {
     const report = new Report();
     try {
-      await runCampaign(scene, { seed, faults, report, say, signal: interrupted.signal });
+      await runCampaign(context, { seed, faults, report, say, signal: interrupted.signal });
     } finally {
-      report.check(scene.fleet);
+      report.check(context.fleet);
       for (const line of report.lines()) say(line);
     }
     if (report.violations.length > 0) process.exitCode = 1;

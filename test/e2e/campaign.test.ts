@@ -16,9 +16,9 @@ const SEED = 20_261_123;
 describe('a fleet that meets random faults', () => {
   it('is updated after each round of them, with nothing left behind and nothing violated', async () => {
     const said: string[] = [];
-    await withRollingFleet(CAMPAIGN_AT_ONCE, async (scene) => {
+    await withRollingFleet(CAMPAIGN_AT_ONCE, async (context) => {
       const report = new Report();
-      await runCampaign(scene, { seed: SEED, faults: FAULTS, report, say: (line) => said.push(line) });
+      await runCampaign(context, { seed: SEED, faults: FAULTS, report, say: (line) => said.push(line) });
       process.stdout.write(`${[...said, ...report.lines()].join('\n')}\n`);
       expect({ violations: report.violations, said }).toEqual({ violations: [], said });
       expect(report.faults).toBe(FAULTS);

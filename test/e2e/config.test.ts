@@ -8,7 +8,7 @@ import { eventually } from '../framework/eventually.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
-import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -24,14 +24,14 @@ const versions = (fleet: Fleet): string[] => [...fleet.nodes.values()].map(({ ho
 const locks = (fleet: Fleet): unknown[] =>
   [...fleet.nodes.values()].map(({ host }) => host.settings.updates().versionLock);
 
-async function configOf({ cluster }: Scene): Promise<BrupopConfig> {
+async function configOf({ cluster }: FleetContext): Promise<BrupopConfig> {
   return await cluster.api.get<BrupopConfig>('/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster');
 }
 
 /** Until the configuration is wholly in effect; answers its status. */
-async function untilInEffect(scene: Scene): Promise<NonNullable<BrupopConfig['status']>> {
+async function untilInEffect(context: FleetContext): Promise<NonNullable<BrupopConfig['status']>> {
   return await eventually(async () => {
-    const { metadata, status } = await configOf(scene);
+    const { metadata, status } = await configOf(context);
     if (status?.observedGeneration !== metadata.generation) throw new Error('it is not in effect yet');
     return status ?? {};
   });
@@ -41,41 +41,41 @@ const reasonOf = ({ conditions = [] }: NonNullable<BrupopConfig['status']>, type
   conditions.find((condition) => condition.type === type)?.reason;
 
 /** Until each node says that it waits for this. */
-async function untilAllWaitFor(scene: Scene, expected: RegExp): Promise<void> {
-  const { fleet } = scene;
+async function untilAllWaitFor(context: FleetContext, expected: RegExp): Promise<void> {
+  const { fleet } = context;
   await eventually(() => {
     for (const name of fleet.nodes.keys()) expect(waitingFor(fleet, name)).toMatch(expected);
   });
 }
 
-async function table(scene: Scene, ...args: string[]): Promise<string> {
-  return (await promisify(execFile)('kubectl', ['get', ...args], { env: scene.cluster.env })).stdout;
+async function table(context: FleetContext, ...args: string[]): Promise<string> {
+  return (await promisify(execFile)('kubectl', ['get', ...args], { env: context.cluster.env })).stdout;
 }
 
 /** Nothing begins while the configuration says so, and each change of it tells another reason at once. */
-async function holdsBack(scene: Scene): Promise<void> {
-  const { fleet } = scene;
-  await untilAllWaitFor(scene, /^Paused$/);
-  expect(await table(scene, 'brs', '-A')).toMatch(/WAITING FOR[\s\S]* Paused /);
-  await eventually(async () => expect(await table(scene, 'brc')).toMatch(/STATUS[\s\S]*cluster +Paused/));
+async function holdsBack(context: FleetContext): Promise<void> {
+  const { fleet } = context;
+  await untilAllWaitFor(context, /^Paused$/);
+  expect(await table(context, 'brs', '-A')).toMatch(/WAITING FOR[\s\S]* Paused /);
+  await eventually(async () => expect(await table(context, 'brc')).toMatch(/STATUS[\s\S]*cluster +Paused/));
 
   const blackout = { from: fromNow(-HOUR_MS), to: fromNow(HOUR_MS), reason: 'sale' };
   await fleet.configure({ maintenance: { blackouts: [blackout] } });
-  await untilAllWaitFor(scene, /^Blackout until \d/);
-  expect(reasonOf(await untilInEffect(scene), 'WindowOpen')).toBe('Blackout');
+  await untilAllWaitFor(context, /^Blackout until \d/);
+  expect(reasonOf(await untilInEffect(context), 'WindowOpen')).toBe('Blackout');
 
   await fleet.configure({ maintenance: later() });
-  await untilAllWaitFor(scene, /^OutsideMaintenanceWindow until \d/);
+  await untilAllWaitFor(context, /^OutsideMaintenanceWindow until \d/);
 
   await fleet.configure({ nodeSelector: { matchLabels: { pool: 'other' } } });
-  await untilAllWaitFor(scene, /^NotSelected$/);
-  expect((await untilInEffect(scene)).nodes?.managed).toBe(0);
+  await untilAllWaitFor(context, /^NotSelected$/);
+  expect((await untilInEffect(context)).nodes?.managed).toBe(0);
 
   await fleet.configure({ versions: { deny: [NEW] } });
-  await untilAllWaitFor(scene, /^VersionDenied$/);
+  await untilAllWaitFor(context, /^VersionDenied$/);
 
   await fleet.configure({ versions: { minimumAge: '24h' } });
-  await untilAllWaitFor(scene, /^MinimumAgeNotReached until \d/);
+  await untilAllWaitFor(context, /^MinimumAgeNotReached until \d/);
   expect(versions(fleet)).toEqual([OLD, OLD, OLD, OLD]);
   expect(fleet.observer.leftovers()).toEqual([]);
 }
@@ -95,23 +95,23 @@ const everythingElse = (): BrupopConfigSpec => ({
 });
 
 /** A window that closes while a node is drained, and every other field changed with it: that node goes on undisturbed, no other begins. */
-async function closesInTheMiddle(scene: Scene): Promise<void> {
-  const { fleet, cluster } = scene;
+async function closesInTheMiddle(context: FleetContext): Promise<void> {
+  const { fleet, cluster } = context;
   await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: 'true' } } });
   await fleet.configure({});
   const name = await untilSomeNodeIsBlocked(fleet);
   const drained = fleet.shadow(name);
   await fleet.configure(everythingElse());
-  await eventually(async () => expect((await configOf(scene)).status?.inForce?.spec['order']).toBe('Random'));
+  await eventually(async () => expect((await configOf(context)).status?.inForce?.spec['order']).toBe('Random'));
   await eventually(() => {
     for (const [one, { host }] of fleet.nodes)
       expect([one, host.settings.updates().ignoreWaves]).toEqual([one, one !== name]);
   });
   expect(fleet.shadow(name)?.metadata.generation).toBe(drained?.metadata.generation);
   expect(fleet.shadow(name)?.status?.drain?.startTime).toBe(drained?.status?.drain?.startTime);
-  await releaseDrains(scene);
+  await releaseDrains(context);
   await eventually(() => fleet.assertRuns(name, NEW), { limitMs: 60_000 });
-  await untilInEffect(scene);
+  await untilInEffect(context);
   const others = [...fleet.nodes.keys()].filter((one) => one !== name && one !== 'node-4');
   await eventually(() => {
     for (const one of others)
@@ -122,14 +122,14 @@ async function closesInTheMiddle(scene: Scene): Promise<void> {
 }
 
 /** Half of four nodes, at most one of a zone, and all zones but two at a time. */
-async function rollsOutByZone(scene: Scene): Promise<void> {
-  const { fleet, cluster } = scene;
+async function rollsOutByZone(context: FleetContext): Promise<void> {
+  const { fleet, cluster } = context;
   fleet.maxUnavailable = 2;
   await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: null } } });
   await fleet.configure({ concurrency: { maxUpdating: '50%', maxUnavailable: '74%', maxPerZone: 1, maxZones: 2 } });
   await fleet.untilAllRun(NEW);
   const status = await eventually(async () => {
-    const found = await untilInEffect(scene);
+    const found = await untilInEffect(context);
     expect(reasonOf(found, 'Progressing')).toBe('UpToDate');
     return found;
   });
@@ -140,11 +140,11 @@ async function rollsOutByZone(scene: Scene): Promise<void> {
 
 describe('one configuration', () => {
   it('steers a fleet live: pause, blackout, windows, selection, versions, zones, and pins up and down', async () => {
-    await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before: holdAllDrains }, async (scene) => {
-      const { fleet } = scene;
-      await holdsBack(scene);
-      await closesInTheMiddle(scene);
-      await rollsOutByZone(scene);
+    await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before: holdAllDrains }, async (context) => {
+      const { fleet } = context;
+      await holdsBack(context);
+      await closesInTheMiddle(context);
+      await rollsOutByZone(context);
 
       // All are offered one more, and go back to the one before what they run.
       const newest = '1.28.0';
@@ -157,7 +157,7 @@ describe('one configuration', () => {
       await fleet.untilAllRun(newest);
       await fleet.configure({ concurrency });
       await eventually(() => expect(locks(fleet)).toEqual(['latest', 'latest', 'latest', 'latest']));
-      await untilInEffect(scene);
+      await untilInEffect(context);
     });
   });
 });

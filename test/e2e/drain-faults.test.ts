@@ -5,14 +5,14 @@ import { allowEvictions, forbidEvictions } from '../framework/faults/evictions.t
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
-import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
   it('is undone when the managed label is removed while it is blocked', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
-      const { fleet } = scene;
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+      const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);
       expect(fleet.observer.nodes.get(name)?.spec?.unschedulable).toBe(true);
       await fleet.node(name).setManaged(false);
@@ -21,7 +21,7 @@ describe('a drain', () => {
         expect(spec?.unschedulable).toBeUndefined();
         expect(metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
       });
-      await releaseDrains(scene);
+      await releaseDrains(context);
       const others = [...fleet.nodes.keys()].filter((other) => other !== name);
       await eventually(() => others.forEach((other) => fleet.assertRuns(other, NEW)), { limitMs: 60_000 });
       expect(fleet.node(name).host.version).toBe(OLD);
@@ -52,7 +52,7 @@ describe('a drain', () => {
 
 describe('a version that boots on no host', () => {
   it('is tried once on each node, each of which returns to service on the old one and says what failed', async () => {
-    const breakBoots = async ({ fleet }: Scene): Promise<void> => {
+    const breakBoots = async ({ fleet }: FleetContext): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
     };
     await withFleet({ nodes: fleetNodes(3), before: breakBoots }, async ({ fleet }) => {

@@ -10,7 +10,7 @@ import { Evictions } from '../framework/fleet/evictions.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
-import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -18,22 +18,22 @@ const STRICT = 'node-2';
 const CORDONED = 'node-3';
 
 /** A database on node-1, a pod on node-2 whose budget allows nothing, and a user's cordon on node-3. */
-async function arrange({ cluster, namespace }: Scene): Promise<void> {
+async function arrange({ cluster, namespace }: FleetContext): Promise<void> {
   await createDatabase(cluster, namespace, 'node-1');
   await createPod(cluster, { namespace, node: STRICT, name: 'strict', labels: { app: 'strict' } });
   await createBudget(cluster, namespace, 'strict-budget', { app: 'strict' });
   await cluster.api.patch(`/api/v1/nodes/${CORDONED}`, { spec: { unschedulable: true } });
 }
 
-const reasonOf = ({ fleet }: Scene, name: string): string | undefined =>
+const reasonOf = ({ fleet }: FleetContext, name: string): string | undefined =>
   fleet.shadow(name)?.status?.conditions?.[0]?.reason;
 
 describe('a rollout over nodes that are not all easy to drain', () => {
   it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
     const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
     // The arrangement cordons three nodes; later the one that a user has cordoned counts as unavailable.
-    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (scene) => {
-      const { fleet, cluster, namespace } = scene;
+    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (context) => {
+      const { fleet, cluster, namespace } = context;
       fleet.maxUnavailable = 2;
       const excluded = new Set<string>();
       fleet.observer.nodes.subscribe(({ object: { metadata } }) => {
@@ -49,7 +49,10 @@ describe('a rollout over nodes that are not all easy to drain', () => {
       expect(fleet.observer.leastReady.get(`${namespace}/db`)).toBe(2);
       expect([STRICT, CORDONED].map((name) => fleet.node(name).host.version)).toEqual([OLD, OLD]);
       await eventually(() => {
-        expect([reasonOf(scene, STRICT), reasonOf(scene, CORDONED)]).toEqual(['DrainBlocked', 'CordonedExternally']);
+        expect([reasonOf(context, STRICT), reasonOf(context, CORDONED)]).toEqual([
+          'DrainBlocked',
+          'CordonedExternally',
+        ]);
         expect(tainted()).toEqual([STRICT, CORDONED]);
       });
       expect(fleet.observer.nodes.get(STRICT)?.spec?.unschedulable).toBeUndefined();
@@ -71,18 +74,18 @@ describe('a rollout over nodes that are not all easy to drain', () => {
 
 describe('a pause that interrupts', () => {
   it('uncordons a node at once whose drain is blocked, and starts again after it', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
-      const { fleet } = scene;
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+      const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);
       await fleet.configure({ paused: true, pauseMode: 'Interrupt' });
       await eventually(() => {
         expect(fleet.observer.leftovers()).toEqual([]);
         expect(fleet.shadow(name)?.status?.drain?.result).toBe('Cancelled');
-        expect(reasonOf(scene, name)).toBe('Paused');
+        expect(reasonOf(context, name)).toBe('Paused');
       });
       expect(fleet.shadow(name)?.status?.crash_count).toBe(0);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0]);
-      await releaseDrains(scene);
+      await releaseDrains(context);
       await fleet.configure({ paused: false });
       await fleet.untilAllRun(NEW);
     });
@@ -97,7 +100,7 @@ describe('a node that the draining replica runs on', () => {
   it('is cordoned no longer than a node that another replica drains', async () => {
     const cordons = new Cordons();
     const evictions = new Evictions();
-    const before = async ({ fleet }: Scene): Promise<void> => {
+    const before = async ({ fleet }: FleetContext): Promise<void> => {
       cordons.follow(fleet);
       evictions.follow(fleet);
     };
@@ -127,7 +130,7 @@ describe('a node that the draining replica runs on', () => {
   ])('is updated also if no other has a replica: %i in all, on %i nodes', async (replicas, nodes) => {
     const values = { ...HURRIED, 'apiserver.replicas': replicas };
     const evictions = new Evictions();
-    const before = async ({ fleet }: Scene): Promise<void> => evictions.follow(fleet);
+    const before = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);
     await withFleet({ nodes: fleetNodes(nodes), values, before }, async ({ fleet }) => {
       await fleet.untilAllRun(NEW);
       expect(await evictions.ofSelf(fleet)).toEqual([]);

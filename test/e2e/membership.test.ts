@@ -18,12 +18,12 @@ describe('a rollout whose fleet changes meanwhile', () => {
   });
 
   it('updates a host that comes back under another name while it is drained, and leaves nothing of the old name', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
-      const { fleet } = scene;
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+      const { fleet } = context;
       const old = await untilSomeNodeIsBlocked(fleet);
       const { host } = fleet.node(old);
       await fleet.renameNode(old, 'renamed');
-      await releaseDrains(scene);
+      await releaseDrains(context);
       await fleet.untilAllRun(NEW);
       await eventually(() => expect(fleet.shadow(old)).toBeUndefined());
       expect(host.reboots).toBe(1);

@@ -3,7 +3,7 @@ import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.t
 import { eventually } from '../framework/eventually.ts';
 import { Evictions } from '../framework/fleet/evictions.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
-import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -13,7 +13,7 @@ const UNHURRIED = { prepareMs: 200, bootMs: 600 };
 describe('a rollout', () => {
   it('takes every node to the new version, each rebooted once, one at a time or as many as the configuration says', async () => {
     const evictions = new Evictions();
-    const follow = async ({ fleet }: Scene): Promise<void> => evictions.follow(fleet);
+    const follow = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);
     const values = { 'agent.updateCheckIntervalSeconds': 1 };
     const options = { nodes: fleetNodes(6), before: follow, maxUnavailable: 2, durations: UNHURRIED, values };
     await withFleet(options, async ({ fleet }) => {

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { withRollingFleet } from '../../framework/faults/rolling-fleet.ts';
 import { nameOf, watchCalls } from '../../framework/faults/trigger.ts';
 import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
-import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
@@ -71,7 +71,7 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
 
 describe('an agent that is killed', () => {
   it('at any call, before its effect and after, in any state, updates its node once and hurts nothing', async () => {
-    const body = async ({ fleet }: Scene): Promise<void> => {
+    const body = async ({ fleet }: FleetContext): Promise<void> => {
       const instants = await instantsOfAnUpdate(fleet);
       const { came, rounds } = await killAtAll(fleet, instants);
       expect([...came]).toEqual(expect.arrayContaining(NEVER_MISSED));

@@ -3,18 +3,18 @@ import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsBlocked } from '../../framework/fleet/steps.ts';
-import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(900_000);
 
 describe('a rollout whose hosts fail', () => {
   it('goes on when the API of a host does not answer for a while during its drain', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
-      const { fleet } = scene;
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+      const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);
       const { faults } = fleet.node(name).host;
       await faults.set({ api: { answer: 'hang' } });
-      await releaseDrains(scene);
+      await releaseDrains(context);
       await eventually(async () => {
         const pod = fleet.observer.pods
           .list()
@@ -28,7 +28,7 @@ describe('a rollout whose hosts fail', () => {
   });
 
   it('starts no other node while a rebooted one does not come back, and continues when it does', async () => {
-    const before = async ({ fleet }: Scene): Promise<void> => {
+    const before = async ({ fleet }: FleetContext): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ reboot: { neverReturns: true, times: 1 } });
     };
     await withFleet({ nodes: fleetNodes(3), before }, async ({ fleet }) => {
@@ -46,7 +46,7 @@ describe('a rollout whose hosts fail', () => {
   });
 
   it('retries a version that did not boot once when the shadow is deleted, then on request only', async () => {
-    const breakBoot = async ({ fleet }: Scene): Promise<void> =>
+    const breakBoot = async ({ fleet }: FleetContext): Promise<void> =>
       await fleet.node('node-1').host.faults.set({ boot: { rollsBack: true } });
     const durations = { bootMs: 2_000 };
     await withFleet({ nodes: fleetNodes(3), before: breakBoot, durations }, async ({ fleet, cluster }) => {

@@ -8,7 +8,7 @@ import { type StateTrigger, untilTriggered } from '../../framework/faults/trigge
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsBlocked } from '../../framework/fleet/steps.ts';
-import { NEW, type Scene, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
@@ -25,21 +25,21 @@ const WRITES: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delet
 const LIMIT_MS = 60_000;
 
 /** Publishes a version and kills the leading controller at the first such moment; resolves with the kill. */
-async function killAt(scene: Scene, moment: StateTrigger): Promise<{ version: string; how: string }> {
-  const version = scene.fleet.publishNext();
-  if (!(await untilTriggered(scene.fleet, moment, { version, limitMs: LIMIT_MS })))
+async function killAt(context: FleetContext, moment: StateTrigger): Promise<{ version: string; how: string }> {
+  const version = context.fleet.publishNext();
+  if (!(await untilTriggered(context.fleet, moment, { version, limitMs: LIMIT_MS })))
     return { version, how: 'never came' };
   const fault = { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 } as const;
-  return { version, how: await inject(scene, fault) };
+  return { version, how: await inject(context, fault) };
 }
 
 test('a killed leading controller is followed by another at any state, and each node reboots once', async () => {
   const values = { 'agent.updateCheckIntervalSeconds': 1 };
-  await withFleet({ nodes: fleetNodes(2), values }, async (scene) => {
-    const { fleet } = scene;
+  await withFleet({ nodes: fleetNodes(2), values }, async (context) => {
+    const { fleet } = context;
     await fleet.untilAllRun(NEW);
     for (const [name, moment] of Object.entries(moments)) {
-      const { version, how } = await killAt(scene, moment);
+      const { version, how } = await killAt(context, moment);
       expect([name, how]).toEqual([name, 'hit']);
       await fleet.untilAllRun(version);
     }
@@ -49,8 +49,8 @@ test('a killed leading controller is followed by another at any state, and each 
 });
 
 test('a leading controller that is frozen past its lease and thawed writes nothing any more', async () => {
-  await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (scene) => {
-    const { fleet, cluster } = scene;
+  await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+    const { fleet, cluster } = context;
     const waiting = await untilSomeNodeIsBlocked(fleet);
     const { name = '' } = fleet.observer.leader()?.metadata ?? {};
     fleet.kubelet.kill(name, 'SIGSTOP');
@@ -76,7 +76,7 @@ test('a leading controller that is frozen past its lease and thawed writes nothi
     expect(byPod.get(name)?.map(({ verb, resource }) => `${verb} ${resource}`) ?? []).toEqual([]);
     expect(byPod.size).toBe(1);
     await fleet.configure({ paused: false });
-    await releaseDrains(scene);
+    await releaseDrains(context);
     await fleet.untilAllRun(NEW);
   });
 });

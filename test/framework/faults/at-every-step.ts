@@ -1,5 +1,5 @@
 import type { Operation } from '../../../packages/shared/src/api/shadow.ts';
-import type { Scene } from '../fleet/with-fleet.ts';
+import type { FleetContext } from '../fleet/with-fleet.ts';
 import type { Fault } from './fault.ts';
 import { holdAtSteps, HELD } from './hold-at-steps.ts';
 import { heal, inject } from './inject.ts';
@@ -42,16 +42,16 @@ export async function comeThroughChosen(cases: Cases, rules: Rules): Promise<Pla
  */
 async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
   const names: string[] = [];
-  await withRollingFleet(HELD.size, async (scene) => {
+  await withRollingFleet(HELD.size, async (context) => {
     for (const [name, faults] of Object.entries(cases)) {
-      const { ms, askedAgain } = await play(scene, faults).catch((error: unknown) => {
+      const { ms, askedAgain } = await play(context, faults).catch((error: unknown) => {
         throw new Error(`${name}: ${String(error)}`, { cause: error });
       });
       say(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
       for (const why of askedAgain) say(`  a user asked for another attempt: ${why}`);
       if (askedAgain.length > 0 && !rules.mayFail)
         throw new Error(`${name}: no attempt may fail: ${askedAgain.join('; ')}`);
-      const problems = scene.fleet.problems();
+      const problems = context.fleet.problems();
       if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
       names.push(name);
     }
@@ -63,15 +63,15 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-async function play(scene: Scene, faults: readonly Fault[]): Promise<Recovery> {
-  const tolerances = new Tolerances(scene.fleet.observer);
-  const { version, release } = await holdAtSteps(scene);
+async function play(context: FleetContext, faults: readonly Fault[]): Promise<Recovery> {
+  const tolerances = new Tolerances(context.fleet.observer);
+  const { version, release } = await holdAtSteps(context);
   const outcomes = await Promise.all(
-    faults.map(async (fault) => await tolerances.during(fault, async () => await inject(scene, fault))),
+    faults.map(async (fault) => await tolerances.during(fault, async () => await inject(context, fault))),
   );
-  await heal(scene);
+  await heal(context);
   await release();
-  const recovery = await recover(scene, { version, nodes: scene.fleet.nodes.keys(), limitMs: RECOVERY_MS });
+  const recovery = await recover(context, { version, nodes: context.fleet.nodes.keys(), limitMs: RECOVERY_MS });
   const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
   if (missed.length > 0) throw new Error(`no victim was found for ${JSON.stringify(missed)}`);
   return recovery;

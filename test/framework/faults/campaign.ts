@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scene } from '../fleet/with-fleet.ts';
+import type { FleetContext } from '../fleet/with-fleet.ts';
 import { drawFault, type Fault } from './fault.ts';
 import { heal, inject } from './inject.ts';
 import { Random } from './random.ts';
@@ -33,30 +33,30 @@ const INSTANT_MS = 3_000;
  * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a user asks for it,
  * as the shadow says. Throws when a round does not end in time; what the observer found is in the report.
  */
-export async function runCampaign(scene: Scene, options: CampaignOptions): Promise<void> {
+export async function runCampaign(context: FleetContext, options: CampaignOptions): Promise<void> {
   const { seed, faults, report, say, signal } = options;
   const random = new Random(seed);
   const instants = new Random(seed + 1);
-  const tolerances = new Tolerances(scene.fleet.observer);
+  const tolerances = new Tolerances(context.fleet.observer);
   for (let left = faults; left > 0; left -= FAULTS_PER_ROUND) {
     if (signal?.aborted === true) break;
-    const nodes = [...scene.fleet.nodes.keys()].toSorted();
+    const nodes = [...context.fleet.nodes.keys()].toSorted();
     const drawn = Array.from({ length: Math.min(left, FAULTS_PER_ROUND) }, () => ({
       fault: drawFault(random, nodes),
       pauseMs: random.whole(0, LONGEST_PAUSE_MS),
       // Every other one waits for an instant.
       trigger: instants.fraction() < 0.5 ? drawTrigger(instants) : undefined,
     }));
-    const version = scene.fleet.publishNext();
+    const version = context.fleet.publishNext();
     const faults = drawn.map(({ fault, trigger }) => JSON.stringify({ ...fault, trigger })).join(' ');
     say(`${version} ${faults}`);
-    await injectAll({ scene, tolerances, report, version }, drawn);
-    await heal(scene);
-    const { ms, askedAgain } = await recover(scene, { version, nodes, limitMs: LONG_RECOVERY_MS });
+    await injectAll({ context, tolerances, report, version }, drawn);
+    await heal(context);
+    const { ms, askedAgain } = await recover(context, { version, nodes, limitMs: LONG_RECOVERY_MS });
     report.recovered(ms);
     say(`${version} on every node ${ms} ms after the last fault`);
     for (const why of askedAgain) say(`  a user asked for another attempt: ${why}`);
-    for (const what of report.check(scene.fleet)) say(`  VIOLATION: ${what}`);
+    for (const what of report.check(context.fleet)) say(`  VIOLATION: ${what}`);
   }
 }
 
@@ -68,7 +68,7 @@ interface Drawn {
 }
 
 interface Round {
-  readonly scene: Scene;
+  readonly context: FleetContext;
   readonly tolerances: Tolerances;
   readonly report: Report;
   readonly version: string;
@@ -89,12 +89,12 @@ async function injectAll(round: Round, drawn: readonly Drawn[]): Promise<void> {
   await Promise.all(busy.values());
 }
 
-async function injectOne({ scene, tolerances, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
+async function injectOne({ context, tolerances, report, version }: Round, { fault, trigger }: Drawn): Promise<void> {
   if (trigger !== undefined) {
     const node = 'node' in fault ? fault.node : undefined;
-    report.waited(await untilTriggered(scene.fleet, trigger, { version, node, limitMs: INSTANT_MS }));
+    report.waited(await untilTriggered(context.fleet, trigger, { version, node, limitMs: INSTANT_MS }));
   }
-  report.tried(fault, await tolerances.during(fault, async () => await inject(scene, fault)));
+  report.tried(fault, await tolerances.during(fault, async () => await inject(context, fault)));
 }
 
 function targetOf(fault: Fault): string {

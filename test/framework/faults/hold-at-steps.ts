@@ -1,7 +1,7 @@
 import type { LastOperation } from '../../../packages/shared/src/api/shadow.ts';
 import { eventually } from '../eventually.ts';
 import { holdDrains, releaseDrains } from '../fleet/held-drains.ts';
-import type { Scene } from '../fleet/with-fleet.ts';
+import type { FleetContext } from '../fleet/with-fleet.ts';
 import { askAgain } from './recovery.ts';
 
 /** Which node is held at which step of its update. */
@@ -24,10 +24,10 @@ export interface HeldSteps {
  * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
  * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait.
  */
-export async function holdAtSteps(scene: Scene): Promise<HeldSteps> {
-  const { fleet } = scene;
+export async function holdAtSteps(context: FleetContext): Promise<HeldSteps> {
+  const { fleet } = context;
   const released = Promise.withResolvers<void>();
-  await holdDrains(scene, ['node-2']);
+  await holdDrains(context, ['node-2']);
   await fleet.node('node-1').host.faults.set({ prepare: { until: released.promise } });
   await fleet.node('node-3').host.faults.set({ activate: { until: released.promise } });
   await fleet.node('node-4').host.faults.set({ reboot: { neverReturns: true, times: 1 } });
@@ -36,23 +36,23 @@ export async function holdAtSteps(scene: Scene): Promise<HeldSteps> {
   await eventually(
     async () => {
       // Some may have failed in the case before.
-      await askAgain(scene, version);
-      assertHeld(scene, version);
+      await askAgain(context, version);
+      assertHeld(context, version);
     },
     { limitMs: 60_000 },
   );
   fleet.publishToAll();
-  await eventually(() => others.forEach((name) => assertWaits(scene, name, version)), { limitMs: 60_000 });
+  await eventually(() => others.forEach((name) => assertWaits(context, name, version)), { limitMs: 60_000 });
   const release = async (): Promise<void> => {
     released.resolve();
     await fleet.node('node-4').host.faults.set({ reboot: undefined });
     await fleet.node('node-4').host.powerOn();
-    await releaseDrains(scene);
+    await releaseDrains(context);
   };
   return { version, release };
 }
 
-function assertHeld({ fleet }: Scene, version: string): void {
+function assertHeld({ fleet }: FleetContext, version: string): void {
   for (const [name, operation] of HELD) {
     const last = fleet.shadow(name)?.status?.lastOperation;
     const isThere = last?.operation === operation && last.state === 'Processing' && last.version === version;
@@ -61,7 +61,7 @@ function assertHeld({ fleet }: Scene, version: string): void {
   }
 }
 
-function assertWaits({ fleet }: Scene, name: string, version: string): void {
+function assertWaits({ fleet }: FleetContext, name: string, version: string): void {
   const { target_version: offered, conditions } = fleet.shadow(name)?.status ?? {};
   const reason = conditions?.find(({ type }) => type === 'Progressing')?.reason;
   if (offered !== version || reason !== 'WaitingForCapacity')

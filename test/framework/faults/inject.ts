@@ -4,7 +4,7 @@ import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../../../packages
 import { ApiError } from '../control-plane/api.ts';
 import type { Component } from '../control-plane/process.ts';
 import { eventually } from '../eventually.ts';
-import type { Scene } from '../fleet/with-fleet.ts';
+import type { FleetContext } from '../fleet/with-fleet.ts';
 import { allowUnavailable, budgetPath } from '../fleet/workloads.ts';
 import { allowEvictions, forbidEvictions } from './evictions.ts';
 import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
@@ -14,7 +14,7 @@ type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
 /** A victim that is down at the moment cannot be hit. */
 export type Outcome = 'hit' | 'missed';
 
-type Inject = { readonly [K in FaultKind]: (scene: Scene, fault: Of<K>) => Promise<Outcome> };
+type Inject = { readonly [K in FaultKind]: (context: FleetContext, fault: Of<K>) => Promise<Outcome> };
 
 const COMPONENTS = { agent: AGENT, apiserver: APISERVER, controller: CONTROLLER } as const;
 const PROGRAMS = {
@@ -28,27 +28,27 @@ const MERGE = 'application/merge-patch+json';
 const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
 
 const INJECT: Inject = {
-  killed: async (scene, { who, forMs }) => {
-    const victims = signal(scene, who, 'SIGKILL');
-    const component = componentOf(scene, who);
+  killed: async (context, { who, forMs }) => {
+    const victims = signal(context, who, 'SIGKILL');
+    const component = componentOf(context, who);
     await component?.kill('SIGKILL'); // resolves when it is gone
     await sleep(forMs);
     if (component?.pid === undefined) await component?.restart();
     return outcome(victims.length);
   },
-  frozen: async (scene, { who, forMs }) => {
-    const victims = signal(scene, who, 'SIGSTOP');
+  frozen: async (context, { who, forMs }) => {
+    const victims = signal(context, who, 'SIGSTOP');
     await sleep(forMs);
     for (const pid of victims) send(pid, 'SIGCONT');
     return outcome(victims.length);
   },
-  'each API server killed': async (scene) => {
+  'each API server killed': async (context) => {
     let killed = 0;
-    for (const { metadata, status } of podsOf(scene, APISERVER).filter(isReady)) {
+    for (const { metadata, status } of podsOf(context, APISERVER).filter(isReady)) {
       const name = metadata?.name ?? '';
-      if (!killPod(scene, name)) continue;
+      if (!killPod(context, name)) continue;
       killed += 1;
-      await eventually(() => assertRestarted(scene, name, restartsOf(status)), PATIENCE);
+      await eventually(() => assertRestarted(context, name, restartsOf(status)), PATIENCE);
     }
     return outcome(killed);
   },
@@ -60,10 +60,10 @@ const INJECT: Inject = {
     await fleet.kubernetes.heal(node);
     return 'hit';
   },
-  'no API server': async (scene, { forMs }) => {
-    await scale(scene, 0);
+  'no API server': async (context, { forMs }) => {
+    await scale(context, 0);
     await sleep(forMs);
-    await scale(scene, 3);
+    await scale(context, 3);
     return 'hit';
   },
   'cut off': async ({ fleet }, { node, from, how, forMs }) => {
@@ -118,12 +118,12 @@ const INJECT: Inject = {
     await faults.set({ boot: undefined });
     return 'hit';
   },
-  'shadow deleted': async (scene, { node }) => {
-    await change(scene, 'DELETE', scene.fleet.shadowPath(node));
+  'shadow deleted': async (context, { node }) => {
+    await change(context, 'DELETE', context.fleet.shadowPath(node));
     return 'hit';
   },
-  'shadow edited': async (scene, { node, edit }) => {
-    await editShadow(scene, node, edit);
+  'shadow edited': async (context, { node, edit }) => {
+    await editShadow(context, node, edit);
     return 'hit';
   },
   'label removed': async ({ fleet }, { node, forMs }) => {
@@ -136,42 +136,42 @@ const INJECT: Inject = {
     await fleet.replaceNode(node);
     return 'hit';
   },
-  'pod deleted': async (scene, { program, index }) => {
-    const { metadata } = pick(podsOf(scene, COMPONENTS[program]), index) ?? {};
+  'pod deleted': async (context, { program, index }) => {
+    const { metadata } = pick(podsOf(context, COMPONENTS[program]), index) ?? {};
     if (metadata === undefined) return 'missed';
-    await change(scene, 'DELETE', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`);
+    await change(context, 'DELETE', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`);
     return 'hit';
   },
-  'evictions forbidden': async (scene, { forMs }) => {
-    await eventually(async () => await forbidEvictions(scene.cluster), PATIENCE);
+  'evictions forbidden': async (context, { forMs }) => {
+    await eventually(async () => await forbidEvictions(context.cluster), PATIENCE);
     await sleep(forMs);
-    await eventually(async () => await allowEvictions(scene.cluster), PATIENCE);
+    await eventually(async () => await allowEvictions(context.cluster), PATIENCE);
     return 'hit';
   },
-  'budget strict': async (scene, { forMs }) => {
-    await eventually(async () => await allowUnavailable(scene, 0), PATIENCE);
+  'budget strict': async (context, { forMs }) => {
+    await eventually(async () => await allowUnavailable(context, 0), PATIENCE);
     await sleep(forMs);
-    await eventually(async () => await allowUnavailable(scene, 1), PATIENCE);
+    await eventually(async () => await allowUnavailable(context, 1), PATIENCE);
     return 'hit';
   },
 };
 
 /** Brings the fault about, and resolves when it is over and healed. */
-export async function inject<K extends FaultKind>(scene: Scene, fault: Of<K>): Promise<Outcome> {
-  return await (INJECT[fault.kind] as (scene: Scene, fault: Of<K>) => Promise<Outcome>)(scene, fault);
+export async function inject<K extends FaultKind>(context: FleetContext, fault: Of<K>): Promise<Outcome> {
+  return await (INJECT[fault.kind] as (context: FleetContext, fault: Of<K>) => Promise<Outcome>)(context, fault);
 }
 
 /** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
-export async function heal(scene: Scene): Promise<void> {
-  await revive(scene);
-  const budget = `${budgetPath(scene.namespace)}/status`;
+export async function heal(context: FleetContext): Promise<void> {
+  await revive(context);
+  const budget = `${budgetPath(context.namespace)}/status`;
   const forget = { status: { disruptedPods: null } };
-  await eventually(async () => await scene.cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
+  await eventually(async () => await context.cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
 }
 
 /** Sends a signal; answers to which processes. */
-function signal(scene: Scene, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): number[] {
-  const pids = pidsOf(scene, who);
+function signal(context: FleetContext, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): number[] {
+  const pids = pidsOf(context, who);
   for (const pid of pids) send(pid, name);
   return pids;
 }
@@ -181,7 +181,7 @@ function outcome(victims: number): Outcome {
 }
 
 /** The program of the control plane; undefined for one of the operator's. */
-function componentOf({ cluster }: Scene, { program }: Victim): Component | undefined {
+function componentOf({ cluster }: FleetContext, { program }: Victim): Component | undefined {
   if (program === 'agent' || program === 'apiserver' || program === 'controller') return undefined;
   return cluster.components[PROGRAMS[program]];
 }
@@ -194,15 +194,15 @@ function send(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-function pidsOf(scene: Scene, who: Victim): number[] {
-  const component = componentOf(scene, who);
+function pidsOf(context: FleetContext, who: Victim): number[] {
+  const component = componentOf(context, who);
   if (component !== undefined) return component.pid === undefined ? [] : [component.pid];
-  const { kubelet } = scene.fleet;
+  const { kubelet } = context.fleet;
   if (who.program === 'agent') return kubelet.pids(AGENT, who.node);
-  return 'which' in who ? replicaPids(scene, who.program, who.which) : [];
+  return 'which' in who ? replicaPids(context, who.program, who.which) : [];
 }
 
-function replicaPids({ fleet }: Scene, program: 'apiserver' | 'controller', which: string | number): number[] {
+function replicaPids({ fleet }: FleetContext, program: 'apiserver' | 'controller', which: string | number): number[] {
   const all = fleet.kubelet.pids(COMPONENTS[program]);
   if (which === 'all') return all;
   if (typeof which === 'number') return [pick(all, which)].filter((pid) => pid !== undefined);
@@ -212,13 +212,13 @@ function replicaPids({ fleet }: Scene, program: 'apiserver' | 'controller', whic
 }
 
 /** Throws until the pod is ready again after more restarts than before; one that is gone needs no waiting for. */
-function assertRestarted(scene: Scene, name: string, before: number): void {
-  const pod = podsOf(scene, APISERVER).find(({ metadata }) => metadata?.name === name);
+function assertRestarted(context: FleetContext, name: string, before: number): void {
+  const pod = podsOf(context, APISERVER).find(({ metadata }) => metadata?.name === name);
   if (pod !== undefined && (restartsOf(pod.status) <= before || !isReady(pod))) throw new Error(`${name} is not back`);
 }
 
 /** False when another fault has been faster. */
-function killPod({ fleet }: Scene, name: string): boolean {
+function killPod({ fleet }: FleetContext, name: string): boolean {
   try {
     fleet.kubelet.kill(name, 'SIGKILL');
     return true;
@@ -235,7 +235,7 @@ function isReady({ status }: V1Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
 }
 
-function podsOf({ fleet }: Scene, component: string): V1Pod[] {
+function podsOf({ fleet }: FleetContext, component: string): V1Pod[] {
   return fleet.observer.pods
     .list()
     .filter(({ metadata }) => metadata.labels?.[COMPONENT_LABEL] === component)
@@ -247,7 +247,12 @@ function pick<T>(list: readonly T[], index: number): T | undefined {
 }
 
 /** Repeats a change until Kubernetes answers; what is not there is left alone. */
-async function change({ cluster }: Scene, method: 'DELETE' | 'PATCH', path: string, body?: object): Promise<void> {
+async function change(
+  { cluster }: FleetContext,
+  method: 'DELETE' | 'PATCH',
+  path: string,
+  body?: object,
+): Promise<void> {
   await eventually(async () => {
     await cluster.api.request(method, path, body, MERGE).catch((error: unknown) => {
       if (!isStatus(error, 404)) throw error;
@@ -259,14 +264,14 @@ function isStatus(error: unknown, status: number): boolean {
   return error instanceof ApiError && error.status === status;
 }
 
-async function scale(scene: Scene, replicas: number): Promise<void> {
-  const path = `/apis/apps/v1/namespaces/${scene.fleet.operator.namespace}/deployments/${APISERVER}/scale`;
-  await change(scene, 'PATCH', path, { spec: { replicas } });
+async function scale(context: FleetContext, replicas: number): Promise<void> {
+  const path = `/apis/apps/v1/namespaces/${context.fleet.operator.namespace}/deployments/${APISERVER}/scale`;
+  await change(context, 'PATCH', path, { spec: { replicas } });
 }
 
-async function editShadow(scene: Scene, node: string, edit: ShadowEdit): Promise<void> {
-  const path = scene.fleet.shadowPath(node);
-  const { spec, status } = scene.fleet.shadow(node) ?? {};
+async function editShadow(context: FleetContext, node: string, edit: ShadowEdit): Promise<void> {
+  const path = context.fleet.shadowPath(node);
+  const { spec, status } = context.fleet.shadow(node) ?? {};
   const version = spec?.version ?? status?.target_version ?? '9.9.9';
   const drained = { ...status?.lastOperation, operation: 'Activate', state: 'Processing' };
   const edits = {
@@ -277,5 +282,5 @@ async function editShadow(scene: Scene, node: string, edit: ShadowEdit): Promise
     'status gone': [`${path}/status`, { status: null }],
   } as const satisfies Record<ShadowEdit, readonly [string, object]>;
   const [target, body] = edits[edit];
-  await change(scene, 'PATCH', target, body);
+  await change(context, 'PATCH', target, body);
 }

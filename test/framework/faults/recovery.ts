@@ -1,7 +1,7 @@
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { eventually } from '../eventually.ts';
-import type { Scene } from '../fleet/with-fleet.ts';
+import type { FleetContext } from '../fleet/with-fleet.ts';
 
 /** From the end of the last fault until every node must run the version: an agent that cannot know whether a reboot was asked for waits for seven minutes. */
 export const LONG_RECOVERY_MS = 720_000;
@@ -27,14 +27,14 @@ export interface Expected {
  * Until the nodes run the version with nothing left behind. After a failure that is not tried again soon, a user asks for it, as the shadow says.
  * Throws when it takes longer than the limit.
  */
-export async function recover(scene: Scene, { version, nodes, limitMs }: Expected): Promise<Recovery> {
-  const { fleet } = scene;
+export async function recover(context: FleetContext, { version, nodes, limitMs }: Expected): Promise<Recovery> {
+  const { fleet } = context;
   const healedAt = performance.now();
   const asked = new Set<string>();
   await eventually(
     async () => {
-      await revive(scene);
-      for (const why of await askAgain(scene, version)) asked.add(why);
+      await revive(context);
+      for (const why of await askAgain(context, version)) asked.add(why);
       for (const name of nodes) fleet.assertRuns(name, version);
       const left = fleet.observer.leftovers();
       if (left.length > 0) throw new Error(left.join('; '));
@@ -45,12 +45,12 @@ export async function recover(scene: Scene, { version, nodes, limitMs }: Expecte
 }
 
 /** Starts again what has died of the control plane, as a kubelet does: a scheduler ends some seconds after it has lost the API server. */
-export async function revive({ cluster }: Scene): Promise<void> {
+export async function revive({ cluster }: FleetContext): Promise<void> {
   for (const part of Object.values(cluster.components)) if (part.pid === undefined) await part.restart();
 }
 
 /** Asks for another attempt, as a user who reads why nodes are not tried again soon; returns the reasons. */
-export async function askAgain({ fleet }: Scene, version: string): Promise<string[]> {
+export async function askAgain({ fleet }: FleetContext, version: string): Promise<string[]> {
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {
     const waiting = waitingFor(fleet.shadow(name), version);

@@ -1,6 +1,6 @@
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
-import type { Scene } from './with-fleet.ts';
+import type { FleetContext } from './with-fleet.ts';
 
 interface Place {
   readonly cluster: Pick<Connection, 'api'>;
@@ -38,8 +38,8 @@ export async function holdDrains({ cluster, namespace }: Place, nodes: readonly 
 }
 
 /** Does so on every node of the fleet. */
-export async function holdAllDrains(scene: Scene): Promise<void> {
-  await holdDrains(scene, [...scene.fleet.nodes.keys()]);
+export async function holdAllDrains(context: FleetContext): Promise<void> {
+  await holdDrains(context, [...context.fleet.nodes.keys()]);
 }
 
 /** Lets those pods go. */

@@ -11,19 +11,19 @@ import { createWorkloads } from './workloads.ts';
 export const OLD = '1.26.0';
 export const NEW = '1.27.0';
 
-export interface Scene {
+export interface FleetContext {
   readonly cluster: ControlPlane;
   readonly fleet: Fleet;
   /** Namespace of the workloads. */
   readonly namespace: string;
 }
 
-export interface SceneOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
+export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
   readonly values?: Values;
   /** The BrupopConfig, which is there before the operator. */
   readonly config?: BrupopConfigSpec;
   /** What happens before the operator is installed. */
-  readonly before?: (scene: Scene) => Promise<void>;
+  readonly before?: (context: FleetContext) => Promise<void>;
 }
 
 const LOG_TAIL = 3_000;
@@ -32,12 +32,15 @@ const LOG_TAIL = 3_000;
  * Runs `body` on a fleet of its own, on a control plane of its own, with workloads and the operator installed; hosts run OLD and are offered
  * NEW. At the end it checks that nothing went wrong and that nothing is left behind on the nodes. A failure comes with the logs of the operator's pods.
  */
-export async function withFleet(options: SceneOptions, body: (scene: Scene) => Promise<void>): Promise<void> {
+export async function withFleet(
+  options: FleetTestOptions,
+  body: (context: FleetContext) => Promise<void>,
+): Promise<void> {
   const cluster = await startControlPlane();
   try {
     const fleet = await Fleet.start({ cluster, version: OLD, repository: [OLD, NEW], ...options });
     try {
-      await play({ cluster, fleet, namespace: await createNamespace(cluster, 'shop') }, options, body);
+      await runOn({ cluster, fleet, namespace: await createNamespace(cluster, 'shop') }, options, body);
     } catch (error) {
       const circumstances = await report(cluster, fleet).catch((other: unknown) => `no report: ${String(other)}`);
       throw new Error(`${String(error)}\n${circumstances}`, { cause: error });
@@ -49,20 +52,20 @@ export async function withFleet(options: SceneOptions, body: (scene: Scene) => P
   }
 }
 
-async function play(
-  scene: Scene,
-  { nodes, values = {}, config, before }: SceneOptions,
-  body: (scene: Scene) => Promise<void>,
+async function runOn(
+  context: FleetContext,
+  { nodes, values = {}, config, before }: FleetTestOptions,
+  body: (context: FleetContext) => Promise<void>,
 ): Promise<void> {
-  const { cluster, fleet, namespace } = scene;
+  const { cluster, fleet, namespace } = context;
   await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
-  await before?.(scene);
+  await before?.(context);
   if (config !== undefined) {
     await installCrds(cluster);
     await fleet.configure(config);
   }
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
-  await body(scene);
+  await body(context);
   await eventually(
     () => {
       const problems = fleet.problems();

@@ -1,14 +1,14 @@
 import { jest } from '@jest/globals';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
-import { NEW, OLD, type Scene, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
-describe('a rollout that meets an obstacle', () => {
+describe('a rollout with a version that does not boot on one node', () => {
   it('keeps a node on its old version when the new one does not boot, and retries only on request', async () => {
     const broken = 'node-2';
-    const breakBoot = async ({ fleet }: Scene): Promise<void> => {
+    const breakBoot = async ({ fleet }: FleetContext): Promise<void> => {
       await fleet.node(broken).host.faults.set({ boot: { rollsBack: true } });
     };
     await withFleet({ nodes: fleetNodes(3), before: breakBoot }, async ({ fleet, cluster }) => {
