@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Node, V1PodList, V1PodStatus } from '@kubernetes/client-node';
+import { ApiError } from './api.ts';
 import type { Connection } from './connection.ts';
 import { kwokNodeAnnotation, ourPodLabel, rebootingAnnotation } from './stages.ts';
 
@@ -110,7 +111,10 @@ async function patchPods(cluster: Cluster, node: string, change: (status: V1PodS
   for (const { metadata = {}, status = {} } of items) {
     if (metadata.deletionTimestamp !== undefined) continue;
     const path = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/status`;
-    await cluster.api.request('PATCH', path, { status: change(status) }, strategicMerge);
+    await cluster.api.request('PATCH', path, { status: change(status) }, strategicMerge).catch((error: unknown) => {
+      // Deleted since the list, by a drain or with its DaemonSet's selection.
+      if (!(error instanceof ApiError && error.status === 404)) throw error;
+    });
   }
 }
 

@@ -95,7 +95,8 @@ export class FleetNode {
     const { name, zone } = this.#spec;
     const { bootID, version } = this.host;
     const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
-    await patiently(async () => await createNode(cluster, { name, zone, version, labels, bootID }));
+    const node = { name, zone, version, labels, bootID };
+    await patiently(async () => await createNode(cluster, node).catch(ignoreExisting));
     const hostPaths = new Map(['/run', '/proc/sys/kernel/random'].map((path) => [path, this.#run]));
     kubelet.addNode({ name, hostPaths });
   }
@@ -113,24 +114,22 @@ export class FleetNode {
       if (cause === 'reboot')
         await observer.hostGoesDown(this.name, { bootID, next: this.host.model.partitions.nextVersion });
       await kubelet.nodeDown(this.name, { markNotReady: true });
-      await setNodeRebooting(cluster, this.name);
+      await patiently(async () => await setNodeRebooting(cluster, this.name));
       this.isDown = true;
     } else {
       this.isDown = false;
-      await setNodeBooted(cluster, this.name, bootID, osImageOf(version));
+      await patiently(async () => await setNodeBooted(cluster, this.name, bootID, osImageOf(version)));
       await kubelet.nodeUp(this.name);
     }
   }
 }
 
-/** Kubernetes may be one of the victims of a test. What exists already was made by a call whose answer was lost. */
+/** Repeats a call until it succeeds: Kubernetes may be one of the victims of a test. */
 async function patiently(call: () => Promise<unknown>): Promise<void> {
-  await eventually(
-    async () => {
-      await call().catch((error: unknown) => {
-        if (!(error instanceof ApiError && error.status === 409)) throw error;
-      });
-    },
-    { limitMs: 60_000, pauseMs: 200 },
-  );
+  await eventually(call, { limitMs: 60_000, pauseMs: 200 });
+}
+
+/** For a creation that is repeated: what exists already was made by a call whose answer was lost. */
+function ignoreExisting(error: unknown): void {
+  if (!(error instanceof ApiError && error.status === 409)) throw error;
 }
