@@ -1,9 +1,9 @@
-# One image for the agent, the controller and the API server; the pod's arguments say which one runs.
+# One image for the agent, the controller and the API server; the arguments of the container choose the program.
 # Other base images, such as mirrored ones: --build-arg BUILD_IMAGE=… --build-arg RUNTIME_IMAGE=…
 ARG BUILD_IMAGE=node:24.21.0-slim
 ARG RUNTIME_IMAGE=node:24.21.0-slim
 
-# The bundles are JavaScript alone, so they are built once, on the machine's own architecture.
+# The bundles are plain JavaScript, so they are built once, on the architecture of the build machine.
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
@@ -19,6 +19,6 @@ RUN npm run build
 FROM ${RUNTIME_IMAGE}
 WORKDIR /app
 COPY --from=build /src/dist/ ./
-# The agent's pod sets another user: see agent.runAsUser in the chart's values.
+# The agent's pod sets another user: agent.runAsUser in the values of the chart.
 USER 65532:65532
 ENTRYPOINT ["node"]

@@ -1,4 +1,4 @@
-# Everything works from a fresh clone: what a target needs is made first.
+# Every target works from a fresh clone: it first installs and builds what it needs.
 
 .DEFAULT_GOAL := help
 .PHONY: help build test matrix soak lint generate structure demo bench clean
@@ -11,7 +11,7 @@ $(installed): package-lock.json
 	npm ci --loglevel=error
 	@touch $@
 
-help: ## Say what each target does
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(installed) ## Bundle the agent, the controller and the API server into dist/
@@ -22,7 +22,7 @@ test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of t
 	@echo '== Running the tests'
 	@npm run --silent test -- $(TESTS)
 
-matrix: $(installed) ## Run the matrix of faults: everything dies at every step; CASE='etcd is killed' plays one
+matrix: $(installed) ## Run the matrix of faults: every fault at every step; CASE='etcd is killed' runs one case
 	@echo '== Running the matrix of faults'
 	@CASE="$(CASE)" npm run --silent test -- --projects connections,matrix $(TESTS)
 
@@ -37,17 +37,17 @@ generate: $(installed) ## Write the CRDs and the reference of the configuration 
 	@echo '== Generating from the schemas'
 	@npm run --silent generate
 
-demo: $(installed) ## Watch a fleet of stand-in nodes take an update
+demo: $(installed) ## Watch the operator update a fleet of stand-in nodes
 	@echo '== Starting the demonstration'
 	@npm run --silent build
 	@npm run --silent demo
 
-bench: $(installed) ## Measure what the operator costs
+bench: $(installed) ## Measure time, requests, watches and memory of the operator
 	@echo '== Measuring'
 	@npm run --silent build
 	@npm run --silent bench
 
-soak: $(installed) ## Inject random faults; FAULTS=1000 says how many, SEED=7 repeats a run
+soak: $(installed) ## Inject random faults; FAULTS=1000 sets how many, SEED=7 repeats a run
 	@echo '== Injecting random faults'
 	@npm run --silent build
 	@FAULTS=$(FAULTS) SEED=$(SEED) npm run --silent soak

@@ -1,4 +1,4 @@
-{{/* The image of all programs: by digest where one is given. */}}
+{{/* The image of all programs, by digest if one is set. */}}
 {{- define "brupop.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
@@ -9,7 +9,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods of a component, and never changes: dict "component" NAME. */}}
+{{/* Selector of the pods of a component; it must never change: dict "component" NAME. */}}
 {{- define "brupop.selector" -}}
 brupop.bottlerocket.aws/component: {{ .component }}
 {{- end -}}
@@ -25,7 +25,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Labels of a component's pods: the above without what differs at every chart version for its own sake. */}}
+{{/* Labels of a component's pods: those above without the versions, which would restart the pods. */}}
 {{- define "brupop.podLabels" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -33,7 +33,7 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "brupop.selector" . }}
 {{- end -}}
 
-{{/* Environment that every program reads. */}}
+{{/* Environment variables of every program. */}}
 {{- define "brupop.env" -}}
 - name: NODE_NAME
   valueFrom: { fieldRef: { fieldPath: spec.nodeName } }
@@ -51,7 +51,7 @@ app.kubernetes.io/component: {{ .component }}
   value: {{ .Values.logLevel }}
 {{- end -}}
 
-{{/* Probes that every program answers. */}}
+{{/* Probes of every program. */}}
 {{- define "brupop.probes" -}}
 startupProbe:
   httpGet: { path: /livez, port: health }
@@ -69,7 +69,7 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
-{{/* Pod and container settings of the programs that need nothing of the host. */}}
+{{/* Security contexts of the programs that do not access the host. */}}
 {{- define "brupop.unprivilegedPod" -}}
 runAsNonRoot: true
 runAsUser: 65532
