@@ -36,7 +36,7 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
       ...of('plan_duration_seconds', 'How long it took to plan for the whole fleet.'),
       buckets: [0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2],
     }),
-    reconcileErrors: new Counter(of('controller_loop_errors_total', 'Reconciles that failed.')),
+    reconcileErrors: new Counter(of('controller_reconcile_errors_total', 'Reconciles that failed.')),
     writes: new Counter(of('controller_writes_total', 'Writes to the Kubernetes API.', 'kind', 'result')),
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Clean-ups and taints of Nodes. The caches are not of the same instant, and another actor may be
+ * Cleanups and taints of Nodes. The caches are not of the same instant, and another actor may be
  * faster, so each write is based on a live read or carries the resourceVersion that it was planned from.
  */
 import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
@@ -23,7 +23,7 @@ const MAX_TAINTS = 50;
 export async function cleanUp(context: ApplyContext, cleanups: readonly Cleanup[]): Promise<void> {
   const { writer } = context;
   await forEachOf(cleanups, async (cleanup) => {
-    const key = `clean-up/${cleanup.managedNode.name}`;
+    const key = `cleanup/${cleanup.managedNode.name}`;
     await writer.once(key, () => cleanUpNode(context, cleanup, key));
   });
 }

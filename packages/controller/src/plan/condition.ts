@@ -2,7 +2,7 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { hasReached, type ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { limitMs } from './deadlines.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
@@ -60,14 +60,7 @@ export function overdue(
 ): ProgressingCondition {
   const { state, version } = shadow.spec;
   const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
-  if (state === 'MonitoringUpdate') {
-    const problem = monitoringProblem(shadow, node) ?? 'its agent has not confirmed the step';
-    return progressing(
-      'False',
-      'DeadlineExceeded',
-      `The node is not healthy after its update to ${version}: ${problem}`,
-    );
-  }
+  if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(shadow, node));
   if (outcome === 'Cancelled') {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
     const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log`;
@@ -77,6 +70,16 @@ export function overdue(
     `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
     'The node holds its update slot, and continues when it comes back';
   return progressing('False', 'DeadlineExceeded', message);
+}
+
+function notHealthyInTime(shadow: ShadowView, node: NodeView): string {
+  const version = shadow.spec.version ?? '';
+  const problem = monitoringProblem(shadow, node);
+  if (problem !== undefined) return `The node is not healthy after its update to ${version}: ${problem}`;
+  const late = `The node was not healthy in time after its update to ${version}`;
+  return hasReached(shadow)
+    ? `${late}. It is healthy now, and the update succeeds after spec.monitoring.healthyFor`
+    : `${late}, and its agent has not confirmed the step`;
 }
 
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {

@@ -2,7 +2,7 @@
  * Computes times from a shadow and its Node, all in epoch milliseconds: the deadline of the current
  * step, until when a node holds one of the update slots that `maxUpdating` limits, and until when its
  * host may still reboot. A time that is unreadable or in the future counts as unknown. Assessments,
- * transitions, clean-ups and the count of slots use these functions.
+ * transitions, cleanups and the count of slots use these functions.
  */
 import {
   CLOCK_TOLERANCE_MS,

@@ -404,6 +404,20 @@ test('a monitoring that cannot succeed says why when it is cancelled', () => {
   });
 });
 
+test.each([
+  ['is healthy again', {}, '. It is healthy now, and the update succeeds after spec.monitoring.healthyFor'],
+  ['has no report for it', { observedGeneration: 1 }, ', and its agent has not confirmed the step'],
+])('a monitoring past its deadline whose node %s does not call the node unhealthy', (_, reported, expected) => {
+  const status = { current_version: NEW, ...reported };
+  const recovered = { spec: underWay('MonitoringUpdate', 60 * MINUTE), status };
+  const made = planOf([aManagedNode('a', { readySince: ago(0) }, recovered)], { monitoring: { healthyFor: '5m' } });
+  expect(made.specs).toEqual([]);
+  expect(made.conditions[0]?.progressing).toMatchObject({
+    reason: 'DeadlineExceeded',
+    message: `The node was not healthy in time after its update to 1.21.0${expected}`,
+  });
+});
+
 test('a cancelled drain says so in the same write', () => {
   const status = { current_state: 'StagedAndPerformedUpdate', lastOperation: failure('DrainTimedOut') } as const;
   const made = planOf([aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 60 * MINUTE), status })]);
