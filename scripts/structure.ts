@@ -2,8 +2,8 @@
  * Prints the size and the room imports of each package, and fails on an import cycle and on an
  * import that runs upward.
  *
- * A room is a folder or a file directly in `packages/NAME/src`. ROOMS lists the rooms from the
- * lowest to the highest. An import of a value or of a type, static or dynamic, may only go to the
+ * A room is a folder, or a file directly in `packages/NAME/src`; a folder inside a folder is a room
+ * of its own. ROOMS lists the rooms from the lowest to the highest. An import of a value or of a type, static or dynamic, may only go to the
  * same room or to a lower one. A service may import `shared`, and no other package. Tests and the
  * `testing` folders are not part of the product: they may import everything, and nothing in the
  * product imports them.
@@ -11,7 +11,7 @@
  * `node scripts/structure.ts [PACKAGE…]` prints the figures, and `--check` only the violations.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join, normalize } from 'node:path';
+import { dirname, join, normalize } from 'node:path';
 
 /** The rooms of each package from the lowest to the highest. */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
@@ -42,7 +42,18 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'config.ts',
     'main.ts',
   ],
-  controller: ['policy', 'cluster', 'plan', 'metrics.ts', 'apply', 'controller.ts', 'config.ts', 'main.ts'],
+  controller: [
+    'policy',
+    'cluster',
+    'plan/facts',
+    'plan/gates',
+    'plan',
+    'metrics.ts',
+    'apply',
+    'controller.ts',
+    'config.ts',
+    'main.ts',
+  ],
 };
 
 interface SourceFile {
@@ -86,8 +97,10 @@ export function readPackage(root: string, name: string): SourceFile[] {
 }
 
 function roomOf(path: string): string {
-  return path.split('/')[0] ?? path;
+  return path.includes('/') ? dirname(path) : path;
 }
+
+const topOf = (path: string): string => path.split('/')[0] ?? path;
 
 const isForeign = (to: string): boolean => !to.startsWith('@brupop/shared/') || to.includes('/testing/');
 
@@ -95,7 +108,7 @@ const isForeign = (to: string): boolean => !to.startsWith('@brupop/shared/') || 
 export function violations(name: string, files: readonly SourceFile[], rooms = ROOMS[name] ?? []): string[] {
   const where = (path: string): string => join('packages', name, 'src', path);
   const isUpward = (from: string, to: string): boolean =>
-    roomOf(to) === 'testing' || rooms.indexOf(roomOf(to)) > rooms.indexOf(from);
+    topOf(to) === 'testing' || rooms.indexOf(roomOf(to)) > rooms.indexOf(from);
   const unknown = new Set(files.map(({ room }) => room).filter((room) => !rooms.includes(room)));
   return [
     ...[...unknown].map((room) => `${where(room)} is missing in ROOMS of scripts/structure.ts`),
@@ -122,12 +135,12 @@ function cycles(files: readonly SourceFile[]): string[][] {
   return found;
 }
 
-/** Counts the rooms, the pairs of rooms of which one imports the other, and the cycles. */
+/** Counts the top-level rooms, the pairs of them of which one imports the other, and the cycles. */
 function figures(files: readonly SourceFile[]): number[] {
-  const pairs = files.flatMap(({ room, imports }) =>
-    imports.flatMap((to) => (roomOf(to) === room ? [] : `${room} ${roomOf(to)}`)),
+  const pairs = files.flatMap(({ path, imports }) =>
+    imports.flatMap((to) => (topOf(to) === topOf(path) ? [] : `${topOf(path)} ${topOf(to)}`)),
   );
-  return [new Set(files.map(({ room }) => room)).size, new Set(pairs).size, cycles(files).length];
+  return [new Set(files.map(({ path }) => topOf(path))).size, new Set(pairs).size, cycles(files).length];
 }
 
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {

@@ -3,7 +3,7 @@ import { LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
 import { limitRemainingMs } from '../../packages/apiserver/src/drain/settings.ts';
 import { staleness } from '../../packages/apiserver/src/readiness.ts';
 import { staleResources } from '../../packages/controller/src/cluster/snapshot.ts';
-import { limitMs, rebootUntil, timeoutSeconds } from '../../packages/controller/src/plan/deadlines.ts';
+import { limitMs, rebootUntil, timeoutSeconds } from '../../packages/controller/src/plan/facts/deadlines.ts';
 import { readPolicy, type UpdatePolicy } from '../../packages/controller/src/policy/policy.ts';
 import { aManagedNode, failure, NOW } from '../../packages/controller/src/testing/objects.ts';
 import * as deadlines from '../../packages/shared/src/api/deadlines.ts';

@@ -6,7 +6,7 @@ import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drai
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
-import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/reasons.ts';
+import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';

@@ -11,14 +11,14 @@ beforeEach(() => {
 
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** The violations in a package `one` with these files, whose rooms are `low` and `high`. */
-function violationsOf(files: Readonly<Record<string, string>>): string[] {
+/** The violations in a package `one` with these files. */
+function violationsOf(files: Readonly<Record<string, string>>, rooms: readonly string[] = ['low', 'high']): string[] {
   for (const [path, text] of Object.entries(files)) {
     const file = join(root, 'packages/one/src', path);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, text);
   }
-  return violations('one', readPackage(root, 'one'), ['low', 'high']);
+  return violations('one', readPackage(root, 'one'), rooms);
 }
 
 it('imports of lower rooms and of shared are no violations', () => {
@@ -37,6 +37,25 @@ it.each([
 ])('an upward import %s is a violation', (_, text) => {
   expect(violationsOf({ 'low/a.ts': text, 'high/b.ts': '' })).toEqual([
     'packages/one/src/low/a.ts imports high/b.ts, which lies above it',
+  ]);
+});
+
+it.each([
+  ['above its parent', ['low', 'low/inner'], 'packages/one/src/low/a.ts imports low/inner/c.ts, which lies above it'],
+  ['below its parent', ['low/inner', 'low'], 'packages/one/src/low/inner/b.ts imports low/d.ts, which lies above it'],
+])('a folder inside another one, listed %s, is a room of its own', (_, rooms, expected) => {
+  const files = {
+    'low/a.ts': "import type { C } from './inner/c.ts';",
+    'low/inner/b.ts': "import type { D } from '../d.ts';",
+    'low/inner/c.ts': '',
+    'low/d.ts': '',
+  };
+  expect(violationsOf(files, rooms)).toEqual([expected]);
+});
+
+it('a folder inside another one that is not listed is a violation', () => {
+  expect(violationsOf({ 'low/inner/a.ts': '' })).toEqual([
+    'packages/one/src/low/inner is missing in ROOMS of scripts/structure.ts',
   ]);
 });
 

@@ -6,7 +6,6 @@ import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { conditionOf, patchOf } from './apply/shadows.ts';
-import { eventSource } from './apply/writer.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { readShadow, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
@@ -150,10 +149,10 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
 
 /** The bodies of all requests that follow from a plan. */
 function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
-  const events = made.specs.flatMap(({ event }) => event ?? []);
+  const events = [...made.specs, ...made.conditions, ...made.cleanups].flatMap(({ event }) => event ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
-    ...events.map((one) => eventOf(eventSource(one), BY, '2027-01-15T08:00:00Z')),
+    ...events.map((one) => eventOf(one, BY, '2027-01-15T08:00:00Z')),
     ...made.conditions.map((news) => conditionOf(news, NOW)),
     ...(snapshot.config === undefined
       ? []

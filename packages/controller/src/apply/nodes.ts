@@ -6,16 +6,15 @@ import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names'
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
-import { ownedByUs, releasePatch } from '@brupop/shared/node/ownership';
+import { releasePatch } from '@brupop/shared/node/ownership';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Cleanup } from '../plan/cleanup.ts';
-import { orphanedAnnotations } from '../plan/deadlines.ts';
+import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
 import type { TaintChange } from '../plan/plan.ts';
 import { deleteShadow } from './shadows.ts';
-import { type ApplyContext, eventSource, forEachOf } from './writer.ts';
+import { type ApplyContext, forEachOf } from './writer.ts';
 
 /** Taints per reconcile, so that specs never wait long for the taints of a large fleet. */
 const MAX_TAINTS = 50;
@@ -28,14 +27,15 @@ export async function cleanUp(context: ApplyContext, cleanups: readonly Cleanup[
   });
 }
 
-async function cleanUpNode(context: ApplyContext, { kind, managedNode }: Cleanup, key: string): Promise<void> {
+async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string): Promise<void> {
+  const { kind, managedNode } = cleanup;
   const { name, node, shadow } = managedNode;
   if (kind === 'DeleteShadow') {
     if (shadow !== undefined) await deleteOrphan(context, name, shadow, key);
   } else if (kind === 'PruneAnnotations') {
     if (node !== undefined) await pruneAnnotations(context, node, key);
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
-    const restored = await restore(context, managedNode, key);
+    const restored = await restore(context, cleanup, key);
     if (kind === 'Unmanage' && restored && shadow !== undefined)
       await context.writer.attempt('shadow_delete', key, () => deleteShadow(context, shadow));
   }
@@ -59,15 +59,15 @@ async function getNode({ client, signal }: ApplyContext, name: string): Promise<
 }
 
 /** Returns whether nothing owned by the operator is left on the Node. */
-async function restore(context: ApplyContext, { node, shadow }: ManagedNode, key: string): Promise<boolean> {
-  if (node === undefined || !ownedByUs(node)) return true;
+async function restore(context: ApplyContext, { managedNode, event }: Cleanup, key: string): Promise<boolean> {
+  const { node } = managedNode;
+  if (node === undefined || event === undefined) return true;
   const { client, log, events, writer, signal } = context;
-  const { name, resourceVersion } = node.metadata;
+  const { name } = node.metadata;
   return writer.attempt('node_restore', key, async () => {
     await client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
     log.info('node restored', { node: name });
-    const message = 'Restored the Node: removed the cordon or load balancer exclusion that an update had left';
-    events.record(eventSource({ reason: 'Restored', node, shadow, message, key: resourceVersion }));
+    events.record(event);
   });
 }
 

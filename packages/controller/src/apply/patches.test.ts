@@ -24,12 +24,11 @@ import {
 } from '../testing/objects.ts';
 import { prunePatch, restorePatch } from './nodes.ts';
 import { conditionOf, patchOf } from './shadows.ts';
-import { eventSource } from './writer.ts';
 
 const AT_NOW = { policy: POLICY, now: NOW };
 
 const write = (parts: ShadowParts, transition: Transition): SpecChange =>
-  specChange(transition, aShadow(parts), aNode());
+  specChange(transition, { shadow: aShadow(parts), node: aNode() });
 
 describe('the patch of a spec', () => {
   it('has the UID and resourceVersion that it was planned from', () => {
@@ -105,7 +104,7 @@ describe('an Event', () => {
   it('has the same name for the same occurrence, and another name for another occurrence', () => {
     if (started === undefined || failed === undefined) throw new Error('expected two Events');
     const nameOf = (occurrence: typeof started, time: string): string =>
-      (eventOf(eventSource(occurrence), BY, time) as { metadata: { name: string } }).metadata.name;
+      (eventOf(occurrence, BY, time) as { metadata: { name: string } }).metadata.name;
     expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
     expect(nameOf(started, ago(0))).not.toBe(nameOf(failed, ago(0)));
     expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
@@ -113,7 +112,7 @@ describe('an Event', () => {
 
   it('is cut to the length that the API server accepts', () => {
     if (failed === undefined) throw new Error('expected an Event');
-    const { message } = eventOf(eventSource({ ...failed, message: 'x'.repeat(5_000) }), BY, ago(0)) as {
+    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, BY, ago(0)) as {
       message: string;
     };
     expect(message.length).toBeLessThanOrEqual(1_024);

@@ -8,7 +8,7 @@ import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { sameSettings } from '../plan/transition.ts';
-import { type ApplyContext, eventSource, FieldPrunedError, forEachOf } from './writer.ts';
+import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
 /** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
 const MAX_CONDITIONS = 100;
@@ -33,14 +33,20 @@ export async function writeSpecs(context: ApplyContext, changes: readonly SpecCh
 }
 
 async function writeSpec(context: ApplyContext, change: SpecChange): Promise<void> {
-  const { client, log, events, assumeCache, metrics, signal } = context;
-  const { outcome, spec, shadow, node, event } = change;
+  const { client, log, assumeCache, signal } = context;
+  const { outcome, spec, shadow, node } = change;
   const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
   assumeCache.shadow(answer);
   if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(SETTINGS_PRUNED);
   log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
-  if (event !== undefined) events.record(eventSource(event));
-  if (outcome === 'Cancelled') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
+  record(context, change);
+}
+
+/** Sends the Event of a change that was written. */
+function record({ events, metrics }: ApplyContext, { event, shadow }: SpecChange | NodeCondition): void {
+  if (event === undefined) return;
+  events.record(event);
+  if (event.reason === 'DeadlineExceeded') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
 }
 
 export function patchOf({ shadow, spec, annotations }: SpecChange): object {
@@ -94,20 +100,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
   assumeCache.condition(uid, condition, clock.now());
-  if (progressing.reason === 'DeadlineExceeded') recordDeadline(context, change);
-}
-
-/** The write that cancels an update has its own Event. */
-function recordDeadline(
-  { events, metrics }: ApplyContext,
-  { shadow, node, progressing, cancelled }: NodeCondition,
-): void {
-  const { reason, message } = progressing;
-  const { state, state_transition_timestamp: since } = shadow.spec;
-  if (shadow.progressing?.reason === reason || cancelled) return;
-  metrics.deadlineExceeded.inc({ state });
-  const key = `${shadow.metadata.uid}/${state}/${since ?? ''}`;
-  events.record(eventSource({ reason: 'DeadlineExceeded', shadow, node, message, key }));
+  record(context, change);
 }
 
 /** lastTransitionTime stays while the status does (Kubernetes API conventions). */

@@ -8,14 +8,13 @@
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, KubeError } from '@brupop/shared/kube/error';
-import { type EventSource, type Events, shadowReference } from '@brupop/shared/kube/events';
+import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { EventReason, NodeEvent } from '../plan/spec-change.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -171,18 +170,4 @@ export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promi
   const results = await Promise.allSettled(Array.from({ length: PARALLEL_WRITES }, worker));
   const failed = results.find((result) => result.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
-}
-
-const WARNINGS: ReadonlySet<EventReason> = new Set(['UpdateFailed', 'DeadlineExceeded']);
-
-export function eventSource({ reason, node, shadow, message, key }: NodeEvent): EventSource {
-  const { name, uid } = node.metadata;
-  return {
-    reason,
-    warning: WARNINGS.has(reason),
-    about: { apiVersion: 'v1', kind: 'Node', name, uid },
-    related: shadow && shadowReference(shadow),
-    message,
-    key,
-  };
 }

@@ -1,3 +1,4 @@
+import { selects } from '@brupop/shared/api/label-selector';
 import {
   AUTOSCALER_HOLDS,
   MANAGED_LABEL,
@@ -9,6 +10,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
+import type { UpdatePolicy } from '../policy/policy.ts';
 
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
@@ -71,6 +73,11 @@ export function bearsOwnership(node: NodeView): boolean {
 /** The zone of a node. Nodes without a zone share the empty one. */
 export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
   return labels[ZONE_LABEL] ?? '';
+}
+
+/** True for a managed node that the configuration selects. */
+export function isSelected(node: NodeView, { nodeSelector }: UpdatePolicy): boolean {
+  return isManaged(node) && (nodeSelector === undefined || selects(nodeSelector, node.metadata.labels ?? {}));
 }
 
 export function isManaged(node: NodeView): boolean {

@@ -4,7 +4,7 @@ import type { Budget } from '@brupop/shared/drain/budgets';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeView } from './node.ts';
-import type { ShadowView } from './shadow.ts';
+import { isOwnedBy, type ShadowView } from './shadow.ts';
 
 /** A Node and its shadow; at least one of them exists. */
 export interface ManagedNode {
@@ -13,7 +13,19 @@ export interface ManagedNode {
   readonly shadow: ShadowView | undefined;
   /** When the missing one was deleted, or when this process started; epoch milliseconds. */
   readonly missingSince: number;
+  /** Why the API server rejected the latest write of its spec, while that backs off. */
   readonly writeRejection?: string;
+}
+
+/** A ManagedNode whose shadow belongs to this very Node. */
+export interface NodePair extends ManagedNode {
+  readonly node: NodeView;
+  readonly shadow: ShadowView;
+}
+
+export function isPair(managedNode: ManagedNode): managedNode is NodePair {
+  const { node, shadow } = managedNode;
+  return node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
 }
 
 export interface WatchLag {

@@ -9,25 +9,25 @@
  *     unsettled   the agent has not confirmed Idle: the condition stays as it is until the deadline
  */
 import { sameVersion } from '@brupop/shared/api/version';
-import { isManaged, type NodeView } from '../cluster/node.ts';
-import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
-import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
-import { failures } from './attempts.ts';
+import { isManaged } from '../cluster/node.ts';
+import { isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
+import { wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
+  agentNotResponding,
   notConfigured,
   overdue,
-  agentNotResponding,
+  type ProgressingCondition,
   updating,
   upToDate,
-  type ProgressingCondition,
   waiting,
 } from './condition.ts';
-import { deadlineOf, isOverdue, notRespondingAt } from './deadlines.ts';
-import type { Drainable } from './drainability.ts';
-import type { Candidate } from './gates/gate.ts';
-import { type Blocked, specRejected } from './reasons.ts';
+import { expectedMs, failures, startedAt } from './facts/attempts.ts';
+import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
+import { type FleetState, policyFor } from './fleet.ts';
+import { whyNotDrained } from './gates/index.ts';
+import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
 import type { Transition } from './spec-change.ts';
 import { idle, monitoredUntil, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
 
@@ -52,101 +52,92 @@ export interface Decision extends Assessment {
   readonly blocked?: Blocked;
 }
 
-interface AssessInput {
-  readonly policy: UpdatePolicy;
-  readonly drainOf: (node: NodeView) => Drainable;
-  readonly whyNotDrained: (candidate: Candidate) => Blocked | undefined;
-  readonly now: number;
+/** A change that the API server rejects takes precedence in the condition. */
+export function assess(managedNode: ManagedNode, fleetState: FleetState): Assessment {
+  const { writeRejection } = managedNode;
+  const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
+  const isRejected = found.change !== undefined && writeRejection !== undefined;
+  const rejected = isRejected && { progressing: waiting(specRejected(writeRejection)) };
+  return { times: [], ...found, ...rejected, managedNode, cleanup: cleanupOf(managedNode, fleetState.now) };
 }
 
-interface Pair extends TransitionInput {
-  readonly writeRejection: string | undefined;
-}
-
-type Findings = Omit<Assessment, 'managedNode' | 'cleanup'>;
-
-const WAITING: Findings = { phase: 'waiting', times: [] };
-
-export function assess(managedNode: ManagedNode, input: AssessInput): Assessment {
-  const { node, shadow, writeRejection } = managedNode;
-  const isPair = node !== undefined && shadow !== undefined && isOwnedBy(shadow, node);
-  const findings = isPair ? assessPair(pairOf(node, shadow, writeRejection, input)) : WAITING;
-  return { ...findings, managedNode, cleanup: cleanupOf(managedNode, input.now) };
-}
-
-function pairOf(
-  node: NodeView,
-  shadow: ShadowView,
-  writeRejection: string | undefined,
-  { policy, drainOf, whyNotDrained, now }: AssessInput,
-): Pair {
-  const { status, spec } = shadow;
+function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
+  const { status, spec } = pair.shadow;
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
-  const blockedBy = staged
-    ? whyNotDrained({ node, shadow, status, version: spec.version ?? '', writeRejection })
-    : undefined;
-  return { node, shadow, policy, drain: drainOf(node), blockedBy, now, writeRejection };
-}
-
-function assessPair(pair: Pair): Findings {
-  const { node, shadow } = pair;
-  const change = transition(pair);
-  if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(pair, 'Released'), times: [] };
-  if (isUnderWay(shadow)) return assessUnderWay(pair, change);
-  return isSettled(shadow) ? assessSettled(pair, change) : assessUnsettled(pair, change);
-}
-
-function assessUnderWay(pair: Pair, change: Transition | undefined): Findings {
-  const { shadow, policy, drain, now } = pair;
-  const stuck = isStuck(pair, change);
-  const lookUp = change === undefined && needsPods(pair);
-  const progressing = stuck
-    ? overdue(pair, change?.outcome)
-    : updating(shadow.spec.version ?? '', lookUp ? drain.problem : undefined);
   return {
-    change: change?.outcome === 'Cancelled' ? { ...change, because: progressing } : change,
-    progressing: conditionWith(change, pair, progressing),
-    phase: stuck ? 'failed' : 'updating',
-    pending: !stuck && !sameSettings(shadow.spec.hostSettings, policy.hostSettings),
-    lookUp,
-    times: [deadlineOf(shadow, policy, now), monitoredUntil(pair)],
+    ...pair,
+    policy: policyFor(pair.node, fleetState),
+    drain: fleetState.drainOf(pair.node),
+    blockedBy: staged ? whyNotDrainedNow({ ...pair, status, version: spec.version ?? '' }, fleetState) : undefined,
+    now: fleetState.now,
   };
 }
 
-function isStuck({ shadow, policy, now }: Pair, change: Transition | undefined): boolean {
-  return isOverdue(shadow, policy, now) && (change === undefined || change.outcome === 'Cancelled');
+/** The rest of its update has to fit into the window. */
+function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
+  const { name, node, shadow } = candidate;
+  const { estimate, now } = fleetState;
+  const since = startedAt(shadow) ?? now;
+  const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
+  const overLimit = fleetState.nodesOverLimit.has(name) ? OVER_LIMIT : undefined;
+  const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
+  const input = { ...fleetState, ...candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs };
+  return whyNotDrained(input) ?? overLimit ?? late;
 }
 
-function assessSettled(pair: Pair, change: Transition | undefined): Findings {
-  const { node, shadow, policy, writeRejection } = pair;
+/** It releases its slot, so that a node whose pods cannot be listed does not stop the fleet. */
+const LATE: Blocked = {
+  reason: 'WaitingForCapacity',
+  message: 'Its drain could not start before the deadline of its staging',
+};
+const OVER_LIMIT: Blocked = {
+  reason: 'WaitingForCapacity',
+  message: 'More nodes are unavailable than the limits allow',
+};
+
+const WAITING: Partial<Assessment> = { phase: 'waiting' };
+
+function assessPair(input: TransitionInput): Partial<Assessment> {
+  const { node, shadow } = input;
+  const change = transition(input);
+  if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
+  if (isUnderWay(shadow)) return assessUnderWay(input, change);
+  return isSettled(shadow) ? assessSettled(input, change) : assessUnsettled(input, change);
+}
+
+function assessUnderWay(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
+  const { shadow, policy, drain, now } = input;
+  const times = [deadlineOf(shadow, policy, now), monitoredUntil(input)];
+  const isCancelled = change?.outcome === 'Cancelled';
+  if (isOverdue(shadow, policy, now) && (change === undefined || isCancelled)) {
+    const progressing = overdue(input, isCancelled);
+    return { change: change && { ...change, because: progressing }, progressing, phase: 'failed', times };
+  }
+  const lookUp = change === undefined && needsPods(input);
+  const progressing = updating(shadow.spec.version ?? '', lookUp ? drain.problem : undefined);
+  const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
+  return { change, progressing, phase: 'updating', pending, lookUp, times };
+}
+
+function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
+  const { shadow, policy } = input;
   const { status } = shadow;
   if (status === undefined) return WAITING;
   const { current_version: running, target_version: offered } = status;
   const version = wantedVersion(offered, policy.versions);
   const problem = status.hostSettings?.message;
-  const common = { change, pending: change !== undefined, times: [] };
+  const found = { change, pending: change !== undefined };
   if (problem !== undefined && sameVersion(running, offered)) {
-    return { ...common, progressing: conditionWith(change, pair, notConfigured(problem)), phase: 'waiting' };
+    return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
   if (sameVersion(running, version)) {
-    const progressing = upToDate(running, policy.versions.pin !== undefined);
-    return { ...common, progressing: conditionWith(change, pair, progressing), phase: 'upToDate' };
+    return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
-  if (change !== undefined) return { ...common, progressing: conditionWith(change, pair, undefined), phase };
-  return { candidate: { node, shadow, status, version, writeRejection }, phase, times: [] };
+  return change === undefined ? { candidate: { ...input, status, version }, phase } : { ...found, phase };
 }
 
-/** A change that the API server rejects takes precedence over `progressing`. */
-function conditionWith(
-  change: Transition | undefined,
-  { writeRejection }: Pair,
-  progressing: ProgressingCondition | undefined,
-): ProgressingCondition | undefined {
-  return change === undefined || writeRejection === undefined ? progressing : waiting(specRejected(writeRejection));
-}
-
-function assessUnsettled({ shadow, now }: Pair, change: Transition | undefined): Findings {
+function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | undefined): Partial<Assessment> {
   const at = notRespondingAt(shadow, now);
   if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
   return { change, progressing: agentNotResponding(shadow.status?.lastOperation), phase: 'waiting', times: [at] };

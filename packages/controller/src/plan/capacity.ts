@@ -9,7 +9,7 @@ import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Blocked } from './reasons.ts';
+import type { Blocked } from './gates/reasons.ts';
 
 interface Count {
   updating: number;

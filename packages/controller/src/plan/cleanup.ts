@@ -1,8 +1,10 @@
+import type { EventSource } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './deadlines.ts';
+import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './facts/deadlines.ts';
+import { eventOn } from './spec-change.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
 const GARBAGE_COLLECTION_MS = 60_000;
@@ -25,6 +27,8 @@ export interface Cleanup {
     | 'Unmanage';
   /** Epoch milliseconds. */
   readonly dueAt: number;
+  /** Recorded when the Node is restored; undefined: there is nothing to restore. */
+  readonly event?: EventSource | undefined;
 }
 
 /** An updating node gets no cleanup: its spec goes to Idle first. */
@@ -37,20 +41,30 @@ export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | unde
   if (orphanedAnnotations(node).length > 0) return { managedNode, kind: 'PruneAnnotations', dueAt: now };
   // No Node returns to service while its host may still go down.
   const safeAt = rebootUntil(managedNode, now) ?? 0;
-  if (!isManaged(node)) return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt) };
-  return ownedByUs(node) ? leftover(managedNode, node, safeAt, now) : undefined;
+  const event = restoredEvent(managedNode);
+  if (!isManaged(node)) return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event };
+  const restoresUntil = Math.max(agentRestoresUntil(node, now), safeAt);
+  return event && { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
 
-function leftover(managedNode: ManagedNode, node: NodeView, safeAt: number, now: number): Cleanup {
-  const { shadow, missingSince } = managedNode;
-  const agentRestoresUntil = (ownedSince(node, now) ?? 0) + AGENT_RESTORES_MS;
-  if (shadow !== undefined && !isSettled(shadow)) {
-    return {
-      managedNode,
-      kind: 'RestoreAfterAgentExit',
-      dueAt: Math.max(notRespondingAt(shadow, now), agentRestoresUntil, safeAt),
-    };
-  }
+function agentRestoresUntil(node: NodeView, now: number): number {
+  return (ownedSince(node, now) ?? 0) + AGENT_RESTORES_MS;
+}
+
+/** @param restoresUntil - until when the agent is expected to restore the Node, or its host may reboot */
+function leftover(
+  { shadow, missingSince }: ManagedNode,
+  restoresUntil: number,
+  now: number,
+): Pick<Cleanup, 'kind' | 'dueAt'> {
+  if (shadow !== undefined && !isSettled(shadow))
+    return { kind: 'RestoreAfterAgentExit', dueAt: Math.max(notRespondingAt(shadow, now), restoresUntil) };
   const idleSince = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
-  return { managedNode, kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, agentRestoresUntil, safeAt) };
+  return { kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, restoresUntil) };
+}
+
+function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
+  if (node === undefined || !ownedByUs(node)) return undefined;
+  const message = 'Restored the Node: removed the cordon or load balancer exclusion that an update had left';
+  return eventOn(node, shadow, { reason: 'Restored', message, key: node.metadata.resourceVersion });
 }

@@ -1,13 +1,14 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
+import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { hasReached, type ShadowView } from '../cluster/shadow.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
-import { limitMs } from './deadlines.ts';
-import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './reasons.ts';
-import type { Outcome } from './spec-change.ts';
-import { monitoringProblem } from './transition.ts';
+import type { NodePair } from '../cluster/snapshot.ts';
+import { limitMs } from './facts/deadlines.ts';
+import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
+import { eventOn } from './spec-change.ts';
+import { monitoringProblem, type TransitionInput } from './transition.ts';
 
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';
@@ -54,14 +55,11 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
-export function overdue(
-  { shadow, node, policy }: { readonly shadow: ShadowView; readonly node: NodeView; readonly policy: UpdatePolicy },
-  outcome: Outcome | undefined,
-): ProgressingCondition {
+export function overdue({ shadow, node, policy }: TransitionInput, isCancelled: boolean): ProgressingCondition {
   const { state, version } = shadow.spec;
   const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
   if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(shadow, node));
-  if (outcome === 'Cancelled') {
+  if (isCancelled) {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
     const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log`;
     return progressing('False', 'DeadlineExceeded', message);
@@ -87,6 +85,16 @@ export function agentNotResponding(last: LastOperation | undefined): Progressing
   const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
   const problem = 'The agent does not confirm the spec; check whether its pod runs on the node';
   return progressing('False', 'AgentNotResponding', `${problem}${said}`);
+}
+
+/** Returns the Event of a deadline that was missed, once for each step. */
+export function deadlineEvent(
+  { node, shadow }: NodePair,
+  { reason, message }: ProgressingCondition,
+): EventSource | undefined {
+  const { state, state_transition_timestamp: since } = shadow.spec;
+  if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason) return undefined;
+  return eventOn(node, shadow, { reason, message, key: `${shadow.metadata.uid}/${state}/${since ?? ''}` });
 }
 
 function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {

@@ -6,7 +6,7 @@ import { describeStuck } from './capacity.ts';
 import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
-import { type Reason, traitsOf } from './reasons.ts';
+import { type Reason, traitsOf } from './gates/reasons.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [

@@ -9,10 +9,9 @@ import { zoneOf } from '../cluster/node.ts';
 import type { CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
-import { expectedMs, startedAt } from './attempts.ts';
+import { expectedMs, startedAt } from './facts/attempts.ts';
 import type { FleetState } from './fleet.ts';
-import type { Candidate } from './gates/gate.ts';
-import { type Blocked, isReason, type Reason, traitsOf } from './reasons.ts';
+import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from './gates/reasons.ts';
 
 interface QueuedNode {
   readonly node: string;
@@ -45,7 +44,8 @@ export interface Forecast {
 interface ForecastInput {
   readonly fleetState: FleetState;
   readonly counted: readonly Decision[];
-  readonly waiting: readonly Decision[];
+  /** Candidates in their order; undefined: starts. */
+  readonly admitted: ReadonlyMap<Candidate, Blocked | undefined>;
 }
 
 const MAX_QUEUE = 20;
@@ -60,11 +60,11 @@ function isExcluded({ reason }: { readonly reason: Reason }): boolean {
   return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
 }
 
-export function forecastOf({ fleetState, counted, waiting }: ForecastInput): Forecast {
+export function forecastOf({ fleetState, counted, admitted }: ForecastInput): Forecast {
   const { policy, estimate, now } = fleetState;
   const window = policy.calendar.at(now);
   const slots = slotsFrom(fleetState, counted);
-  const queue = waiting.flatMap((decision) => expectationOf(decision, fleetState, slots));
+  const queue = [...admitted].flatMap(([candidate, blocked]) => expectationOf(candidate, blocked, fleetState, slots));
   const ends = [
     ...slots.ends,
     ...queue.filter(({ reason }) => passesInTime(reason)).map(({ expectedAt }) => expectedAt),
@@ -99,8 +99,7 @@ interface Slots {
   readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
-function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: readonly Decision[]): Slots {
-  const stuckNodes = [...held.values()].filter(({ deadline }) => now >= deadline).length;
+function slotsFrom({ policy, estimate, stuck, now }: FleetState, counted: readonly Decision[]): Slots {
   const busy = counted
     .filter(({ phase }) => phase === 'updating')
     .map(({ managedNode }) => {
@@ -109,7 +108,7 @@ function slotsFrom({ policy, estimate, slots: held, now }: FleetState, counted: 
     })
     .toSorted((a, b) => a - b);
   const inTime = busy.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuckNodes);
+  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuck.length);
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
   const fit = (from: number, durationMs: number): number | undefined => policy.calendar.nextFit(from, durationMs, now);
@@ -127,11 +126,15 @@ function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number 
 
 type Expectation = Omit<QueuedNode, 'expectedTime'> & { readonly expectedAt: number | undefined };
 
-function expectationOf({ candidate, blocked }: Decision, fleetState: FleetState, slots: Slots): Expectation[] {
-  if (candidate === undefined || blocked === undefined) return [];
-  const { node, version } = candidate;
-  const expectedAt = expected(candidate, blocked, fleetState, slots);
-  return [{ node: node.metadata.name, version, reason: blocked.reason, expectedAt }];
+function expectationOf(
+  candidate: Candidate,
+  blocked: Blocked | undefined,
+  fleetState: FleetState,
+  slots: Slots,
+): Expectation[] {
+  if (blocked === undefined) return [];
+  const { name: node, version } = candidate;
+  return [{ node, version, reason: blocked.reason, expectedAt: expected(candidate, blocked, fleetState, slots) }];
 }
 
 function expected(

@@ -426,7 +426,7 @@ test('a cancelled drain says so in the same write', () => {
     message: "The drain for 1.21.0 had no result within 60 minutes and was cancelled; look at the agent's log",
   };
   expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
-  expect(made.conditions).toMatchObject([{ progressing: because, cancelled: true }]);
+  expect(made.conditions).toMatchObject([{ progressing: because, event: undefined }]);
 });
 
 test('an update whose next spec is rejected says so', () => {

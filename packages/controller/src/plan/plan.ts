@@ -5,22 +5,19 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
-import { isManaged, type NodeView } from '../cluster/node.ts';
+import type { EventSource } from '@brupop/shared/kube/events';
+import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import { isPair, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
-import { expectedMs, startedAt } from './attempts.ts';
 import type { Cleanup } from './cleanup.ts';
-import { updating, type ProgressingCondition, waiting } from './condition.ts';
-import { isOverdue } from './deadlines.ts';
-import { type FleetState, fleetStateOf } from './fleet.ts';
+import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
+import { expectedMs } from './facts/attempts.ts';
+import { type FleetState, fleetStateOf, inOrder } from './fleet.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
-import type { Candidate } from './gates/gate.ts';
-import { whyNot, whyNotDrained } from './gates/index.ts';
-import { isConcerned } from './gates/node.ts';
-import { inOrder } from './order.ts';
-import { type Blocked, traitsOf } from './reasons.ts';
+import { whyNot } from './gates/index.ts';
+import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
@@ -28,7 +25,7 @@ export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
-  readonly cancelled: boolean;
+  readonly event: EventSource | undefined;
 }
 
 export interface TaintChange {
@@ -62,26 +59,13 @@ export interface Plan {
 
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, drainOf, slots } = fleetState;
-  const assessments = snapshot.managedNodes.map((managedNode) =>
-    assess(managedNode, {
-      policy: policyFor(managedNode, fleetState),
-      drainOf,
-      whyNotDrained: (candidate) => whyNotDrainedNow(candidate, fleetState),
-      now,
-    }),
-  );
-  const candidates = inOrder(
-    assessments.flatMap(({ candidate }) => candidate ?? []),
-    snapshot.ownNode,
-    policy.order,
-  );
-  const admitted = admit(candidates, fleetState);
+  const { policy, stale, slots, stuck } = fleetState;
+  const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
+  const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
+  const admitted = admit(inOrder(candidates, snapshot.ownNode, policy.order), fleetState);
   const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
-  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isConcerned(node, policy));
-  const byName = new Map(decisions.map((decision) => [decision.managedNode.name, decision]));
-  const queue = candidates.flatMap(({ node }) => byName.get(node.metadata.name) ?? []);
-  const forecast = forecastOf({ fleetState, counted, waiting: queue });
+  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
+  const forecast = forecastOf({ fleetState, counted, admitted });
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -98,25 +82,21 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     stale,
     counts: count(counted),
     forecast,
-    stuckNodes: [...slots].flatMap(([{ name }, { deadline }]) => (now >= deadline ? [name] : [])),
+    stuckNodes: stuck.map(({ metadata: { name } }) => name),
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };
 }
 
-/** Hosts that the configuration does not select have their own settings. */
-function policyFor({ node }: ManagedNode, { policy }: FleetState): UpdatePolicy {
-  return node === undefined || isConcerned(node, policy) ? policy : { ...policy, hostSettings: undefined };
-}
-
+/** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
 function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Candidate, Blocked | undefined> {
-  const { capacity, estimate } = fleetState;
+  const { capacity, estimate, drainOf } = fleetState;
   return new Map(
     candidates.map((candidate) => {
       const { node, shadow } = candidate;
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
-      const drain = fleetState.drainOf(node);
-      const blocked = whyNot({ ...fleetState, candidate, drain, capacity: capacity.check(node), needMs });
+      const input = { ...fleetState, ...candidate, drain: drainOf(node), capacity: capacity.check(node), needMs };
+      const blocked = whyNot(input);
       // A node whose pods have to be listed first keeps its position.
       if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);
       return [candidate, blocked];
@@ -138,31 +118,6 @@ function decide(
   const change = { spec: startSpec(candidate.version, policy, now), outcome: 'Started' } as const;
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
 }
-
-/** The rest of its update has to fit into the window. */
-function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
-  const { node, shadow } = candidate;
-  const { estimate, now } = fleetState;
-  const since = startedAt(shadow) ?? now;
-  const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
-  const overLimit = fleetState.nodesOverLimit.has(node.metadata.name) ? OVER_LIMIT : undefined;
-  const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
-  return (
-    whyNotDrained({ ...fleetState, candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs }) ??
-    overLimit ??
-    late
-  );
-}
-
-/** It releases its slot, so that a node whose pods cannot be listed does not stop the fleet. */
-const LATE: Blocked = {
-  reason: 'WaitingForCapacity',
-  message: 'Its drain could not start before the deadline of its staging',
-};
-const OVER_LIMIT: Blocked = {
-  reason: 'WaitingForCapacity',
-  message: 'More nodes are unavailable than the limits allow',
-};
 
 const MAX_LOOK_UPS = 10;
 
@@ -203,14 +158,15 @@ function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpec
 }
 
 function specChanges({ managedNode, change }: Decision): SpecChange[] {
-  const { node, shadow } = managedNode;
-  return change === undefined || node === undefined || shadow === undefined ? [] : [specChange(change, shadow, node)];
+  return change === undefined || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
 }
 
 function nodeConditions({ managedNode, progressing, change }: Decision): NodeCondition[] {
+  if (progressing === undefined || !isPair(managedNode)) return [];
+  // The write that cancels an update has its own Event.
+  const event = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
   const { node, shadow } = managedNode;
-  if (progressing === undefined || node === undefined || shadow === undefined) return [];
-  return [{ shadow, node, progressing, cancelled: change?.outcome === 'Cancelled' }];
+  return [{ shadow, node, progressing, event }];
 }
 
 function count(counted: readonly Decision[]): NodeCounts {

@@ -13,11 +13,13 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { attempts, startedAt, unreported } from './attempts.ts';
-import type { Blocked } from './reasons.ts';
+import type { NodePair } from '../cluster/snapshot.ts';
+import { attempts, startedAt, unreported } from './facts/attempts.ts';
+import type { Blocked } from './gates/reasons.ts';
 
 export type Outcome =
   /** A waiting node starts its update. */
@@ -66,13 +68,23 @@ export const EVENT_REASONS = [
 ] as const;
 export type EventReason = (typeof EVENT_REASONS)[number];
 
-export interface NodeEvent {
+const WARNINGS: ReadonlySet<EventReason> = new Set(['UpdateFailed', 'DeadlineExceeded']);
+
+interface NodeEvent {
   readonly reason: EventReason;
-  readonly node: NodeView;
-  readonly shadow: ShadowView | undefined;
   readonly message: string;
   /** Events of the same reason, Node and key are one. */
   readonly key: string;
+}
+
+/** Returns an Event on the Node, which refers to its shadow. */
+export function eventOn(
+  { metadata: { name, uid } }: NodeView,
+  shadow: ShadowView | undefined,
+  event: NodeEvent,
+): EventSource {
+  const about = { apiVersion: 'v1', kind: 'Node', name, uid };
+  return { ...event, warning: WARNINGS.has(event.reason), about, related: shadow && shadowReference(shadow) };
 }
 
 type Annotations = Readonly<Record<string, string | null>>;
@@ -82,22 +94,17 @@ export interface SpecChange extends Transition {
   readonly node: NodeView;
   /** null removes an annotation. */
   readonly annotations: Annotations;
-  readonly event: NodeEvent | undefined;
+  readonly event: EventSource | undefined;
 }
 
-export function specChange(transition: Transition, shadow: ShadowView, node: NodeView): SpecChange {
-  const event = EVENTS[transition.outcome]?.(transition, shadow);
-  const key = `${shadow.metadata.uid}/${shadow.metadata.generation ?? 0}`;
-  return {
-    ...transition,
-    shadow,
-    node,
-    annotations: annotationsOf(transition, shadow),
-    event: event && { ...event, node, shadow, key },
-  };
+export function specChange(transition: Transition, { node, shadow }: Pick<NodePair, 'node' | 'shadow'>): SpecChange {
+  const { uid, generation = 0 } = shadow.metadata;
+  const text = EVENTS[transition.outcome]?.(transition, shadow);
+  const event = text && eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
+  return { ...transition, shadow, node, annotations: annotationsOf(transition, shadow), event };
 }
 
-type EventText = (transition: Transition, before: ShadowView) => Pick<NodeEvent, 'reason' | 'message'>;
+type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Partial<Record<Outcome, EventText>> = {
   Started: ({ spec }, { status }) => ({

@@ -16,8 +16,8 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import type { Drainable } from './drainability.ts';
-import type { Blocked } from './reasons.ts';
+import type { Drainable } from './facts/drainability.ts';
+import type { Blocked } from './gates/reasons.ts';
 import type { Transition } from './spec-change.ts';
 import { transition } from './transition.ts';
 
@@ -29,6 +29,8 @@ const next = (
   more: Partial<UpdatePolicy & Drainable & { blockedBy: Blocked }> = {},
 ): Transition | undefined =>
   transition({
+    name: 'node-a',
+    missingSince: NOW,
     shadow: aShadow(shadow),
     node: aNode(node),
     policy: { ...POLICY, ...more },

@@ -19,15 +19,14 @@ import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
-import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './deadlines.ts';
-import { type Drainable, isDrainable, isDrainBlocked } from './drainability.ts';
-import type { Blocked } from './reasons.ts';
+import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
+import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
+import type { Blocked } from './gates/reasons.ts';
 import type { Outcome, Transition } from './spec-change.ts';
 
-export interface TransitionInput {
-  readonly shadow: ShadowView;
-  readonly node: NodeView;
+export interface TransitionInput extends NodePair {
   readonly policy: UpdatePolicy;
   readonly drain: Drainable;
   readonly blockedBy: Blocked | undefined;

@@ -6,7 +6,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
-import type { Drainable } from '../plan/drainability.ts';
+import type { Drainable } from '../plan/facts/drainability.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;

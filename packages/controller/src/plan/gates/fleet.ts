@@ -1,8 +1,7 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CalendarState } from '../../policy/calendar.ts';
-import type { Blocked, Reason } from '../reasons.ts';
-import type { Gate } from './gate.ts';
+import type { Blocked, Gate, Reason } from './reasons.ts';
 
 export const paused: Gate = ({ policy }) => {
   if (!policy.paused) return undefined;

@@ -14,8 +14,8 @@ import {
   OLD,
   type ShadowParts,
 } from '../../testing/objects.ts';
-import type { Drainable } from '../drainability.ts';
-import type { Blocked } from '../reasons.ts';
+import type { Drainable } from '../facts/drainability.ts';
+import type { Blocked } from './reasons.ts';
 import { whyNot } from './index.ts';
 
 interface Case {
@@ -47,8 +47,10 @@ function blockedBy({
   const { policy } = aSnapshot([], config);
   const drain = { ...DRAINABLE, ...found };
   const version = wantedVersion(status.target_version, policy.versions);
-  const candidate = { node: aNode(node), shadow, status, version, writeRejection };
-  return whyNot({ candidate, policy, stale, capacity, drain, needMs, offeredSince: () => offeredSince, now: NOW });
+  const rejection = writeRejection === undefined ? {} : { writeRejection };
+  const pair = { name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
+  const fleet = { policy, stale, capacity, offeredSince: () => offeredSince, now: NOW };
+  return whyNot({ ...pair, status, version, ...fleet, drain, needMs });
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;

@@ -3,9 +3,7 @@
  * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
  */
-import type { Blocked } from '../reasons.ts';
 import { capacity, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
-import type { Gate, GateInput } from './gate.ts';
 import {
   drainNotBlocked,
   nodeReady,
@@ -16,6 +14,7 @@ import {
   selected,
   writable,
 } from './node.ts';
+import type { Blocked, Gate, GateInput } from './reasons.ts';
 import { backoff } from './retry.ts';
 import { allowedVersion, offeredVersion, validVersion } from './version.ts';
 

@@ -1,23 +1,11 @@
 /** Gates about one node: whether users want it updated, and whether it can be disrupted now. */
-import { selects } from '@brupop/shared/api/label-selector';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isManaged, type NodeView } from '../../cluster/node.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
-import { describeBlocks, isDrainable, isDrainBlocked } from '../drainability.ts';
-import { type Blocked, specRejected } from '../reasons.ts';
-import type { Gate } from './gate.ts';
+import { isSelected } from '../../cluster/node.ts';
+import { describeBlocks, isDrainable, isDrainBlocked } from '../facts/drainability.ts';
+import { type Blocked, type Gate, specRejected } from './reasons.ts';
 
-export function isConcerned(node: NodeView, policy: UpdatePolicy): boolean {
-  return isManaged(node) && isSelected(node, policy);
-}
-
-function isSelected({ metadata: { labels = {} } }: NodeView, { nodeSelector }: UpdatePolicy): boolean {
-  return nodeSelector === undefined || selects(nodeSelector, labels);
-}
-
-export const selected: Gate = ({ candidate: { node }, policy }) =>
-  isSelected(node, policy) ? undefined : NOT_SELECTED;
+export const selected: Gate = ({ node, policy }) => (isSelected(node, policy) ? undefined : NOT_SELECTED);
 
 const NOT_SELECTED: Blocked = {
   reason: 'NotSelected',
@@ -25,13 +13,13 @@ const NOT_SELECTED: Blocked = {
 };
 
 /** Any value of the annotation other than false skips the node. */
-export const notSkipped: Gate = ({ candidate: { node } }) => {
+export const notSkipped: Gate = ({ node }) => {
   const value = node.metadata.annotations?.[SKIP_ANNOTATION];
   if (value === undefined || value === 'false') return undefined;
   return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${value}` };
 };
 
-export const nodeReady: Gate = ({ candidate: { node, status } }) => {
+export const nodeReady: Gate = ({ node, status }) => {
   if (node.metadata.deletionTimestamp !== undefined) return notReady('The Node is being deleted');
   if (!node.ready) return notReady('The Node is not Ready');
   if (node.bootID !== '' && status.bootID !== '' && node.bootID !== status.bootID) {
@@ -44,21 +32,21 @@ function notReady(message: string): Blocked {
   return { reason: 'NodeNotReady', message };
 }
 
-export const notCordonedExternally: Gate = ({ candidate: { node } }) => {
+export const notCordonedExternally: Gate = ({ node }) => {
   if (!node.unschedulable || ownedByUs(node)) return undefined;
   const message = 'Another actor has cordoned the Node; it is updated after it is uncordoned';
   return { reason: 'CordonedExternally', message };
 };
 
 /** Otherwise the owner of the cordon would be unknown later. */
-export const restored: Gate = ({ candidate: { node } }) => {
+export const restored: Gate = ({ node }) => {
   if (!ownedByUs(node)) return undefined;
   const message = 'The cordon or load balancer exclusion of an earlier attempt has not been removed yet';
   return { reason: 'CleanupPending', message };
 };
 
 /** While the API server rejects the spec, other nodes go first. */
-export const writable: Gate = ({ candidate: { writeRejection } }) =>
+export const writable: Gate = ({ writeRejection }) =>
   writeRejection === undefined ? undefined : specRejected(writeRejection);
 
 /** Without capacity the pods are not listed again: what the latest list showed suffices for the reason. */

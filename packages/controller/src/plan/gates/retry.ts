@@ -4,26 +4,26 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { RetrySettings } from '../../policy/policy.ts';
-import { attempts, failures } from '../attempts.ts';
-import { latestTime } from '../deadlines.ts';
-import { MAX_MESSAGE, type Blocked } from '../reasons.ts';
-import type { Candidate, Gate } from './gate.ts';
+import { attempts, failures } from '../facts/attempts.ts';
+import { latestTime } from '../facts/deadlines.ts';
+import { type Blocked, type Candidate, type Gate, MAX_MESSAGE } from './reasons.ts';
 
 /** Errors that pass by themselves wait for this part of the configured time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
 /** Applies the recovery rule of the error code. A user's retry annotation overrides it. */
-export const backoff: Gate = ({ candidate, policy: { retry }, now }) => {
-  const { shadow, status, version } = candidate;
+export const backoff: Gate = (input) => {
+  const { shadow, status, version, policy, now } = input;
+  const { retry } = policy;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
   if (asked !== undefined && sameVersion(asked, version)) return undefined;
   if (failures(shadow) === 0) return undefined;
   const recovery = recoveryOf(status);
-  if (recovery === 'NeverThisVersion' || recovery === 'Manual') return blocked(candidate, recovery);
+  if (recovery === 'NeverThisVersion' || recovery === 'Manual') return blocked(input, recovery);
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
-    return failedForGood(candidate, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
+    return failedForGood(input, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
-  return delayed(candidate, recovery === 'RetrySoon' ? soon(retry) : retry, now);
+  return delayed(input, recovery === 'RetrySoon' ? soon(retry) : retry, now);
 };
 
 type Delays = Pick<RetrySettings, 'backoffMs' | 'maxBackoffMs'>;

@@ -1,17 +1,16 @@
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Blocked } from '../reasons.ts';
-import type { Candidate, Gate, GateInput } from './gate.ts';
+import type { Blocked, Gate, GateInput } from './reasons.ts';
 
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
 
-function denied({ candidate: { version }, policy: { versions } }: GateInput): Blocked | undefined {
+function denied({ version, policy: { versions } }: GateInput): Blocked | undefined {
   if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
   return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
 }
 
-function tooYoung({ candidate: { version }, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
+function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
   const { pin, minimumAgeMs } = versions;
   if (pin !== undefined || minimumAgeMs === 0) return undefined;
   const since = offeredSince(version) ?? now;
@@ -31,13 +30,13 @@ function fromTheFuture(version: string, since: number): Blocked {
 }
 
 /** Until its host offers the pinned version, the lock is not in force yet or the version does not exist. */
-export const offeredVersion: Gate = ({ candidate }) => {
-  const { version, status } = candidate;
+export const offeredVersion: Gate = (input) => {
+  const { version, status } = input;
   if (sameVersion(status.target_version, version)) return undefined;
-  return { reason: 'VersionNotOffered', message: whyNotOffered(candidate) };
+  return { reason: 'VersionNotOffered', message: whyNotOffered(input) };
 };
 
-function whyNotOffered({ version, status: { hostSettings } }: Candidate): string {
+function whyNotOffered({ version, status: { hostSettings } }: GateInput): string {
   const trouble = hostSettings?.message;
   if (trouble !== undefined) return `The host does not offer the pinned version ${version}: ${trouble}`;
   return (
@@ -46,7 +45,7 @@ function whyNotOffered({ version, status: { hostSettings } }: Candidate): string
   );
 }
 
-export const validVersion: Gate = ({ candidate: { status, version } }) => {
+export const validVersion: Gate = ({ status, version }) => {
   const unreadable = [status.current_version, version].find((version) => !isVersion(version));
   if (unreadable === undefined) return undefined;
   const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;

@@ -15,9 +15,9 @@ import {
 } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { MaintenanceSettings } from '../policy/policy.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { ManagedNode } from '../../cluster/snapshot.ts';
+import type { MaintenanceSettings } from '../../policy/policy.ts';
 
 /** How many attempts were cancelled without a report of the agent since the latest success. */
 export function unreported({ metadata: { annotations = {} } }: ShadowView): number {

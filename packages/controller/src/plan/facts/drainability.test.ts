@@ -1,9 +1,9 @@
 import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
-import type { Snapshot } from '../cluster/snapshot.ts';
-import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../testing/objects.ts';
+import type { Snapshot } from '../../cluster/snapshot.ts';
+import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../../testing/objects.ts';
 import { describeBlocks, drainable, isDrainable, isDrainBlocked } from './drainability.ts';
-import { plan } from './plan.ts';
+import { plan } from '../plan.ts';
 
 const node = aNode();
 const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot, 'pods' | 'budgets'> => ({

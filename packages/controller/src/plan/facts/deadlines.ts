@@ -21,10 +21,10 @@ import {
 import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { NodeView } from '../cluster/node.ts';
-import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import type { ManagedNode } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 
 /** Returns the latest of the times that are readable and not in the future, or undefined. */
 export function latestTime(texts: readonly (string | null | undefined)[], now: number): number | undefined {

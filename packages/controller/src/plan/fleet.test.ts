@@ -1,8 +1,8 @@
 import type { Order } from '@brupop/shared/api/config-spec';
 import { PRIORITY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
-import { ago, aNode, aShadow, NEW } from '../testing/objects.ts';
-import type { Candidate } from './gates/gate.ts';
-import { inOrder } from './order.ts';
+import { ago, aNode, aShadow, NEW, NOW } from '../testing/objects.ts';
+import type { Candidate } from './gates/reasons.ts';
+import { inOrder } from './fleet.ts';
 
 interface Parts {
   readonly priority?: string;
@@ -16,7 +16,7 @@ function candidate(name: string, { priority, bootTime, cancelled }: Parts, versi
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
-  return { node, shadow, status, version };
+  return { name, missingSince: NOW, node, shadow, status, version };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>

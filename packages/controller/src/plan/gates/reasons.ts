@@ -1,8 +1,13 @@
 /**
- * The reasons for which a node waits, and what follows from each of them elsewhere: in the
- * forecast, in the `waitingFor` column, in the taint of waiting nodes and in the fleet's Degraded
- * condition. A new reason needs a row here, and an entry in `docs/runbook.md`.
+ * What a gate is: what it judges, and the reasons that it can give. The table says what follows from
+ * each reason elsewhere: in the forecast, in the `waitingFor` column, in the taint of waiting nodes
+ * and in the fleet's Degraded condition. A new reason needs a row here, and an entry in
+ * `docs/runbook.md`.
  */
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import type { Drainable } from '../facts/drainability.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
@@ -72,3 +77,24 @@ export interface Blocked {
 export function specRejected(writeRejection: string): Blocked {
   return { reason: 'SpecWriteRejected', message: `The API server rejects the spec: ${writeRejection}` };
 }
+
+/** A managed node that is to run another version than it does. */
+export interface Candidate extends NodePair {
+  readonly status: ShadowStatus;
+  readonly version: string;
+}
+
+export interface GateInput extends Candidate {
+  readonly policy: UpdatePolicy;
+  readonly stale: readonly string[];
+  readonly capacity: Blocked | undefined;
+  /** When a version was first available in this cluster, epoch milliseconds; undefined: now. */
+  readonly offeredSince: (version: string) => number | undefined;
+  /** How long a window must still be open, milliseconds. */
+  readonly needMs: number;
+  readonly drain: Drainable;
+  readonly now: number;
+}
+
+/** Returns why a node waits; undefined: it passes. */
+export type Gate = (input: GateInput) => Blocked | undefined;

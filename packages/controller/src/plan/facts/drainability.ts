@@ -2,8 +2,8 @@ import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import { preflight } from '@brupop/shared/drain/preflight';
-import type { NodeView } from '../cluster/node.ts';
-import type { PodsOfNode } from '../cluster/snapshot.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { PodsOfNode } from '../../cluster/snapshot.ts';
 
 /** The result of the preflight, by the latest list of the pods on the node. */
 export interface Drainable {
