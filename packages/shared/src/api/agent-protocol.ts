@@ -106,23 +106,17 @@ export const agentShadow: v.GenericSchema<unknown, AgentShadow> = s.object({
 });
 
 /** One line of the stream (newline-delimited JSON). After `end` the server closes the stream. */
-export type StreamMessage =
-  | { readonly type: 'shadow'; readonly shadow: AgentShadow }
-  | { readonly type: 'deleted' }
-  | { readonly type: 'heartbeat' }
-  | { readonly type: 'end'; readonly reason: string };
-
-const MESSAGES = {
-  shadow: s.object({ type: s.oneOf(['shadow']), shadow: agentShadow }),
-  deleted: s.object({ type: s.oneOf(['deleted']) }),
-  heartbeat: s.object({ type: s.oneOf(['heartbeat']) }),
-  end: s.object({ type: s.oneOf(['end']), reason: line(200) }),
-} as const satisfies Record<StreamMessage['type'], s.Schema>;
-const messageType = s.object({ type: s.oneOf(['shadow', 'deleted', 'heartbeat', 'end']) });
-export const streamMessage: v.GenericSchema<unknown, StreamMessage> = v.lazy((message) => {
-  const { success, output } = v.safeParse(messageType, message);
-  return success ? MESSAGES[output.type] : (messageType as never);
-});
+export const streamMessage = v.variant(
+  'type',
+  [
+    s.object({ type: v.literal('shadow'), shadow: agentShadow }),
+    s.object({ type: v.literal('deleted') }),
+    s.object({ type: v.literal('heartbeat') }),
+    s.object({ type: v.literal('end'), reason: line(200) }),
+  ],
+  ({ path }) => (path === undefined ? 'an object' : 'one of shadow, deleted, heartbeat, end'),
+);
+export type StreamMessage = s.Infer<typeof streamMessage>;
 
 const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a UID');
 /** Body of PUT shadow/status. The UID tells the shadow from a later one of the same name. */

@@ -89,8 +89,8 @@ const STATUS = {
       'A new release of the operator does not change it.',
   ),
 };
-const status = object(STATUS);
-export type BrupopConfigStatus = Infer<typeof status>;
+const statusSchema = object(STATUS);
+export type BrupopConfigStatus = Infer<typeof statusSchema>;
 /** Of another release it may have fields that this one does not know. */
 export type InForce = NonNullable<BrupopConfigStatus['inForce']>;
 export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
@@ -103,7 +103,7 @@ export const configSchema = described(
       'What users want. Null, which is what a server-side apply of an empty spec may leave, means all defaults.',
       { nullable: true },
     ),
-    status: optional(status, 'What the controller reports.'),
+    status: optional(statusSchema, 'What the controller reports.'),
   }),
   'How the Bottlerocket nodes of this cluster are updated. There is one, named cluster. Without it, and for every field left ' +
     'out, the defaults apply. Users write the spec, the controller writes the status.',
@@ -115,17 +115,9 @@ export interface BrupopConfig extends KubernetesObject {
 }
 
 export function readBrupopConfig(raw: unknown): BrupopConfig {
-  const {
-    metadata,
-    spec: given,
-    status: reported,
-  } = raw as Omit<BrupopConfig, 'spec'> & { spec?: BrupopConfigSpec | null };
+  const { metadata, spec, status } = raw as Omit<BrupopConfig, 'spec'> & { spec?: BrupopConfigSpec | null };
   const { name, uid, resourceVersion, generation = 0 } = metadata;
-  return {
-    metadata: { name, uid, resourceVersion, generation },
-    spec: given ?? {},
-    ...(reported !== undefined && { status: reported }),
-  };
+  return { metadata: { name, uid, resourceVersion, generation }, spec: spec ?? {}, ...(status && { status }) };
 }
 
 /**

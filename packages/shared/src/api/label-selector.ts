@@ -1,20 +1,18 @@
 /** metav1.LabelSelector: its schema in a BrupopConfig, and which objects it selects. */
 import * as v from 'valibot';
-import { described, oneOf } from './schema.ts';
+import { described, oneOf, textThat } from './schema.ts';
 import { field, fields, isFields, listOf, requireThat } from './spec-schema.ts';
 
 /** The key of a label: at most 63 characters, perhaps after a DNS subdomain. */
 const KEY =
   /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*\/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/u;
 const VALUE = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/u;
-const KEY_EXPECTED = 'the key of a label, such as pool or topology.kubernetes.io/zone';
-const VALUE_EXPECTED = 'the value of a label';
+const EXPECTED = 'the key of a label, such as pool or topology.kubernetes.io/zone';
+const key = textThat((text) => KEY.test(text), 317, EXPECTED);
+const value = textThat((text) => VALUE.test(text), 63, 'the value of a label');
 
-function areLabels(value: unknown): boolean {
-  return (
-    isFields(value) &&
-    Object.entries(value).every(([key, one]) => KEY.test(key) && typeof one === 'string' && VALUE.test(one))
-  );
+function areLabels(labels: unknown): boolean {
+  return isFields(labels) && Object.entries(labels).every(([name, one]) => KEY.test(name) && v.is(value, one));
 }
 
 export const labelSelector = fields({
@@ -31,27 +29,9 @@ export const labelSelector = fields({
     listOf(
       fields(
         {
-          key: described(
-            v.pipe(
-              v.string(KEY_EXPECTED),
-              v.check((key) => KEY.test(key), KEY_EXPECTED),
-            ),
-            'The key of the label.',
-            { maxLength: 317 },
-          ),
+          key: described(key, 'The key of the label.'),
           operator: described(oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist']), 'What is required of its value.'),
-          values: field(
-            listOf(
-              v.pipe(
-                v.string(VALUE_EXPECTED),
-                v.check((value) => VALUE.test(value), VALUE_EXPECTED),
-                v.metadata({ maxLength: 63 }),
-              ),
-              100,
-            ),
-            'The values for In and NotIn.',
-            { absent: [] },
-          ),
+          values: field(listOf(value, 100), 'The values for In and NotIn.', { absent: [] }),
         },
         requireThat<{ operator: string; values: readonly string[] }>(
           'values',

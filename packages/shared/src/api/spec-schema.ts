@@ -11,26 +11,16 @@ const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<se
 export function parseDuration(value: string): number | undefined {
   const { groups } = DURATION.exec(value) ?? {};
   if (groups === undefined) return undefined;
-  const [hours = 0, minutes = 0, seconds = 0] = [groups['hours'], groups['minutes'], groups['seconds']].map((one) =>
-    Number(one ?? 0),
-  );
-  return ((hours * 60 + minutes) * 60 + seconds) * 1000;
+  const { hours = 0, minutes = 0, seconds = 0 } = groups;
+  return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000;
 }
 
 /** Writes milliseconds as {@link parseDuration} reads them, in whole seconds. */
 export function formatDuration(ms: number): string {
   const seconds = Math.round(ms / 1000);
-  const parts = [
-    [Math.floor(seconds / 3600), 'h'],
-    [Math.floor(seconds / 60) % 60, 'm'],
-    [seconds % 60, 's'],
-  ];
-  return (
-    parts
-      .filter(([number]) => number !== 0)
-      .map((part) => part.join(''))
-      .join('') || '0s'
-  );
+  const parts = { h: Math.floor(seconds / 3600), m: Math.floor(seconds / 60) % 60, s: seconds % 60 };
+  const written = Object.entries(parts).map(([unit, number]) => (number === 0 ? '' : `${number}${unit}`));
+  return written.join('') || '0s';
 }
 
 /** What is read from the field `name` is `nameMs`. */

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { messageOf } from '../runtime/errors.ts';
-import { KubeConnection, type KubeConnectionOptions } from './connection.ts';
+import { type KubeClientOptions, KubeConnection } from './connection.ts';
 import { errorFromAnswer, KubeError } from './error.ts';
 
 export { KubeError } from './error.ts';
@@ -19,10 +19,6 @@ export interface KubeRequest {
   readonly signal?: AbortSignal;
   /** For the whole exchange; for a stream until the response headers. Default 10 s. */
   readonly timeoutMs?: number;
-}
-
-interface KubeClientOptions extends KubeConnectionOptions {
-  readonly userAgent: string;
 }
 
 type Answer = Dispatcher.ResponseData;
@@ -99,7 +95,8 @@ export class KubeClient {
     return this.#connection.dispatcher.request({
       origin: this.#connection.origin,
       method: request.method,
-      path: pathAndQuery(request),
+      path: request.path,
+      ...(request.query && { query: request.query }),
       headers: {
         accept: 'application/json, */*',
         'user-agent': this.#options.userAgent,
@@ -133,11 +130,6 @@ export async function createKubeClient(options: KubeClientOptions): Promise<Kube
 function bodyOf({ body, contentType }: KubeRequest): string | null {
   if (body === undefined) return null;
   return contentType === APPLY ? applyBody(body) : JSON.stringify(body);
-}
-
-function pathAndQuery({ path, query = {} }: KubeRequest): string {
-  const search = new URLSearchParams(query).toString();
-  return search === '' ? path : `${path}?${search}`;
 }
 
 function parse(request: KubeRequest, body: string): unknown {

@@ -13,7 +13,8 @@ export interface ClusterAccess {
   readonly serviceAccountDir: string;
 }
 
-export interface KubeConnectionOptions {
+export interface KubeClientOptions {
+  readonly userAgent: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly access: ClusterAccess;
@@ -26,12 +27,12 @@ const RELOAD_INTERVAL_MS = 1_000;
 /** One pool of kept-alive connections, recreated when the certificate authority has changed. */
 export class KubeConnection {
   readonly origin: string;
-  readonly #options: KubeConnectionOptions;
+  readonly #options: KubeClientOptions;
   #ca: string;
   #pool: Pool;
   #reloadedAt = -Infinity;
 
-  private constructor(options: KubeConnectionOptions, ca: string) {
+  private constructor(options: KubeClientOptions, ca: string) {
     const { host, port } = options.access;
     this.origin = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
     this.#options = options;
@@ -40,7 +41,7 @@ export class KubeConnection {
   }
 
   /** Reads the credentials. Throws a file error when there are none. */
-  static async open(options: KubeConnectionOptions): Promise<KubeConnection> {
+  static async open(options: KubeClientOptions): Promise<KubeConnection> {
     return new KubeConnection(options, await readCredential(options, 'ca.crt'));
   }
 
@@ -89,7 +90,7 @@ export function clusterAccess(env: Env): ClusterAccess {
   };
 }
 
-async function readCredential({ access }: KubeConnectionOptions, name: 'token' | 'ca.crt'): Promise<string> {
+async function readCredential({ access }: KubeClientOptions, name: 'token' | 'ca.crt'): Promise<string> {
   return await readFile(join(access.serviceAccountDir, name), 'utf8');
 }
 

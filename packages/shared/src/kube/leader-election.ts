@@ -74,15 +74,9 @@ export class LeaderElection {
   constructor(options: LeaderElectionOptions) {
     this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000, ...options };
     const { client, clock, log, namespace, name } = options;
-    this.#leases = new Reflector<Lease>({
-      client,
-      clock,
-      log,
-      name: 'leases',
-      path: groupPath(GROUP_VERSION, 'leases', { namespace }),
-      query: { fieldSelector: `metadata.name=${name}` },
-      slim: (raw) => raw as Lease,
-    });
+    const path = groupPath(GROUP_VERSION, 'leases', { namespace });
+    const query = { fieldSelector: `metadata.name=${name}` };
+    this.#leases = new Reflector({ client, clock, log, name: 'leases', path, query, slim: (raw) => raw as Lease });
     this.#leases.subscribe(({ type, object }) => this.#observe(type === 'Deleted' ? undefined : object));
   }
 
@@ -96,8 +90,9 @@ export class LeaderElection {
   }
 
   /**
-   * Runs until `signal` aborts. Calls `lead` each time this process becomes the leader, with a signal that aborts when
-   * leadership is lost or `signal` aborts, and releases the Lease when `lead` has returned.
+   * Runs until `signal` aborts. Calls `lead` each time this process becomes the leader, with a
+   * signal that aborts when leadership is lost or `signal` aborts, and releases the Lease when
+   * `lead` has returned.
    */
   async run(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<void> {
     const { log, retryPeriodMs } = this.#options;
@@ -106,7 +101,7 @@ export class LeaderElection {
       try {
         await this.#leases.waitSynced(signal);
         await this.#untilAcquirable(signal);
-        const lease = await this.#tryClaim(this.#observed, signal);
+        const lease = await this.#claim(this.#observed, signal);
         if (this.isLeading()) await this.#leadUntilLost(lease, signal, lead);
         else this.#observe(lease);
       } catch (error) {
@@ -139,10 +134,10 @@ export class LeaderElection {
   }
 
   /**
-   * Acquires or renews the Lease and returns its record. Once confirmed, this process leads, counted from when the request
-   * was sent. When `lease` is outdated, writes nothing and returns the current record.
+   * Acquires or renews the Lease and returns its record. Once confirmed, this process leads, counted
+   * from when the request was sent. Returns the current record, unchanged, if `lease` is outdated.
    */
-  async #tryClaim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
+  async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
     const { clock } = this.#options;
     const sentAt = clock.monotonic();
     try {
@@ -170,9 +165,7 @@ export class LeaderElection {
     } finally {
       lost.abort(new Error('the leader has stopped'));
       await renewing;
-      await this.#release().catch((error: unknown) =>
-        log.warn('cannot release the Lease', { error: messageOf(error) }),
-      );
+      await this.#release();
       log.info('lost leadership', { identity });
     }
   }
@@ -183,8 +176,9 @@ export class LeaderElection {
     while (!leading.aborted) {
       await this.#pause(Math.min(retryPeriodMs, this.#leadingForMs()), leading);
       try {
-        if (this.isLeading()) lease = await this.#tryClaim(lease, leading);
-        if (isTaken(lease, identity)) this.#renewedAt = -Infinity;
+        if (this.isLeading()) lease = await this.#claim(lease, leading);
+        // A leader keeps a Lease that a user has emptied or deleted.
+        if (isReleased(lease) || !['', identity].includes(holderOf(lease))) this.#renewedAt = -Infinity;
       } catch (error) {
         if (!leading.aborted) log.warn('cannot renew the Lease', { error: messageOf(error) });
       }
@@ -193,19 +187,22 @@ export class LeaderElection {
     }
   }
 
-  /** Reads the Lease first, because a cancelled renewal may have been written. */
   async #release(): Promise<void> {
     const mayRelease = this.isLeading();
     this.#renewedAt = -Infinity;
-    const lease = mayRelease ? await this.#read() : undefined;
-    if (holderOf(lease) === this.#options.identity) await this.#write(lease, released(lease));
+    try {
+      // Read first, because a cancelled renewal may have been written.
+      const lease = mayRelease ? await this.#read() : undefined;
+      if (holderOf(lease) === this.#options.identity) await this.#write(lease, released(lease));
+    } catch (error) {
+      this.#options.log.warn('cannot release the Lease', { error: messageOf(error) });
+    }
   }
 
   /** Creates the Lease, or replaces the spec of `lease` if it has not changed since it was read. */
   #write(lease: Lease | undefined, spec: LeaseSpec, signal?: AbortSignal): Promise<Lease> {
     const { namespace, name } = this.#options;
-    const metadata = lease?.metadata ?? { name, namespace };
-    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
+    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata: lease?.metadata ?? { name, namespace }, spec };
     return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...(signal && { signal }) });
   }
 
@@ -269,9 +266,4 @@ export function isReleased(lease: Lease | undefined): boolean {
 
 function holderOf(lease: Lease | undefined): string {
   return lease?.spec?.holderIdentity ?? '';
-}
-
-/** A leader keeps a Lease that a user has emptied or deleted. */
-function isTaken(lease: Lease | undefined, identity: string): boolean {
-  return holderOf(lease) === '' ? isReleased(lease) : holderOf(lease) !== identity;
 }

@@ -10,6 +10,7 @@
  * too, because a quiet collection has no events, but not after MAX_EMPTY_WATCHES that brought
  * nothing: a server that accepts watches and sends nothing must not look healthy.
  */
+import { addAbortListener } from 'node:events';
 import { WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
@@ -97,10 +98,8 @@ export class Reflector<T extends KubernetesObject> {
   /** Resolves when the first list is complete. Rejects with the signal's reason. */
   async waitSynced(signal: AbortSignal): Promise<void> {
     const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    await Promise.race([this.#firstList.promise, aborted]).finally(() => signal.removeEventListener('abort', onAbort));
+    const listener = addAbortListener(signal, () => reject(signal.reason as Error));
+    await Promise.race([this.#firstList.promise, aborted]).finally(() => listener[Symbol.dispose]());
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
 /** Injected everywhere; only this file reads the machine's clock. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. May jump. */
@@ -13,25 +15,12 @@ export interface Clock {
 /** The longest delay of a timer (2^31-1 ms); a longer one is cut to it. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted === true) {
-      reject(signal.reason as Error);
-      return;
-    }
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener('abort', onAbort);
-        resolve();
-      },
-      Math.min(ms, MAX_TIMER_MS),
-    );
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
+async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  try {
+    await delay(Math.min(ms, MAX_TIMER_MS), undefined, signal && { signal });
+  } catch (error) {
+    throw signal?.reason ?? error;
+  }
 }
 
 function after(ms: number, callback: () => void): () => void {
