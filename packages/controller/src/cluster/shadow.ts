@@ -8,13 +8,14 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
-import { ifReadable, type Infer, object, oneOf, parse, unlessNull } from '@brupop/shared/api/schema';
+import { ifReadable, type Infer, object, oneOf, parse, type Schema, unlessNull } from '@brupop/shared/api/schema';
 import {
+  AGENT_STATUS,
   type BottlerocketShadow,
-  type LastOperation,
+  LAST_OPERATION,
   SHADOW_STATES,
-  type ShadowSpec,
   type ShadowStatus,
+  SPEC,
 } from '@brupop/shared/api/shadow';
 import { type NodeView, pick } from './node.ts';
 
@@ -34,47 +35,38 @@ const ANNOTATIONS = [
   DEFERRED_AFTER_ANNOTATION,
 ];
 
-const state = oneOf(SHADOW_STATES);
-const text = v.string('a string');
-const number = v.number('a number');
-const flag = v.boolean('a boolean');
-type Fields<T> = Record<keyof T, v.GenericSchema>;
-const spec = {
-  state,
-  version: unlessNull(text),
-  state_transition_timestamp: unlessNull(text),
-  timeoutSeconds: unlessNull(number),
-  hostSettings: unlessNull(object({ versionLock: unlessNull(text), ignoreWaves: unlessNull(flag) })),
-} satisfies Fields<ShadowSpec>;
-const lastOperation = {
-  operation: text,
-  state: text,
-  version: text,
-  bootID: text,
-  startTime: unlessNull(text),
-  lastUpdateTime: unlessNull(text),
-  errorCode: unlessNull(text),
-  message: unlessNull(text),
-} satisfies Fields<LastOperation>;
-const status = {
-  current_state: unlessNull(state),
-  current_version: unlessNull(text),
-  target_version: unlessNull(text),
-  crash_count: unlessNull(number),
-  state_transition_failure_timestamp: unlessNull(text),
-  observedGeneration: unlessNull(number),
-  bootID: unlessNull(text),
-  bootTime: unlessNull(text),
-  hostSettings: ifReadable(v.looseObject({ message: v.optional(text) })),
-  lastOperation: unlessNull(object(lastOperation)),
-  drain: ifReadable(v.looseObject({ observedGeneration: v.optional(number), startTime: v.optional(text) })),
-  conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
-} satisfies Fields<Omit<ShadowStatus, 'waitingFor'>>;
 /**
- * The fields that decisions use, by their types only: a node whose shadow cannot be read is not
- * counted as updating, so no value of another release may make a shadow unreadable.
+ * The fields of the resource, each optional and by its type only: a node whose shadow cannot be read
+ * is not counted as updating, so no value of another release may make a shadow unreadable.
  */
-const shadow = object({ spec: object(spec), status: unlessNull(object(status)) });
+function typesOf(entries: v.ObjectEntries): Readonly<Record<string, Schema>> {
+  return Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
+}
+
+function typeOf(schema: Schema & { readonly wrapped?: Schema; readonly entries?: v.ObjectEntries }): Schema {
+  const { type, wrapped, entries } = schema;
+  if (wrapped !== undefined) return typeOf(wrapped);
+  if (entries !== undefined) return object(typesOf(entries));
+  if (type === 'number') return v.number('a number');
+  return type === 'boolean' ? v.boolean('a boolean') : text;
+}
+
+const text = v.string('a string');
+const state = oneOf(SHADOW_STATES);
+const lastOperation = { ...typesOf(LAST_OPERATION), operation: text, state: text, version: text, bootID: text };
+const shadow = object({
+  spec: object({ ...typesOf(SPEC), state }),
+  status: unlessNull(
+    object({
+      ...typesOf(AGENT_STATUS),
+      current_state: unlessNull(state),
+      hostSettings: ifReadable(v.looseObject({ message: v.optional(text) })),
+      lastOperation: unlessNull(object(lastOperation)),
+      drain: ifReadable(v.looseObject({ observedGeneration: v.optional(v.number()), startTime: v.optional(text) })),
+      conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
+    }),
+  ),
+});
 
 const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, hostSettings: null } as const;
 const NO_STATUS = {
