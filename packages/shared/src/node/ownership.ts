@@ -1,3 +1,13 @@
+/**
+ * What the operator owns on a Node, and may therefore remove: its cordon, the label that excludes
+ * it from load balancers, and the annotations that hold autoscalers off it.
+ *
+ *     free --> owned: set by one patch, together with an annotation that records it --> free
+ *
+ * Without that annotation a cordon, label or hold belongs to another actor and stays as it is. The
+ * apiserver sets and releases them when an agent asks for it (`nodes/policy.ts`). The controller
+ * starts no node that is owned, and releases a Node where no agent does (`apply/nodes.ts`).
+ */
 import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
