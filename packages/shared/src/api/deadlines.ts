@@ -57,7 +57,7 @@ export const DRAIN_OVER_LIMIT_MS = 2 * MINUTE;
 export const REBOOT_REQUEST_LIMIT_MS = MINUTE;
 /** The reboot call of the host API answers when `systemctl reboot` returned. */
 export const REBOOT_CALL_LIMIT_MS = 30 * SECOND;
-/** InhibitDelayMaxSec of systemd-logind in Bottlerocket: services delay a reboot for so long. */
+/** InhibitDelayMaxSec of systemd-logind in Bottlerocket: the longest delay of a reboot by services. */
 const REBOOT_INHIBIT_MAX_MS = 5 * MINUTE;
 /** After this time no reboot that was recorded can still come. */
 export const REBOOT_PENDING_LIMIT_MS =

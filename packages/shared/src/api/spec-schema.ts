@@ -86,8 +86,7 @@ export function field(
     value === undefined || Array.isArray(value) ? '' : ` The default is ${JSON.stringify(value).replaceAll('"', '')}.`;
   const wrapped = described<v.GenericSchema>(schema, `${text}${schema.range ?? ''}${byDefault}`);
   const read = v.nullish(wrapped, absent ?? ((): undefined => undefined));
-  const marks = { release: value, ...('unit' in schema && { unit: schema.unit }) };
-  return Object.assign(read, marks);
+  return Object.assign(read, { release: value }, 'unit' in schema && { unit: schema.unit });
 }
 
 type Named<E extends v.ObjectEntries> = {
@@ -184,8 +183,8 @@ function without(value: unknown, [key, ...path]: readonly (string | number)[]): 
 
 /** Fills in `defaults` where `given` has no value. Null counts as none; lists are not merged. */
 export function merged(defaults: Readonly<Record<string, unknown>>, given: unknown): Readonly<Record<string, unknown>> {
-  const said = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
-  const nested = said.map(([name, value]): [string, unknown] => {
+  const set = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
+  const nested = set.map(([name, value]): [string, unknown] => {
     const fallback = defaults[name];
     return [name, isFields(fallback) && isFields(value) ? merged(fallback, value) : value];
   });

@@ -12,11 +12,11 @@ export interface Budget extends KubernetesObject {
   readonly desiredHealthy: number;
   readonly expectedPods: number;
   /** Pods were evicted since its controller has counted. */
-  readonly inFlux: boolean;
+  readonly hasDisruptedPods: boolean;
   /** Why its controller cannot count its pods. */
   readonly failure: string | undefined;
   /** `unhealthyPodEvictionPolicy: AlwaysAllow` */
-  readonly freesUnready: boolean;
+  readonly evictsUnready: boolean;
 }
 
 interface RawBudget {
@@ -48,9 +48,9 @@ export function slimBudget(raw: unknown): Budget {
     currentHealthy,
     desiredHealthy,
     expectedPods,
-    inFlux: Object.keys(status.disruptedPods ?? {}).length > 0,
+    hasDisruptedPods: Object.keys(status.disruptedPods ?? {}).length > 0,
     failure: failureOf(status),
-    freesUnready: spec.unhealthyPodEvictionPolicy === 'AlwaysAllow',
+    evictsUnready: spec.unhealthyPodEvictionPolicy === 'AlwaysAllow',
   };
 }
 
@@ -66,20 +66,21 @@ export function budgetsOf({ metadata }: DrainPod, budgets: readonly Budget[]): r
 }
 
 /** True for a pod that kube-apiserver evicts whatever its budget (pkg/registry/core/pod/storage/eviction.go). */
-function isFree(pod: DrainPod): boolean {
+function canIgnoreBudgets(pod: DrainPod): boolean {
   return pod.finished || pod.pending || isTerminating(pod);
 }
 
 /** True when the budget allows the eviction because the pod is not ready, by the same source. */
-function isFreeAsUnready(pod: DrainPod, budget: Budget): boolean {
+function canEvictUnready(pod: DrainPod, budget: Budget): boolean {
   const healthy = budget.currentHealthy >= budget.desiredHealthy && budget.desiredHealthy > 0;
-  return !pod.ready && (budget.freesUnready || healthy);
+  return !pod.ready && (budget.evictsUnready || healthy);
 }
 
 /** True when a budget allows evictions now, or may once its pods are counted again or healthy. */
-function isPassing({ failure, counted, inFlux, disruptionsAllowed, currentHealthy, expectedPods }: Budget): boolean {
-  if (failure !== undefined) return false;
-  return !counted || inFlux || disruptionsAllowed > 0 || currentHealthy < expectedPods;
+function mayAllow(budget: Budget): boolean {
+  if (budget.failure !== undefined) return false;
+  if (!budget.counted || budget.hasDisruptedPods) return true;
+  return budget.disruptionsAllowed > 0 || budget.currentHealthy < budget.expectedPods;
 }
 
 /**
@@ -88,9 +89,9 @@ function isPassing({ failure, counted, inFlux, disruptionsAllowed, currentHealth
  * disruption although all of its pods are healthy.
  */
 export function exhaustedBudgets(pod: DrainPod, budgets: readonly Budget[]): readonly Budget[] {
-  if (isFree(pod)) return [];
+  if (canIgnoreBudgets(pod)) return [];
   const all = budgetsOf(pod, budgets);
   const [budget] = all;
   if (budget === undefined || all.length > 1) return all;
-  return isPassing(budget) || isFreeAsUnready(pod, budget) ? [] : [budget];
+  return mayAllow(budget) || canEvictUnready(pod, budget) ? [] : [budget];
 }

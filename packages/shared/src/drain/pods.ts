@@ -163,19 +163,15 @@ export interface DrainFilter {
  */
 export function podsToEvict(
   pods: readonly DrainPod[],
-  { orphaned, needed, cordonedSince }: DrainFilter,
+  { orphaned, needed, cordonedSince = Infinity }: DrainFilter,
 ): readonly DrainPod[] {
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
     needed?.has(pod.metadata.uid) === true ||
-    (cordonedSince !== undefined && pod.toleratesCordon && isCreatedAfter(pod, cordonedSince)) ||
+    (pod.toleratesCordon && (parseTime(pod.metadata.creationTimestamp) ?? 0) > cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
   return pods.filter((pod) => !stays(pod)).toSorted((a, b) => (podKey(a) < podKey(b) ? -1 : 1));
-}
-
-function isCreatedAfter({ metadata }: DrainPod, since: number): boolean {
-  return (parseTime(metadata.creationTimestamp) ?? 0) > since;
 }
 
 /** The DaemonSets (`namespace/name`) whose existence decides about a pod. */

@@ -18,7 +18,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     { budgets: [aBudget('b', { currentHealthy: 2 })] },
     undefined,
   ],
-  'one that has just let a pod go': [{ budgets: [aBudget('b', { inFlux: true })] }, undefined],
+  'one that has just let a pod go': [{ budgets: [aBudget('b', { hasDisruptedPods: true })] }, undefined],
   'one that cannot be counted allows nothing': [
     { budgets: [aBudget('b', { counted: false, failure: 'found no controllers' })] },
     'DisruptionBudget',
@@ -41,7 +41,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     undefined,
   ],
   'a budget may allow to evict a pod that is not ready': [
-    { pod: { ready: false }, budgets: [aBudget('b', { freesUnready: true, desiredHealthy: 4 })] },
+    { pod: { ready: false }, budgets: [aBudget('b', { evictsUnready: true, desiredHealthy: 4 })] },
     undefined,
   ],
   'and by any that has enough healthy ones': [{ pod: { ready: false }, budgets: [aBudget('b')] }, undefined],
@@ -104,9 +104,9 @@ test('a budget of the API is cut to what evictions are decided by', () => {
     currentHealthy: 3,
     desiredHealthy: 2,
     expectedPods: 3,
-    inFlux: false,
+    hasDisruptedPods: false,
     failure: undefined,
-    freesUnready: true,
+    evictsUnready: true,
   });
   expect(slimBudget({ metadata, spec }).counted).toBe(false);
 });
@@ -114,7 +114,7 @@ test('a budget of the API is cut to what evictions are decided by', () => {
 test('reads evictions under way and a failure of its controller from a budget', () => {
   const metadata = { name: 'b', namespace: 'apps', uid: 'b', resourceVersion: '1', generation: 1 };
   const disruptedPods = { 'web-1': '2026-01-02T03:04:05Z' };
-  expect(slimBudget({ metadata, status: { disruptedPods } }).inFlux).toBe(true);
+  expect(slimBudget({ metadata, status: { disruptedPods } }).hasDisruptedPods).toBe(true);
   const conditions = [{ type: 'DisruptionAllowed', status: 'False', reason: 'SyncFailed', message: 'no controllers' }];
   expect(slimBudget({ metadata, status: { conditions } }).failure).toBe('no controllers');
 });

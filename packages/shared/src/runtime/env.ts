@@ -11,27 +11,23 @@ export function processEnv(): Env {
 
 /** Reads a required text. Throws ConfigError when it is absent or empty. */
 export function requiredText(env: Env, name: string): string {
-  const value = env[name];
-  if (value === undefined || value === '')
-    throw new ConfigError(`${name}: expected a value, found none; set it in the pod's environment`);
+  const value = text(env, name, '');
+  if (value === '') throw new ConfigError(`${name}: expected a value, found none; set it in the pod's environment`);
   return value;
 }
 
 /** Reads a text with a default; an empty one counts as absent. */
 export function text(env: Env, name: string, fallback: string): string {
-  const value = env[name];
-  return value === undefined || value === '' ? fallback : value;
+  return env[name] || fallback;
 }
 
 /** Reads a whole number between `min` and `max`. Throws ConfigError for anything else. */
 export function integer(env: Env, name: string, range: { min: number; max: number; fallback: number }): number {
-  const value = env[name];
-  if (value === undefined || value === '') return range.fallback;
+  const { min, max, fallback } = range;
+  const value = text(env, name, String(fallback));
   const parsed = Number(value);
-  if (!Number.isInteger(parsed) || parsed < range.min || parsed > range.max) {
-    throw new ConfigError(`${name}: expected a whole number from ${range.min} to ${range.max}, found "${value}"`);
-  }
-  return parsed;
+  if (Number.isInteger(parsed) && parsed >= min && parsed <= max) return parsed;
+  throw new ConfigError(`${name}: expected a whole number from ${min} to ${max}, found "${value}"`);
 }
 
 /** Reads one of `values`. Throws ConfigError for anything else. */

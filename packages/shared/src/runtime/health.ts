@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
 import { messageOf } from './errors.ts';
 
 /** Returns undefined when healthy, else the reason. */
@@ -22,10 +22,13 @@ export async function serveHealth(options: HealthOptions): Promise<void> {
   const server = createServer(
     { headersTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, keepAliveTimeout: 1_000 },
     (request, response) => {
-      answer(options, request).then(
-        ({ status, contentType = TEXT, body }) => send(response, status, contentType, body),
-        (error: unknown) => send(response, 500, TEXT, messageOf(error)),
-      );
+      void answer(options, request.url)
+        .catch((error: unknown): Answer => ({ status: 500, body: messageOf(error) }))
+        .then(({ status, contentType = TEXT, body }) =>
+          response
+            .writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) })
+            .end(body),
+        );
     },
   );
   server.maxConnections = MAX_CONNECTIONS;
@@ -45,26 +48,14 @@ interface Answer {
   readonly body: string;
 }
 
-async function answer(options: HealthOptions, request: IncomingMessage): Promise<Answer> {
-  switch (request.url) {
-    case '/livez':
-      return checked(options.live);
-    case '/readyz':
-      return checked(options.ready);
-    case '/metrics':
-      if (options.metrics !== undefined) return { status: 200, ...(await options.metrics()) };
-      break;
-    default:
-  }
+async function answer({ live, ready, metrics }: HealthOptions, path: string | undefined): Promise<Answer> {
+  if (path === '/livez') return checked(live);
+  if (path === '/readyz') return checked(ready);
+  if (path === '/metrics' && metrics !== undefined) return { status: 200, ...(await metrics()) };
   return { status: 404, body: 'not found; try /livez, /readyz or /metrics\n' };
 }
 
 function checked(check: Check): Answer {
   const problem = check();
   return problem === undefined ? { status: 200, body: 'ok\n' } : { status: 503, body: `${problem}\n` };
-}
-
-function send(response: ServerResponse, status: number, contentType: string, body: string): void {
-  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
-  response.end(body);
 }

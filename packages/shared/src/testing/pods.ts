@@ -43,9 +43,9 @@ export function aBudget(name: string, changes: Partial<Budget> = {}): Budget {
     currentHealthy: 3,
     desiredHealthy: 3,
     expectedPods: 3,
-    inFlux: false,
+    hasDisruptedPods: false,
     failure: undefined,
-    freesUnready: false,
+    evictsUnready: false,
     ...changes,
   };
 }
