@@ -8,11 +8,10 @@
  */
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { OperationError } from '@brupop/shared/api/error-codes';
-import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
+import type { AgentStatus, LastOperation, ShadowSpec } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ApiserverClient } from './apiserver/client.ts';
-import { isRebootInProgress } from './apiserver/status.ts';
 import { runCommand } from './host/command.ts';
 import { type Guard, type Host, HostError, StaleDecisionError, type UpdaterSettings } from './host/host.ts';
 import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
@@ -90,6 +89,11 @@ const ACTIONS: Rows = {
   configure: { ...hostCall, perform: configure },
   reboot: { ...hostCall, duringReboot: () => true, perform: (_action, execution) => reboot(execution) },
 };
+
+/** True from right before the reboot is requested until it has failed or another step follows. */
+export function isRebootInProgress(step: LastOperation | undefined): step is LastOperation {
+  return step?.operation === 'Reboot' && step.state === 'Processing';
+}
 
 export function rowOf(action: RemoteAction): ActionRow<RemoteAction> {
   return ACTIONS[action.do];

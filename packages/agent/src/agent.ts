@@ -77,7 +77,7 @@ export class Agent {
   async #step(signal: AbortSignal): Promise<number | undefined> {
     const { host, clock } = this.#options;
     this.#dueMs = clock.monotonic() + LIMITS.hostCall * 3;
-    const seen = await observe({ host, clock, shadow: () => this.#source.view(), signal });
+    const seen = await observe(host, clock, () => this.#source.view(), signal);
     this.#seen = seen;
     this.#tracker.observe(seen);
     const action = decide(seen, this.#tracker);

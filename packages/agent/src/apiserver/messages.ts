@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type ApiErrorCode, apiErrorBody } from '@brupop/shared/api/agent-protocol';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
+import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { readJson } from '../http/exchange.ts';
 
@@ -36,4 +38,17 @@ export function readError(call: string, status: number, body: string): ApiError 
     // Not sent by the apiserver itself.
   }
   return new ApiError(code, `${call}: ${status} ${code}: ${message}`);
+}
+
+export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): boolean {
+  return known !== undefined && isDeepStrictEqual(reported(known), reported(next));
+}
+
+/** The fields that an agent reports; null and an empty record count as absent. */
+function reported({ hostSettings = {}, ...status }: ShadowStatus | AgentStatus): unknown {
+  const { current_state, current_version, target_version, crash_count, lastOperation } = status;
+  const { state_transition_failure_timestamp, observedGeneration, bootID, bootTime } = status;
+  const facts = { current_state, current_version, target_version, crash_count, bootID, bootTime };
+  const fields = { ...facts, state_transition_failure_timestamp, observedGeneration, lastOperation, hostSettings };
+  return JSON.parse(JSON.stringify(fields, (_name, value: unknown) => value ?? undefined));
 }

@@ -6,8 +6,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { PAUSES } from '../limits.ts';
 import type { ApiserverClient } from './client.ts';
-import { ApiError } from './messages.ts';
-import { sameStatus } from './status.ts';
+import { ApiError, sameStatus } from './messages.ts';
 
 export interface ShadowView {
   readonly shadow: AgentShadow | undefined;

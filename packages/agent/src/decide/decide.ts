@@ -13,16 +13,22 @@
  * instant can continue. An attempt that fails stays in ErrorReset until the spec goes back to Idle.
  * If the host does not answer, time limits still hold and the Node is still restored: both need
  * only the apiserver.
+ *
+ * The reboot guard defers everything that does not serve a reboot that may still come. A process
+ * knows its own call; of an earlier process's call it knows the record of the Reboot step, or that
+ * there is no record at all. It waits from when it learned of the possible reboot, since the wall
+ * clock of the record may have been set since.
  */
+import { sameVersion } from '@brupop/shared/api/version';
 import { type Action, rowOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
-import { guardReboot, pendingUntil, waitForReboot, wrongBoot } from './guards.ts';
+import { type Context, contextOf, report, settle, wait, waitForHost } from './context.ts';
 import { idle } from './idle.ts';
 import { reboot } from './reboot.ts';
-import { type Context, contextOf, settle, wait, waitForHost } from './report.ts';
 import { stage } from './stage.ts';
+import { fail, mayBeActive, startStep } from './steps.ts';
 
 export function decide(seen: Observation, tracker: TrackerView): Action {
   const first = waitForReboot(seen, tracker) ?? exitWithoutApiserver(seen);
@@ -67,9 +73,61 @@ function choose(seen: Observation, tracker: TrackerView): Action {
 
 function byState(c: Context): Action {
   const { state, version } = c.shadow.spec;
-  if (state === 'Idle' || state === 'ErrorReset') return idle(c);
+  if (state === 'Idle' || state === 'ErrorReset') return recordPossibleReboot(c) ?? idle(c);
   if (state === 'MonitoringUpdate')
     return c.host === 'unreachable' ? waitForHost(c) : settle(c, { current_state: state }, 'monitoring');
   if (version == null || version === '') return wait(c.seen, `the spec requests ${state} without a version`);
   return state === 'StagedAndPerformedUpdate' ? stage(c, version) : reboot(c, version);
+}
+
+function wrongBoot(c: Context): Action | undefined {
+  const { status } = c.shadow;
+  const last = status?.lastOperation;
+  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
+    return undefined;
+  const { running, seen } = c;
+  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
+  const before = status.current_version;
+  const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
+  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
+}
+
+const MAY_REBOOT = 'the host may have been asked to reboot';
+
+/** Waits, whatever the spec is, while the host may go down on the request of this process. */
+function waitForReboot(seen: Observation, { reboots: { asked } }: TrackerView): Action | undefined {
+  if (asked === undefined || asked.bootID !== seen.bootID) return undefined;
+  const untilMs = asked.atMs + LIMITS.rebootAgain;
+  return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
+}
+
+function guardReboot(seen: Observation, tracker: TrackerView, action: Action): Action {
+  const untilMs = pendingUntil(seen, tracker);
+  if (untilMs === undefined || action.do === 'wait' || action.do === 'exit' || rowOf(action).duringReboot(action))
+    return action;
+  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextLookAtHost(seen, tracker)));
+}
+
+/** Soon if the host's state is unknown, else often enough to notice a stale mount. */
+function nextLookAtHost({ host, nowMs }: Observation, tracker: TrackerView): number {
+  if (host.kind === 'unreachable') return Math.max(tracker.host.notBefore, nowMs + LIMITS.pollFirst);
+  const isKnown = host.update.kind === 'status' || host.update.kind === 'uninitialized';
+  return nowMs + (isKnown ? LIMITS.staleSocket : LIMITS.pollLongest);
+}
+
+/** Returns until when a requested reboot may come (monotonic ms); undefined: none may. */
+function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: TrackerView): number | undefined {
+  const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
+  return untilMs > nowMs ? untilMs : undefined;
+}
+
+/** Records the possible reboot of an activated host without a record, for users and the next process. */
+function recordPossibleReboot(c: Context): Action | undefined {
+  if (c.host === 'unreachable') return undefined;
+  const { seen, tracker, shadow, status } = c;
+  const isKnown = shadow.status !== undefined || pendingUntil(seen, tracker) === undefined;
+  if (isKnown || status?.state !== 'Ready' || status.staged === undefined) return undefined;
+  const minutes = LIMITS.rebootPending / 60_000;
+  const message = `the update is activated, and ${MAY_REBOOT}: nothing starts for ${minutes} min`;
+  return report(c, { lastOperation: { ...startStep('Reboot', status.staged.version, seen), message } }, message);
 }

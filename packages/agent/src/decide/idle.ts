@@ -3,24 +3,21 @@ import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import type { Action } from '../actions.ts';
-import { isRebootInProgress, sameStatus, startStep } from '../apiserver/status.ts';
+import { type Action, isRebootInProgress } from '../actions.ts';
+import { sameStatus } from '../apiserver/messages.ts';
 import { MAX_MESSAGE } from '../limits.ts';
-import { isLastingProblem, recordPossibleReboot } from './guards.ts';
 import {
   type AnsweredContext,
-  begin,
   type Context,
-  ended,
   nextLook,
   report,
-  undo,
   type UnreachableContext,
   wait,
   waitForHost,
-} from './report.ts';
+} from './context.ts';
 import { confirmedBefore } from './settings-view.ts';
 import { dueMs, refresh, settleSettings } from './stage.ts';
+import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
 export function idle(c: Context): Action {
   return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? waitForHost(c));
@@ -30,7 +27,7 @@ function idleHost(c: AnsweredContext): Action {
   const last = c.shadow.status?.lastOperation;
   // Recorded before a deactivation: a host that reboots right after it has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return recordPossibleReboot(c) ?? undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
+  return undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
 }
 
 /**

@@ -7,24 +7,23 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
-import { mayBeActive } from '../apiserver/status.ts';
-import { describeStatus, isActivated, isStaged } from '../host/host-status.ts';
+import { describeStatus, isActivated, isStaged } from '../host/host.ts';
 import { LIMITS, stepLimit } from '../limits.ts';
-import { describeDrain, describeDrainError, DRAIN_ERROR, stepGuard, withoutHost } from './guards.ts';
+import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import {
-  type AnsweredContext,
   begin,
-  type Context,
+  cleanUp,
+  describeDrain,
+  describeDrainError,
+  DRAIN_ERROR,
   ended,
   failStep,
   hasFailed,
-  report,
-  runCommand,
-  settle,
+  mayBeActive,
+  stepGuard,
   stepInProgress,
-  wait,
-} from './report.ts';
-import { cleanUp } from './stage.ts';
+  withoutHost,
+} from './steps.ts';
 
 export function reboot(c: Context, version: string): Action {
   if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);

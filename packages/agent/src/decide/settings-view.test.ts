@@ -1,7 +1,7 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { HostSettings, HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
 import type { UpdaterSettings } from '../host/host.ts';
-import { concernsSettings } from '../apiserver/status.ts';
+import { concernsSettings } from '../state/observe.ts';
 import { planSettings, type SettingsPlan } from './settings-view.ts';
 
 const A = '1.25.0';

@@ -11,7 +11,6 @@ import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { shorten } from '@brupop/shared/runtime/errors';
-import { concernsSettings } from '../apiserver/status.ts';
 import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
@@ -50,7 +49,6 @@ export type SettingsView =
 
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, tracker, seen } = facts;
-  if (!concernsSettings(shadow)) return { state: 'unmanaged' };
   const plan = live === undefined ? undefined : planSettings(shadow, live);
   if (plan !== undefined && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;

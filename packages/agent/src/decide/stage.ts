@@ -5,23 +5,10 @@
  */
 import { sameVersion } from '@brupop/shared/api/version';
 import type { Action } from '../actions.ts';
-import { isOffered, isStaged } from '../host/host-status.ts';
-import { stepGuard, withoutHost } from './guards.ts';
+import { isOffered, isStaged } from '../host/host.ts';
+import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import { describeSettings, isConfirmed, isEmpty, sameRecords, type SettingsPlan } from './settings-view.ts';
-import {
-  type AnsweredContext,
-  begin,
-  type Context,
-  ended,
-  hasFailed,
-  report,
-  runCommand,
-  settle,
-  stepInProgress,
-  undo,
-  wait,
-  waitForHost,
-} from './report.ts';
+import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
 
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
@@ -45,13 +32,6 @@ function nextCommand(c: AnsweredContext, version: string): Action {
   if (status !== undefined && tracker.attempt.refreshed && isOffered(status, version))
     return runCommand(c, 'prepare', `${version} is offered`, { version });
   return runCommand(c, 'refresh', `the host must offer ${version}`, { version });
-}
-
-export function cleanUp(c: Context): Action {
-  const action = undo(c);
-  if (action !== undefined) return action;
-  if (c.host === 'unreachable') return waitForHost(c);
-  return settle(c, { current_state: 'ErrorReset' }, 'failed; waiting for the controller');
 }
 
 /** In Idle: applies the settings and then refreshes; undefined when nothing is to be done now. */

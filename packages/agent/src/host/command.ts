@@ -1,11 +1,31 @@
 import { OperationError } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { sameVersion } from '@brupop/shared/api/version';
+import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
-import { commandError, type Finished, judgeCommand } from './host-status.ts';
-import { type Guard, type Host, HostError, type UpdateStatus } from './host.ts';
+import {
+  type CommandRecord,
+  describeStatus,
+  type Guard,
+  type Host,
+  HostError,
+  isActivated,
+  isOffered,
+  isStaged,
+  type UpdateStatus,
+} from './host.ts';
 
-interface Command extends Omit<Finished, 'status'> {
+export interface CommandCall {
+  readonly command: UpdateCommand;
+  /** Timestamp of the record before the command was started. */
+  readonly before: string | undefined;
+  /** Version that a refresh must offer, a prepare must write, and an activation must boot next. */
+  readonly version?: string | undefined;
+  /** Version that the host is locked to: a refresh must not offer another one. */
+  readonly lock?: string | undefined;
+}
+
+interface Command extends CommandCall {
   readonly limitMs: number;
   readonly guard: Guard;
 }
@@ -17,7 +37,7 @@ interface Context {
 }
 
 /**
- * Runs a command of the host's updater: start, poll until the update lock is free, judge by the
+ * Runs a command of the host's updater: start, poll until the update lock is free, read the
  * command's own record. The lock is held without a gap, so the first answer other than 423 is
  * final. Throws OperationError when the command did not do what it is for, HostError when the host
  * is unreachable or busy, StaleDecisionError from `guard`.
@@ -27,7 +47,7 @@ export async function runCommand(command: Command, context: Context): Promise<vo
   await host.start(command.command, signal, command.guard).catch((error: unknown) => {
     throw translate(command.command, error);
   });
-  const error = judgeCommand({ ...command, status: await finish(command, context) });
+  const error = commandResult(command, await finish(command, context));
   if (error !== undefined) throw error;
 }
 
@@ -79,3 +99,61 @@ function translate(command: UpdateCommand, error: unknown): unknown {
   if (error.kind === 'unreadable') return new OperationError('HostStatusUnreadable', messageOf(error));
   return commandError(command, messageOf(error));
 }
+
+const FAILED = {
+  refresh: 'RefreshFailed',
+  prepare: 'PrepareFailed',
+  activate: 'ActivateFailed',
+  deactivate: 'ActivateFailed',
+} as const;
+
+function commandError(command: UpdateCommand, message: string): OperationError {
+  return new OperationError(FAILED[command], `${command}: ${shorten(message, 500)}`);
+}
+
+/** @param status - the first one after the command that was not 423, undefined when there is none */
+export function commandResult(
+  { command, before, version, lock }: CommandCall,
+  status: UpdateStatus | undefined,
+): OperationError | undefined {
+  const record = status?.latestCommand;
+  if (status === undefined || record === undefined || record.timestamp === before) {
+    return commandError(command, 'ended without a record: its process died');
+  }
+  if (record.type !== command) return commandError(command, `expected its record, found that of ${record.type}`);
+  if (!record.succeeded)
+    return commandError(command, `exit status ${record.exitStatus ?? 'unknown'}: ${record.stderr}`);
+  if (lock !== undefined) return lockResult(status, lock);
+  return version === undefined ? undefined : EFFECTS[command](status, record, version);
+}
+
+/** Only the offer shows whether the host has applied its settings. */
+function lockResult({ chosenVersion }: UpdateStatus, lock: string): OperationError | undefined {
+  if (chosenVersion === undefined || sameVersion(chosenVersion, lock)) return undefined;
+  const message = `expected the host to offer nothing but ${lock}, to which it is locked, found ${chosenVersion}`;
+  return new OperationError('VersionNotOffered', message);
+}
+
+type Effect = (status: UpdateStatus, record: CommandRecord, version: string) => OperationError | undefined;
+
+const EFFECTS: Readonly<Record<UpdateCommand, Effect>> = {
+  refresh: (status, _record, version) =>
+    isOffered(status, version)
+      ? undefined
+      : new OperationError(
+          'VersionNotOffered',
+          `expected the host to offer ${version}, found ${status.chosenVersion ?? 'nothing'} (state ${status.state}); see its version lock and update waves`,
+        ),
+  prepare: (status, record, version) =>
+    isStaged(status, version)
+      ? undefined
+      : new OperationError(
+          'WrongVersionStaged',
+          `expected prepare to write ${version}, found "${shorten(record.stderr, 200)}" (${describeStatus(status)})`,
+        ),
+  activate: (status, _record, version) =>
+    isActivated(status, version)
+      ? undefined
+      : commandError('activate', `expected ${version} to boot next, found ${describeStatus(status)}`),
+  deactivate: () => undefined,
+};

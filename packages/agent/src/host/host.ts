@@ -1,6 +1,6 @@
 /** The part of the Bottlerocket host API that updates need. */
 import * as s from '@brupop/shared/api/schema';
-import { version, versionLock } from '@brupop/shared/api/version';
+import { sameVersion, version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
 import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
@@ -45,6 +45,37 @@ const updateStatus = s.changed(
 );
 export type UpdateStatus = s.Infer<typeof updateStatus>;
 export type CommandRecord = NonNullable<UpdateStatus['latestCommand']>;
+
+/** Returns the version that a prepare wrote, by its own output: the status has only the chosen one. */
+function writtenVersion(record: CommandRecord): string | undefined {
+  return /^Starting update to (\S+)/.exec(record.stderr)?.[1];
+}
+
+/**
+ * True when `version` is staged and the latest command is the prepare that wrote it. After any
+ * other command (a failed prepare leaves `Staged` with nothing there, a refresh hides the record)
+ * this cannot be known.
+ */
+export function isStaged(status: UpdateStatus, version: string): boolean {
+  const { state, staged, latestCommand: latest } = status;
+  if (state !== 'Staged' || !sameVersion(staged?.version, version)) return false;
+  return latest?.type === 'prepare' && latest.succeeded && sameVersion(writtenVersion(latest), version);
+}
+
+export function isActivated(status: UpdateStatus, version: string): boolean {
+  return status.state === 'Ready' && sameVersion(status.staged?.version, version) && status.staged?.nextToBoot === true;
+}
+
+/** True when a prepare would write `version` by what the latest refresh chose. */
+export function isOffered(status: UpdateStatus, version: string): boolean {
+  return (status.state === 'Available' || status.state === 'Staged') && sameVersion(status.chosenVersion, version);
+}
+
+export function describeStatus(status: UpdateStatus): string {
+  const { state, staged, latestCommand: latest } = status;
+  const command = latest === undefined ? 'none' : `${latest.type} ${latest.succeeded ? 'succeeded' : 'failed'}`;
+  return `state ${state}, staged ${staged?.version ?? 'nothing'}, latest command ${command}`;
+}
 
 /** `GET /os`. */
 const os = s.object({ version_id: version });

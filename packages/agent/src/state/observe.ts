@@ -1,8 +1,8 @@
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
-import { concernsSettings } from '../apiserver/status.ts';
 import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';
 
 export type UpdateView =
@@ -13,14 +13,15 @@ export type UpdateView =
 
 export type SettingsReading =
   | { readonly kind: 'read'; readonly settings: UpdaterSettings }
+  | /** The spec became about them after the host was asked. */ { readonly kind: 'unread' }
   | { readonly kind: 'failed'; readonly message: string };
 
 interface AnsweringHost {
   readonly kind: 'answered';
   readonly version: string;
   readonly update: UpdateView;
-  /** Read only if the spec or the status is about them. */
-  readonly settings?: SettingsReading;
+  /** Absent unless the spec or the status is about them. */
+  readonly settings?: SettingsReading | undefined;
 }
 
 export type HostView =
@@ -37,34 +38,39 @@ export interface Observation extends ShadowView {
   readonly host: HostView;
 }
 
-interface ObserveOptions {
-  readonly host: Host;
-  readonly clock: Clock;
-  /** Called again after the host has answered, so that the newest spec counts. */
-  readonly shadow: () => ShadowView;
-  readonly signal: AbortSignal;
-}
-
-/** Observes host and shadow. Throws only when aborted, or when the boot ID cannot be read. */
-export async function observe({ host, clock, shadow, signal }: ObserveOptions): Promise<Observation> {
+/**
+ * Observes host and shadow. Calls `shadow` again after the host has answered, so that the newest
+ * spec counts. Throws only when aborted, or when the boot ID cannot be read.
+ */
+export async function observe(
+  host: Host,
+  clock: Clock,
+  shadow: () => ShadowView,
+  signal: AbortSignal,
+): Promise<Observation> {
   const bootID = await host.bootID();
-  const { shadow: known } = shadow();
-  const view = await viewHost(host, known !== undefined && concernsSettings(known), signal);
+  const view = await viewHost(host, concernsSettings(shadow().shadow), signal);
   signal.throwIfAborted();
-  const uptimeMs = host.uptimeMs();
-  return { ...shadow(), bootID, uptimeMs, host: view, wallMs: clock.now(), nowMs: clock.monotonic() };
+  const newest = shadow();
+  const seen = { ...newest, host: forShadow(view, newest.shadow), bootID, uptimeMs: host.uptimeMs() };
+  return { ...seen, wallMs: clock.now(), nowMs: clock.monotonic() };
 }
 
 async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal): Promise<HostView> {
   try {
     const version = await host.version(signal);
     const update = await viewUpdate(host, signal);
-    const settings = withSettings ? { settings: await readSettings(host, signal) } : {};
-    return { kind: 'answered', version, update, ...settings };
+    return { kind: 'answered', version, update, settings: withSettings ? await readSettings(host, signal) : undefined };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
     return { kind: 'unreachable', refused, message: messageOf(error) };
   }
+}
+
+/** Leaves out settings that the shadow is not about, and notes those that were not read. */
+export function forShadow(view: HostView, shadow: AgentShadow | undefined): HostView {
+  if (view.kind === 'unreachable') return view;
+  return { ...view, settings: concernsSettings(shadow) ? (view.settings ?? { kind: 'unread' }) : undefined };
 }
 
 async function readSettings(host: Host, signal: AbortSignal): Promise<SettingsReading> {
@@ -87,4 +93,14 @@ async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> 
     if (kind === 'unreadable') return { kind: 'failed', code: 'HostStatusUnreadable', message: messageOf(error) };
     throw error;
   }
+}
+
+/** True in a state that may change host settings, if the spec requests or the status records some. */
+export function concernsSettings(shadow: AgentShadow | undefined): boolean {
+  if (shadow === undefined) return false;
+  const { spec, status } = shadow;
+  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;
+  const { versionLock: wantedLock, ignoreWaves: wantedWaves } = spec.hostSettings ?? {};
+  const { versionLock, ignoreWaves } = status?.hostSettings ?? {};
+  return [wantedLock, wantedWaves, versionLock, ignoreWaves].some((one) => one != null);
 }

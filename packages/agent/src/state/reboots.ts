@@ -1,5 +1,5 @@
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import { isRebootInProgress } from '../apiserver/status.ts';
+import { isRebootInProgress } from '../actions.ts';
 import type { HostView, Observation } from './observe.ts';
 
 interface PendingReboot {

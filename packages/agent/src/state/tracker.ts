@@ -2,9 +2,8 @@ import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/a
 import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { LastOperation } from '@brupop/shared/api/shadow';
-import { rowOf, type RemoteAction } from '../actions.ts';
+import { isRebootInProgress, type RemoteAction, rowOf } from '../actions.ts';
 import { ApiError } from '../apiserver/messages.ts';
-import { isRebootInProgress } from '../apiserver/status.ts';
 import { HostError } from '../host/host.ts';
 import { PAUSES, Retry, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';

@@ -13,7 +13,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { decide } from '../decide/decide.ts';
 import type { CommandRecord, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
-import type { HostView, Observation, SettingsReading, UpdateView } from '../state/observe.ts';
+import { forShadow, type HostView, type Observation, type SettingsReading, type UpdateView } from '../state/observe.ts';
 import type { SettingsTrackerView } from '../state/settings-tracker.ts';
 import { type Attempt, freshAttempt, type TrackerView } from '../state/tracker.ts';
 import type { UpdateCommand } from '../limits.ts';
@@ -131,15 +131,16 @@ function readingOf(settings: UpdaterSettings | 'failed'): SettingsReading {
 }
 
 function observation(c: Case): Observation {
+  const shadow = c.noShadow === true ? undefined : shadowOf(c);
   return {
-    shadow: c.noShadow === true ? undefined : shadowOf(c),
+    shadow,
     specAgeMs: c.specAgeMs ?? 0,
     apiUnreachableMs: c.apiUnreachableMs ?? 0,
     wallMs: WALL,
     nowMs: NOW,
     bootID: BOOT,
     uptimeMs: UPTIME,
-    host: c.host ?? hostOf(c),
+    host: forShadow(c.host ?? hostOf(c), shadow),
   };
 }
 

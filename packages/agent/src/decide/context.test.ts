@@ -1,6 +1,7 @@
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { NEW, OLD } from '../testing/objects.ts';
-import { bootTime, sameStatus } from './status.ts';
+import { sameStatus } from '../apiserver/messages.ts';
+import { bootTime } from './context.ts';
 
 const WALL = Date.parse('2026-11-21T12:00:00Z');
 const HOUR = 3_600_000;

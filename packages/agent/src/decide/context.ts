@@ -1,28 +1,21 @@
 /**
- * What a decision looks at, and what it may answer: wait, report a status, start or end a step,
- * fail it, undo it.
+ * What a decision looks at, and its simplest answers: wait, report a status, run a command.
  *
  * `base` is the status to report when nothing but the facts of the host has changed; every report
  * is `base` with changes. While the host does not answer, its facts are reported as they were
  * before.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
-import type { AgentStatus, LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
-import { sameVersion } from '@brupop/shared/api/version';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/errors';
+import type { AgentStatus } from '@brupop/shared/api/shadow';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
-import { bootTime, mayBeActive, sameStatus, startStep, succeedStep } from '../apiserver/status.ts';
-import { LIMITS, MAX_MESSAGE, type UpdateCommand } from '../limits.ts';
+import { sameStatus } from '../apiserver/messages.ts';
+import { LIMITS, type UpdateCommand } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
 
-interface Common {
-  readonly seen: Observation;
-  readonly tracker: TrackerView;
-  readonly shadow: AgentShadow;
+interface Common extends Pick<Facts, 'seen' | 'tracker' | 'shadow'> {
   readonly base: AgentStatus;
 }
 
@@ -38,6 +31,8 @@ export interface UnreachableContext extends Common {
 
 export type Context = AnsweredContext | UnreachableContext;
 
+const UNMANAGED: SettingsView = { state: 'unmanaged' };
+
 export function contextOf(seen: Observation, tracker: TrackerView, shadow: AgentShadow): Context {
   const { host } = seen;
   const common = { seen, tracker, shadow };
@@ -52,9 +47,26 @@ export function contextOf(seen: Observation, tracker: TrackerView, shadow: Agent
   const status = update.kind === 'status' ? update.status : undefined;
   const live = reading?.kind === 'read' ? reading.settings : undefined;
   const facts = { ...common, running, update, status, live };
-  const settings = viewSettings(facts);
+  const settings = reading === undefined ? UNMANAGED : viewSettings(facts);
   const base = baseOf(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
   return { ...facts, host: 'answered', settings, base };
+}
+
+const MIN_BOOT_INTERVAL_MS = 1000;
+
+/**
+ * Keeps a time that was reported for this boot, so that two processes agree. Otherwise returns the
+ * wall clock less the uptime; if the machine was already up when the earlier boot was reported (a
+ * host that is a process, or a clock that was set), when the boot ID was first seen.
+ */
+export function bootTime(
+  { bootID, wallMs, uptimeMs }: Pick<Observation, 'bootID' | 'wallMs' | 'uptimeMs'>,
+  known: Pick<AgentStatus, 'bootID' | 'bootTime'> | undefined,
+): string {
+  if (known?.bootTime !== undefined && known.bootID === bootID) return known.bootTime;
+  const upSinceMs = wallMs - uptimeMs;
+  const earlierMs = parseTime(known?.bootTime) ?? -Infinity;
+  return rfc3339(upSinceMs > earlierMs + MIN_BOOT_INTERVAL_MS ? upSinceMs : wallMs);
 }
 
 function baseOf(
@@ -114,65 +126,4 @@ export function nextLook(c: AnsweredContext): number | undefined {
 export function pollDelay({ seen: { nowMs }, tracker }: Context): number {
   const elapsed = nowMs - (tracker.hostLockedSince ?? nowMs);
   return Math.min(LIMITS.pollLongest, Math.max(LIMITS.pollFirst, elapsed / 2));
-}
-
-export function stepInProgress(
-  { shadow: { status, generation } }: Context,
-  version: string,
-): LastOperation | undefined {
-  const last = status?.lastOperation;
-  const isCurrent = status?.observedGeneration === generation && sameVersion(last?.version, version);
-  return isCurrent && last?.state === 'Processing' ? last : undefined;
-}
-
-/** Records that a step starts. The step is carried out when the record is acknowledged. */
-export function begin(c: Context, operation: Operation, version: string, state?: ShadowState): Action {
-  const changes = state === undefined ? {} : { current_state: state };
-  const lastOperation = startStep(operation, version, c.seen);
-  return report(c, { ...changes, lastOperation }, `starting ${operation} of ${version}`);
-}
-
-export function ended(c: Context, operation: Operation, version: string): LastOperation {
-  const { bootID, wallMs } = c.seen;
-  const last = c.shadow.status?.lastOperation;
-  const isSame = last?.operation === operation && sameVersion(last.version, version) && last.bootID === bootID;
-  if (isSame && last.state === 'Succeeded') return last;
-  const step = isSame && last.state === 'Processing' ? last : startStep(operation, version, c.seen);
-  return succeedStep(step, wallMs);
-}
-
-export function hasFailed({ shadow: { status, generation } }: Context): boolean {
-  return status?.current_state === 'ErrorReset' && status.observedGeneration === generation;
-}
-
-export function failStep(c: Context, version: string, code: ErrorCode, message: string): Action {
-  const operation = c.shadow.spec.state === 'RebootedIntoUpdate' ? 'Drain' : 'Stage';
-  return fail(c, stepInProgress(c, version) ?? startStep(operation, version, c.seen), code, message);
-}
-
-/**
- * Reports that the attempt has failed at `step`; undoing follows. A step whose boot may have rolled
- * back stays in progress while the host does not answer: the rollback shows only in its next
- * answer.
- */
-export function fail(c: Context, step: LastOperation, code: ErrorCode, text: string): Action {
-  const message = shorten(text, MAX_MESSAGE);
-  const time = rfc3339(c.seen.wallMs);
-  const isOpen = c.host === 'unreachable' && mayBeActive(step) && step.bootID !== c.seen.bootID;
-  const state = isOpen ? step.state : 'Failed';
-  const changes = {
-    current_state: 'ErrorReset',
-    crash_count: c.base.crash_count + 1,
-    state_transition_failure_timestamp: time,
-    lastOperation: { ...step, state, lastUpdateTime: time, errorCode: code, message },
-  } as const;
-  return report(c, changes, `${step.operation} of ${step.version} failed: ${code}: ${message}`);
-}
-
-/** Undoes an attempt: the activation, which any reboot would boot, and what is set on the Node. */
-export function undo(c: Context): Action | undefined {
-  const { attempt } = c.tracker;
-  if (c.host === 'answered' && c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs)
-    return runCommand(c, 'deactivate', 'any reboot would boot the update');
-  return attempt.restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
 }

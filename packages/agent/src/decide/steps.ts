@@ -1,47 +1,120 @@
 /**
- * What keeps a step from continuing.
+ * The steps of an attempt: their record in the shadow, and what keeps one from continuing.
  *
- * The step guard ends or defers a step that has started: its time limit, an error that was met too
- * often, a host that is busy, unusable or unreachable.
- *
- * The reboot guard defers everything that does not serve a reboot that may still come. A process
- * knows its own call; of an earlier process's call it knows the record of the Reboot step, or that
- * there is no record at all. It waits from when it learned of the possible reboot, since the wall
- * clock of the record may have been set since.
+ * A step is recorded as `Processing` before it is carried out, and becomes `Succeeded` or `Failed`.
+ * The guard ends or defers one that has started: its time limit, an error that was met too often, a
+ * host that is busy, unusable or unreachable. A failed step makes the state ErrorReset, in which
+ * the attempt is undone.
  */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
-import type { LastOperation } from '@brupop/shared/api/shadow';
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import type { LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import { type Action, rowOf } from '../actions.ts';
-import { mayBeActive, restartStep, startStep } from '../apiserver/status.ts';
-import { LIMITS, lockLimit, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
+import type { Action } from '../actions.ts';
+import { LIMITS, lockLimit, MAX_MESSAGE, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import {
   type AnsweredContext,
   type Context,
-  fail,
-  failStep,
   pollDelay,
   report,
-  stepInProgress,
+  runCommand,
+  settle,
   type UnreachableContext,
   wait,
   waitForHost,
-} from './report.ts';
+} from './context.ts';
 
-export function wrongBoot(c: Context): Action | undefined {
-  const { status } = c.shadow;
+export function startStep(operation: Operation, version: string, { bootID, wallMs }: Observation): LastOperation {
+  const time = rfc3339(wallMs);
+  const plain = version.replace(/^v/, '');
+  return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
+}
+
+/** The time limit of the returned step counts from now. */
+export function restartStep(step: LastOperation, wallMs: number): LastOperation {
+  const time = rfc3339(wallMs);
+  return { ...step, startTime: time, lastUpdateTime: time };
+}
+
+export function succeedStep(step: LastOperation, wallMs: number): LastOperation {
+  const { errorCode: _code, message: _message, ...rest } = step;
+  return { ...rest, state: 'Succeeded', lastUpdateTime: rfc3339(wallMs) };
+}
+
+/** True for the steps in which the agent activates, or has activated, a verified image. */
+export function mayBeActive(step: LastOperation | undefined): step is LastOperation {
+  return step?.operation === 'Activate' || step?.operation === 'Reboot';
+}
+
+export function stepInProgress(
+  { shadow: { status, generation } }: Context,
+  version: string,
+): LastOperation | undefined {
   const last = status?.lastOperation;
-  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
-    return undefined;
-  const { running, seen } = c;
-  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
-  const before = status.current_version;
-  const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
-  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
+  const isCurrent = status?.observedGeneration === generation && sameVersion(last?.version, version);
+  return isCurrent && last?.state === 'Processing' ? last : undefined;
+}
+
+/** Records that a step starts. The step is carried out when the record is acknowledged. */
+export function begin(c: Context, operation: Operation, version: string, state?: ShadowState): Action {
+  const changes = state === undefined ? {} : { current_state: state };
+  const lastOperation = startStep(operation, version, c.seen);
+  return report(c, { ...changes, lastOperation }, `starting ${operation} of ${version}`);
+}
+
+export function ended(c: Context, operation: Operation, version: string): LastOperation {
+  const { bootID, wallMs } = c.seen;
+  const last = c.shadow.status?.lastOperation;
+  const isSame = last?.operation === operation && sameVersion(last.version, version) && last.bootID === bootID;
+  if (isSame && last.state === 'Succeeded') return last;
+  const step = isSame && last.state === 'Processing' ? last : startStep(operation, version, c.seen);
+  return succeedStep(step, wallMs);
+}
+
+export function hasFailed({ shadow: { status, generation } }: Context): boolean {
+  return status?.current_state === 'ErrorReset' && status.observedGeneration === generation;
+}
+
+export function failStep(c: Context, version: string, code: ErrorCode, message: string): Action {
+  const operation = c.shadow.spec.state === 'RebootedIntoUpdate' ? 'Drain' : 'Stage';
+  return fail(c, stepInProgress(c, version) ?? startStep(operation, version, c.seen), code, message);
+}
+
+/**
+ * Reports that the attempt has failed at `step`; undoing follows. A step whose boot may have rolled
+ * back stays in progress while the host does not answer: the rollback shows only in its next
+ * answer.
+ */
+export function fail(c: Context, step: LastOperation, code: ErrorCode, text: string): Action {
+  const message = shorten(text, MAX_MESSAGE);
+  const time = rfc3339(c.seen.wallMs);
+  const isOpen = c.host === 'unreachable' && mayBeActive(step) && step.bootID !== c.seen.bootID;
+  const state = isOpen ? step.state : 'Failed';
+  const changes = {
+    current_state: 'ErrorReset',
+    crash_count: c.base.crash_count + 1,
+    state_transition_failure_timestamp: time,
+    lastOperation: { ...step, state, lastUpdateTime: time, errorCode: code, message },
+  } as const;
+  return report(c, changes, `${step.operation} of ${step.version} failed: ${code}: ${message}`);
+}
+
+/** Undoes an attempt: the activation, which any reboot would boot, and what is set on the Node. */
+export function undo(c: Context): Action | undefined {
+  const { attempt } = c.tracker;
+  if (c.host === 'answered' && c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs)
+    return runCommand(c, 'deactivate', 'any reboot would boot the update');
+  return attempt.restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
+}
+export function cleanUp(c: Context): Action {
+  const action = undo(c);
+  if (action !== undefined) return action;
+  if (c.host === 'unreachable') return waitForHost(c);
+  return settle(c, { current_state: 'ErrorReset' }, 'failed; waiting for the controller');
 }
 
 export function stepGuard(c: AnsweredContext, step: LastOperation): Action | undefined {
@@ -150,43 +223,4 @@ export function describeDrain({ remaining, blockedBy }: DrainResult): string {
 
 export function describeDrainError({ message }: { readonly message: string }): string {
   return shorten(`${DRAIN_ERROR}${message}`, MAX_CHARS);
-}
-
-const MAY_REBOOT = 'the host may have been asked to reboot';
-
-/** Waits, whatever the spec is, while the host may go down on the request of this process. */
-export function waitForReboot(seen: Observation, { reboots: { asked } }: TrackerView): Action | undefined {
-  if (asked === undefined || asked.bootID !== seen.bootID) return undefined;
-  const untilMs = asked.atMs + LIMITS.rebootAgain;
-  return untilMs > seen.nowMs ? wait(seen, 'the host was asked to reboot', untilMs) : undefined;
-}
-
-export function guardReboot(seen: Observation, tracker: TrackerView, action: Action): Action {
-  const untilMs = pendingUntil(seen, tracker);
-  if (untilMs === undefined || action.do === 'wait' || action.do === 'exit' || rowOf(action).duringReboot(action))
-    return action;
-  return wait(seen, `${MAY_REBOOT}: ${action.reason}`, Math.min(untilMs, nextLookAtHost(seen, tracker)));
-}
-
-/** Soon if the host's state is unknown, else often enough to notice a stale mount. */
-function nextLookAtHost({ host, nowMs }: Observation, tracker: TrackerView): number {
-  if (host.kind === 'unreachable') return Math.max(tracker.host.notBefore, nowMs + LIMITS.pollFirst);
-  const isKnown = host.update.kind === 'status' || host.update.kind === 'uninitialized';
-  return nowMs + (isKnown ? LIMITS.staleSocket : LIMITS.pollLongest);
-}
-
-/** Returns until when a requested reboot may come (monotonic ms); undefined: none may. */
-export function pendingUntil({ nowMs }: Observation, { reboots: { pending } }: TrackerView): number | undefined {
-  const untilMs = pending === undefined ? -Infinity : pending.sinceMs + LIMITS.rebootPending;
-  return untilMs > nowMs ? untilMs : undefined;
-}
-
-/** Records the possible reboot of an activated host without a record, for users and the next process. */
-export function recordPossibleReboot(c: AnsweredContext): Action | undefined {
-  const { seen, tracker, shadow, status } = c;
-  const isKnown = shadow.status !== undefined || pendingUntil(seen, tracker) === undefined;
-  if (isKnown || status?.state !== 'Ready' || status.staged === undefined) return undefined;
-  const minutes = LIMITS.rebootPending / 60_000;
-  const message = `the update is activated, and ${MAY_REBOOT}: nothing starts for ${minutes} min`;
-  return report(c, { lastOperation: { ...startStep('Reboot', status.staged.version, seen), message } }, message);
 }
