@@ -4,8 +4,13 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
-import { isActivated, isStaged } from '../../../packages/agent/src/host/host.ts';
-import { HostError, StaleDecisionError, type UpdateStatus } from '../../../packages/agent/src/host/host.ts';
+import {
+  HostError,
+  isActivated,
+  isStaged,
+  StaleDecisionError,
+  type UpdateStatus,
+} from '../../../packages/agent/src/host/host.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
 import type { UpdateCommand } from '../../../packages/agent/src/limits.ts';
