@@ -1,16 +1,25 @@
 /**
- * What a drain pass sees of the cluster, by watches that last as long as the pass: the pods on the
- * node and the Node; attachments of volumes and pods on other nodes only once they matter.
+ * What a drain pass knows of the cluster. It reads the pods on the node and the Node past every
+ * cache, and watches them from there if there is anything to evict, until the pass ends. It asks for
+ * DaemonSets, replicas, attachments of volumes and pods on other nodes only once they matter.
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import { daemonSetsInQuestion, type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
+import {
+  daemonSetsInQuestion,
+  type DrainFilter,
+  type DrainPod,
+  isTerminating,
+  podKey,
+  slimPod,
+} from '@brupop/shared/drain/pods';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
+import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { Reflector } from '@brupop/shared/kube/reflector';
+import { type ListResult, Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
+import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
 import { type Attachment, type Attachments, Volumes } from './volumes.ts';
@@ -50,7 +59,11 @@ export class Changes {
 
 export interface DrainViewOptions {
   readonly client: KubeClient;
-  readonly node: string;
+  readonly identity: Identity;
+  /** Namespace of the operator. */
+  readonly namespace: string;
+  /** Name of this replica's pod. */
+  readonly podName: string;
   readonly attachments: Attachments;
   readonly clock: Clock;
   readonly log: Logger;
@@ -58,8 +71,8 @@ export interface DrainViewOptions {
   readonly signal: AbortSignal;
 }
 
-/** The limit of a first list within a pass. */
-const SYNC_LIMIT_MS = 5_000;
+/** The limit of a list within a pass. */
+const LIST_LIMIT_MS = 5_000;
 
 export class DrainView {
   readonly changes: Changes;
@@ -73,19 +86,41 @@ export class DrainView {
   readonly #namedPods = new Map<string, Reflector<DrainPod>>();
   /** Whether each DaemonSet exists, by `namespace/name`. */
   readonly #daemonSets = new Map<string, boolean>();
+  /** UIDs of the replicas that stay. */
+  #replicas: readonly string[] | undefined;
 
   constructor(options: DrainViewOptions) {
-    const { client, node, clock } = options;
+    const { client, identity, clock } = options;
+    const { node } = identity;
     this.#options = options;
     this.changes = new Changes(clock);
     this.volumes = new Volumes(client);
-    this.#pods = this.#watch('pods', corePath('pods'), `spec.nodeName=${node}`, slimPod);
-    this.#nodes = this.#watch('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
+    this.#pods = this.#reflector('pods', corePath('pods'), `spec.nodeName=${node}`, slimPod);
+    this.#nodes = this.#reflector('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
   }
 
-  /** Resolves when pods and Node are listed. Throws ApiError `Unavailable` at the limit, and the reason of the signal. */
-  async synced(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#pods, this.#nodes].map((reflector) => this.#inTime(reflector, signal)));
+  /** Reads `pods` and `node`. Throws KubeError. */
+  async load(): Promise<void> {
+    const [pods, nodes] = await this.#readAll();
+    this.#pods.replace(pods);
+    this.#nodes.replace(nodes);
+  }
+
+  /** Keeps `pods` and `node` up to date from what `load` has read. */
+  watch(): void {
+    const { signal } = this.#options;
+    this.#running.push(this.#pods.run(signal), this.#nodes.run(signal));
+  }
+
+  /** Reads pods and Node again, past the watches. Throws KubeError. */
+  async read(): Promise<{ readonly pods: readonly DrainPod[]; readonly node: Node | undefined }> {
+    const [pods, nodes] = await this.#readAll();
+    return { pods: pods.items, node: nodes.items[0] };
+  }
+
+  #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
+    const { signal } = this.#options;
+    return Promise.all([this.#pods.readAll(signal), this.#nodes.readAll(signal)]);
   }
 
   /** Resolves when all watches have ended, after the signal has aborted. */
@@ -98,42 +133,53 @@ export class DrainView {
   }
 
   node(): Node | undefined {
-    return this.#nodes.get(this.#options.node);
+    return this.#nodes.get(this.#options.identity.node);
   }
 
-  /** Lists the pods on the node past the cache. Throws KubeError. */
-  async listPods(signal: AbortSignal): Promise<readonly DrainPod[]> {
-    const query = { fieldSelector: `spec.nodeName=${this.#options.node}` };
-    return this.#list({ path: corePath('pods'), query, signal });
+  /** What is known of the pods that stay on the node. */
+  filter(): DrainFilter {
+    const orphaned = [...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key);
+    const needed = [this.#options.identity.podUID, ...(this.#replicas ?? [])];
+    return { orphaned: new Set(orphaned), needed: new Set(needed) };
   }
 
-  /** Lists the pods of the API server in the operator's namespace. Throws KubeError. */
-  async listReplicas(namespace: string, signal: AbortSignal): Promise<readonly DrainPod[]> {
+  /** Looks up which DaemonSets of these pods exist. Throws KubeError on any answer but that they do or not. */
+  async learnDaemonSets(pods: readonly DrainPod[]): Promise<void> {
+    const { needed } = this.filter();
+    const inQuestion = daemonSetsInQuestion(pods.filter(({ metadata }) => needed?.has(metadata.uid) !== true));
+    const unknown = [...inQuestion].filter((key) => !this.#daemonSets.has(key));
+    await Promise.all(unknown.map(async (key) => this.#daemonSets.set(key, await this.#daemonSetExists(key))));
+  }
+
+  /**
+   * Looks up which replicas stay: all on the node, if this one is among them and none runs on another
+   * node. Without a replica nothing would uncordon the node, and on a cordoned node none can start.
+   * One that runs on another node is enough for the whole pass. Throws KubeError.
+   */
+  async learnReplicas(pods: readonly DrainPod[]): Promise<void> {
+    if (this.#replicas?.length !== 0) this.#replicas = await this.#stayingReplicas(pods);
+  }
+
+  async #stayingReplicas(pods: readonly DrainPod[]): Promise<readonly string[]> {
+    const { client, identity, namespace, podName, log, signal } = this.#options;
+    const { node } = identity;
+    const self = `${namespace}/${podName}`;
+    if (!pods.some((pod) => podKey(pod) === self)) return [];
     const query = { labelSelector: `${COMPONENT_LABEL}=${APISERVER}` };
-    return this.#list({ path: corePath('pods', { namespace }), query, signal });
+    const path = corePath('pods', { namespace });
+    const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, query, signal });
+    const replicas = items.map(slimPod);
+    if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
+    log.info('the replicas stay: none is on another node', { node });
+    return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);
   }
 
-  /** Looks up the DaemonSets of these pods. Throws KubeError on any answer but that they exist or not. */
-  async learnDaemonSets(pods: readonly DrainPod[], signal: AbortSignal): Promise<void> {
-    const unknown = [...daemonSetsInQuestion(pods)].filter((key) => !this.#daemonSets.has(key));
-    await Promise.all(unknown.map(async (key) => this.#daemonSets.set(key, await this.#daemonSetExists(key, signal))));
-  }
-
-  /** The DaemonSets (`namespace/name`) that were looked up and do not exist. */
-  missingDaemonSets(): ReadonlySet<string> {
-    return new Set([...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key));
-  }
-
-  async #list(request: Pick<KubeRequest, 'path' | 'query' | 'signal'>): Promise<readonly DrainPod[]> {
-    const { items } = await this.#options.client.request<{ items: unknown[] }>({ ...request, method: 'GET' });
-    return items.map((raw) => slimPod(raw));
-  }
-
-  async #daemonSetExists(key: string, signal: AbortSignal): Promise<boolean> {
+  async #daemonSetExists(key: string): Promise<boolean> {
+    const { client, signal } = this.#options;
     const [namespace = '', name = ''] = key.split('/');
     const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
     try {
-      await this.#options.client.request({ method: 'GET', path, signal });
+      await client.request({ method: 'GET', path, signal });
       return true;
     } catch (error) {
       if (hasStatus(error, 404)) return false;
@@ -141,13 +187,17 @@ export class DrainView {
     }
   }
 
-  /** Makes `isHeld` know these volumes, and those of the pods on the node. Throws as `synced`, and KubeError. */
-  async needVolumes(volumes: readonly string[], signal: AbortSignal): Promise<void> {
+  /**
+   * Looks up these volumes for `isHeld`, and those of the pods on the node. Throws KubeError, and
+   * ApiError `Unavailable` at the limit.
+   */
+  async needVolumes(volumes: readonly string[]): Promise<void> {
+    const { signal } = this.#options;
     if (volumes.length === 0) return;
     await Promise.all([this.volumes.learn(volumes, signal), ...this.pods().map((pod) => this.volumes.of(pod, signal))]);
     const attachments = this.#options.attachments.watch();
     if (attachments !== this.#attachments) this.#follow(attachments);
-    await this.#inTime(attachments, signal);
+    await this.#synced(attachments);
   }
 
   /** True while a volume is attached to the node and no pod on it uses it. */
@@ -157,29 +207,30 @@ export class DrainView {
 
   /** True while a VolumeAttachment binds the volume to the node, or the Node's status names it. */
   #isAttached(volume: string): boolean {
-    const { node } = this.#options;
+    const { node } = this.#options.identity;
     const bound = this.#attachments?.list().some((one) => one.node === node && one.volume === volume) ?? false;
     const nameOnNode = this.volumes.nameOnNode(volume);
     return bound || (nameOnNode !== undefined && (this.node()?.volumesAttached.includes(nameOnNode) ?? false));
   }
 
   #follow(attachments: Reflector<Attachment>): void {
-    const { node, signal } = this.#options;
+    const { identity, signal } = this.#options;
     this.#attachments = attachments;
     const end = attachments.subscribe(({ object }) => {
-      if (object.node === node) this.changes.notify();
+      if (object.node === identity.node) this.changes.notify();
     });
     signal.addEventListener('abort', end, { once: true });
   }
 
-  /** Makes `pod` know this one. Throws as `synced`. */
-  async needPod(key: string, signal: AbortSignal): Promise<void> {
+  /** Watches the pod of that name for `pod`. Throws ApiError `Unavailable` at the limit. */
+  async needPod(key: string): Promise<void> {
     const [namespace = '', name = ''] = key.split('/');
     const known = this.#namedPods.get(key);
     const path = corePath('pods', { namespace });
-    const reflector = known ?? this.#watch('replacement pod', path, `metadata.name=${name}`, slimPod);
+    const reflector = known ?? this.#reflector('replacement pod', path, `metadata.name=${name}`, slimPod);
+    if (known === undefined) this.#running.push(reflector.run(this.#options.signal));
     this.#namedPods.set(key, reflector);
-    await this.#inTime(reflector, signal);
+    await this.#synced(reflector);
   }
 
   /** The pod of that name (`namespace/name`), on any node. */
@@ -188,25 +239,29 @@ export class DrainView {
     return pods.find((pod) => podKey(pod) === key);
   }
 
-  #watch<T extends KubernetesObject>(
+  #reflector<T extends KubernetesObject>(
     name: string,
     path: string,
     fieldSelector: string,
     slim: (raw: unknown) => T,
   ): Reflector<T> {
-    const { client, clock, log, node, signal } = this.#options;
+    const { client, clock, identity, log: parent } = this.#options;
+    const log = parent.with({ node: identity.node });
     const query = { fieldSelector };
-    const reflector = new Reflector({ client, path, query, slim, clock, log: log.with({ node }), name });
+    const reflector = new Reflector({ client, path, query, slim, clock, log, name, listLimitMs: LIST_LIMIT_MS });
     reflector.subscribe(() => this.changes.notify());
-    this.#running.push(reflector.run(signal));
     return reflector;
   }
 
-  async #inTime(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>, signal: AbortSignal): Promise<void> {
+  async #synced(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>): Promise<void> {
     const limit = new AbortController();
-    const message = `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`;
+    const message = `the Kubernetes API has not listed what a drain needs within ${LIST_LIMIT_MS} ms`;
     const late = (): void => limit.abort(new ApiError('Unavailable', message));
-    const cancel = this.#options.clock.after(SYNC_LIMIT_MS, late);
-    await reflector.waitSynced(AbortSignal.any([signal, limit.signal])).finally(cancel);
+    const cancel = this.#options.clock.after(LIST_LIMIT_MS, late);
+    await reflector.waitSynced(AbortSignal.any([this.#options.signal, limit.signal])).finally(cancel);
   }
+}
+
+function runsOnAnotherNode(pod: DrainPod, node: string): boolean {
+  return pod.node !== '' && pod.node !== node && !pod.mirror && !pod.finished && !isTerminating(pod);
 }

@@ -2,22 +2,25 @@
  * One pass of a drain over one node. The drain goes through its stages by the clock (Evict, Force,
  * Over; see settings.ts), and a pass does what its stage allows:
  *
- * 1. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
+ * 1. The pods and the Node are read past every cache. On a node that is cordoned and empty already
+ *    nothing else is done: that is the case before the reboot, and after the replica that drained
+ *    its own node has evicted itself.
+ * 2. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
  *    node is not cordoned.
- * 2. The node is cordoned.
- * 3. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
+ * 3. The node is cordoned, and the watches start.
+ * 4. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
  *    the node, the spec changes, or the time of the pass is over.
- * 4. The node counts as empty only after a list past every cache, while it is still cordoned.
+ * 5. The node counts as empty only after another read past every cache, while it is still cordoned.
  */
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
-import type { DrainBlock, DrainResultName } from '@brupop/shared/api/shadow';
+import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Identity } from '../auth/authenticator.ts';
 import { Semaphore } from '../http/limits.ts';
-import type { Nodes } from '../nodes/nodes.ts';
+import { type Nodes, requireNode } from '../nodes/nodes.ts';
 import { cordonedSince, type Node } from '../nodes/policy.ts';
 import type { Changes, DrainView } from './cluster-view.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
@@ -27,22 +30,15 @@ import { CORDON_REMOVED, isAbandoned, type Stage, stageOf, timedOut } from './se
 import { VolumeHandovers } from './volume-handover.ts';
 
 export interface DrainPassOptions {
-  /** Synced. */
   readonly view: DrainView;
-  readonly nodes: Pick<Nodes, 'cordon' | 'read'>;
+  readonly nodes: Pick<Nodes, 'cordon'>;
   readonly evictor: Pick<Evictor, 'evict'>;
   readonly record: DrainRecord;
   readonly settings: DrainSettings;
   /** The agent that requests the drain. */
   readonly identity: Identity;
-  /** Returns the UIDs of pods that stay: the agent's, and those of the replicas if none is elsewhere. */
-  readonly needed: () => Promise<ReadonlySet<string>>;
-  /** What `needed` has returned before the pass. */
-  readonly stays: ReadonlySet<string>;
   /** The pod of this replica, as `namespace/name`. It is evicted last. */
   readonly self: string;
-  /** False once the spec of the shadow has changed. */
-  readonly isCurrent: () => boolean;
   readonly clock: Clock;
   /** The end of the pass, monotonic milliseconds. */
   readonly deadline: number;
@@ -55,38 +51,44 @@ export interface DrainOutcome extends PassOutcome {
 
 export class DrainPass {
   readonly #options: DrainPassOptions;
-  #needed: ReadonlySet<string>;
 
   constructor(options: DrainPassOptions) {
     this.#options = options;
-    this.#needed = options.stays;
   }
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
   async run(): Promise<DrainOutcome> {
     const { view, nodes, identity, settings, record, clock, signal } = this.#options;
-    await view.learnDaemonSets(view.pods(), signal);
-    const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), view.node()), clock.now());
+    await view.load();
+    const node = requireNode(view.node(), identity);
+    await view.learnReplicas(view.pods());
+    await record.start(podsToEvict(view.pods(), view.filter()).length);
+    await view.learnDaemonSets(view.pods());
+    const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), node), clock.now());
     const force = stage !== 'Evict' && settings.onTimeout === 'Force';
-    const pods = this.#remaining(view.pods(), view.node(), force);
-    const { handover, blockedBy = [] } = record.current;
-    const unchanged = { evicted: 0, remaining: pods.length, handover, result: undefined, forced: false };
-    const failed = (result: DrainResultName, failure: DrainFailure, blocks: readonly DrainBlock[]): DrainOutcome => ({
-      ...unchanged,
-      handover: undefined,
-      result,
-      failure,
-      blockedBy: blocks,
-    });
-    if (stage === 'Over' && pods.length > 0) return failed('TimedOut', timedOut(settings), blockedBy);
-    const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
-    if (blocks.length > 0) return { ...unchanged, blockedBy: blocks };
-    if ((await nodes.cordon(identity, signal)) === 'CordonRemoved') return failed('CordonRemoved', CORDON_REMOVED, []);
+    const pods = this.#remaining(view.pods(), node, force);
+    const early = this.#endsEarly(stage, pods);
+    if (early !== undefined) return early;
+    const cordon = await nodes.cordon(identity, signal, node);
+    if (cordon === 'CordonRemoved') return nothingEvicted(pods, { result: cordon, failure: CORDON_REMOVED });
+    const waits = stage === 'Evict' && record.current.handover !== undefined;
+    if (node.unschedulable && pods.length === 0 && !waits) return nothingEvicted(pods, { result: successOf(force) });
+    view.watch();
     return this.#evict(stage, force);
   }
 
+  /** The outcome before the node is cordoned; undefined: the pass continues. */
+  #endsEarly(stage: Stage, pods: readonly DrainPod[]): DrainOutcome | undefined {
+    const { settings, record } = this.#options;
+    const { handover, blockedBy = [] } = record.current;
+    if (stage === 'Over' && pods.length > 0)
+      return nothingEvicted(pods, { result: 'TimedOut', failure: timedOut(settings), blockedBy });
+    const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
+    return blocks.length === 0 ? undefined : nothingEvicted(pods, { handover, blockedBy: blocks });
+  }
+
   async #evict(stage: Stage, force: boolean): Promise<DrainOutcome> {
-    const { view, evictor, self, clock, deadline, signal, isCurrent } = this.#options;
+    const { view, evictor, record, self, clock, deadline, signal } = this.#options;
     const isCordoned = cordonCheck(view);
     const handovers = stage === 'Evict' ? new VolumeHandovers(this.#options) : undefined;
     const loop = new EvictionLoop({
@@ -94,7 +96,7 @@ export class DrainPass {
       evict: (pod) => evictor.evict(pod, force && !pod.own),
       handovers,
       order: new EvictionOrder(self),
-      mayContinue: () => isCurrent() && isCordoned(),
+      mayContinue: () => !record.isOutdated() && isCordoned(),
       changes: view.changes,
       clock,
       deadline,
@@ -107,20 +109,19 @@ export class DrainPass {
   }
 
   async #confirm(force: boolean): Promise<Pick<PassOutcome, 'remaining' | 'result'>> {
-    const { view, nodes, identity, needed, signal } = this.#options;
-    const [pods, node, stays] = await Promise.all([view.listPods(signal), nodes.read(identity, signal), needed()]);
-    this.#needed = stays;
-    await view.learnDaemonSets(pods, signal);
+    const { view, identity } = this.#options;
+    const { pods, node: found } = await view.read();
+    const node = requireNode(found, identity);
+    await view.learnReplicas(pods);
+    await view.learnDaemonSets(pods);
     const remaining = this.#remaining(pods, node, force).length;
-    const success = force ? 'Forced' : 'Drained';
-    return { remaining, result: remaining === 0 && node.unschedulable ? success : undefined };
+    return { remaining, result: remaining === 0 && node.unschedulable ? successOf(force) : undefined };
   }
 
   #podsToEvict(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
     const { view, record } = this.#options;
     const since = cordonedSince(node, record.current);
-    const filter = { orphaned: view.missingDaemonSets(), needed: this.#needed };
-    return podsToEvict(pods, { ...filter, ...(since !== undefined && { cordonedSince: since }) });
+    return podsToEvict(pods, { ...view.filter(), ...(since !== undefined && { cordonedSince: since }) });
   }
 
   /** Without those that a forced drain leaves behind. */
@@ -128,6 +129,15 @@ export class DrainPass {
     const now = this.#options.clock.now();
     return this.#podsToEvict(pods, node).filter((pod) => !(force && isAbandoned(pod, now)));
   }
+}
+
+function nothingEvicted(remaining: readonly DrainPod[], changes: Partial<DrainOutcome>): DrainOutcome {
+  const nothing = { evicted: 0, blockedBy: [], handover: undefined, result: undefined, forced: false };
+  return { ...nothing, remaining: remaining.length, ...changes };
+}
+
+function successOf(force: boolean): DrainResultName {
+  return force ? 'Forced' : 'Drained';
 }
 
 /** True until the cordon is gone again: the watch shows it a moment after it was set. */

@@ -1,13 +1,15 @@
 /**
- * Writes `status.drain` of a shadow. Each change is recorded there, so that any replica can continue
- * a drain: `start` before anything is done to the node, `saveHandover` before a pod with volumes is
- * evicted, `finish` after a pass. A write throws what Shadows.writeDrain throws; then the record
+ * The only writer of `status.drain` of a shadow. Each change is recorded there, so that any replica
+ * can continue a drain: `start` before anything is done to the node, `saveHandover` before a pod with
+ * volumes is evicted, `finish` after a pass, `cancel` when the node is restored. A write throws what Shadows.writeDrain throws; then the record
  * stays as it was.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
+import type { Reflector } from '@brupop/shared/kube/reflector';
 import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Identity } from '../auth/authenticator.ts';
 import type { Metrics } from '../metrics.ts';
 import type { SlimShadow } from '../shadows/policy.ts';
 import type { Shadows } from '../shadows/shadows.ts';
@@ -31,12 +33,14 @@ export interface PassOutcome {
 
 export interface DrainRecordOptions {
   readonly shadows: Pick<Shadows, 'read' | 'writeDrain'>;
+  /** The watch cache of the shadows. */
+  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly events: Events;
   readonly metrics: Pick<Metrics, 'drainBlocks' | 'drainDuration'>;
   readonly clock: Clock;
-  readonly node: string;
   /** As it was read for this call. */
   readonly shadow: SlimShadow;
+  readonly identity: Identity;
   readonly signal: AbortSignal;
 }
 
@@ -44,15 +48,14 @@ export class DrainRecord {
   readonly #options: DrainRecordOptions;
   readonly #generation: number;
   /** Before this pass. */
-  readonly #started: DrainStatus;
+  #started: DrainStatus;
   #current: DrainStatus;
 
-  /** @param remaining - the number of pods to evict */
-  constructor(options: DrainRecordOptions, remaining: number) {
+  constructor(options: DrainRecordOptions) {
     const { shadow, clock } = options;
     this.#options = options;
     this.#generation = shadow.metadata.generation ?? 0;
-    this.#started = continued(shadow.drain, { generation: this.#generation, remaining, now: clock.now() });
+    this.#started = continued(shadow.drain, { generation: this.#generation, remaining: 0, now: clock.now() });
     this.#current = this.#started;
   }
 
@@ -60,10 +63,29 @@ export class DrainRecord {
     return this.#current;
   }
 
+  /** True when the watch shows another spec than the one that the drain is for. */
+  isOutdated(): boolean {
+    const { cache, shadow } = this.#options;
+    const { name, namespace, uid } = shadow.metadata;
+    const known = cache.get(name, namespace)?.metadata;
+    return known !== undefined && (known.uid !== uid || (known.generation ?? 0) > this.#generation);
+  }
+
   /** Records a new drain: from here its time limit counts, also when this replica ends. */
-  async start(): Promise<void> {
-    const { drain } = this.#options.shadow;
-    if (this.#started !== drain && !this.#hasSucceeded()) await this.#write(this.#started);
+  async start(remaining: number): Promise<void> {
+    if (this.#started === this.#options.shadow.drain) return;
+    this.#started = { ...this.#started, remaining };
+    this.#current = this.#started;
+    if (!this.#hasSucceeded()) await this.#write(this.#started);
+  }
+
+  /** Records that the drain is cancelled, unless it has ended. */
+  async cancel(): Promise<void> {
+    const { shadows, shadow, identity, clock, signal } = this.#options;
+    if (!isOpen(shadow.drain)) return;
+    const { drain, metadata } = await shadows.read(identity.node, signal);
+    if (!isOpen(drain)) return;
+    await shadows.writeDrain({ node: identity.node, uid: metadata.uid }, cancelled(drain, clock.now()), signal);
   }
 
   async saveHandover(handover: Handover | undefined): Promise<void> {
@@ -73,7 +95,8 @@ export class DrainRecord {
 
   /** Records the pass, counts it, and writes an Event for each new block. */
   async finish(outcome: PassOutcome): Promise<void> {
-    const { clock, metrics, events, shadow, node } = this.#options;
+    const { clock, metrics, events, shadow, identity } = this.#options;
+    const { node } = identity;
     const before = this.#started;
     // A node that is still empty needs no other record.
     const unchanged = this.#current === before && isSuccess(outcome.result) && outcome.evicted === 0;
@@ -103,23 +126,13 @@ export class DrainRecord {
   }
 
   async #write(next: DrainStatus): Promise<void> {
-    const { shadows, node, shadow, signal } = this.#options;
+    const { shadows, identity, shadow, signal } = this.#options;
     const { uid } = shadow.metadata;
-    await shadows.writeDrain({ node, uid, generation: this.#generation }, next, signal);
+    await shadows.writeDrain({ node: identity.node, uid, generation: this.#generation }, next, signal);
   }
 }
 
-/** Records that an open drain is cancelled. Throws KubeError and ApiError. */
-export async function cancelDrain(
-  { shadows, clock }: Pick<DrainRecordOptions, 'shadows' | 'clock'>,
-  node: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const { drain, metadata } = await shadows.read(node, signal);
-  if (isOpen(drain)) await shadows.writeDrain({ node, uid: metadata.uid }, cancelled(drain, clock.now()), signal);
-}
-
-export function isOpen(drain: DrainStatus | undefined): drain is DrainStatus {
+function isOpen(drain: DrainStatus | undefined): drain is DrainStatus {
   return drain !== undefined && drain.result === undefined;
 }
 

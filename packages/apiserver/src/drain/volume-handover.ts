@@ -163,10 +163,10 @@ export class VolumeHandovers {
   async #advance(): Promise<boolean> {
     const before = this.current;
     if (before === undefined) return false;
-    const { view, settings, record, signal } = this.#options;
+    const { view, settings, record } = this.#options;
     const gone = !has(view.pods(), before.podUID);
-    if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? [], signal);
-    if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod, signal);
+    if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? []);
+    if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
     const after = nextHandover(before, this.#view(before), settings);
     if (after === before) return false;
     await record.saveHandover(after);

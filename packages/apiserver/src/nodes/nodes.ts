@@ -30,11 +30,8 @@ export class Nodes {
   /**
    * Reads the Node. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's.
    */
-  async read({ node, nodeUID }: Identity, signal: AbortSignal): Promise<Node> {
-    const found = await this.#get(node, signal);
-    const { uid } = found.metadata;
-    if (nodeUID === undefined || nodeUID === uid) return found;
-    throw new ApiError('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
+  async read(identity: Identity, signal: AbortSignal): Promise<Node> {
+    return requireNode(await this.#get(identity.node, signal), identity);
   }
 
   /** As `read`. Throws ApiError `Forbidden` also when the Node lacks the label of managed nodes. */
@@ -49,9 +46,12 @@ export class Nodes {
     );
   }
 
-  /** Cordons the node, or returns `CordonRemoved`: another actor has uncordoned it twice. */
-  async cordon(identity: Identity, signal: AbortSignal): Promise<Cordon> {
-    return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal);
+  /**
+   * Cordons the node, or returns `CordonRemoved`: another actor has uncordoned it twice.
+   * @param known - the Node as it was just read
+   */
+  async cordon(identity: Identity, signal: AbortSignal, known: Node): Promise<Cordon> {
+    return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal, known);
   }
 
   /**
@@ -69,12 +69,12 @@ export class Nodes {
     return this.#change(identity, 'restored', restore, signal);
   }
 
-  async #get(node: string, signal: AbortSignal): Promise<Node> {
+  async #get(node: string, signal: AbortSignal): Promise<Node | undefined> {
     try {
       const path = corePath('nodes', { name: node });
       return slimNode(await this.#options.client.request({ method: 'GET', path, signal }));
     } catch (error) {
-      if (hasStatus(error, 404)) throw new ApiError('NotFound', `Node ${node} does not exist`);
+      if (hasStatus(error, 404)) return undefined;
       throw error;
     }
   }
@@ -85,11 +85,13 @@ export class Nodes {
     what: string,
     decide: (node: Node) => NodeChange<T>,
     signal: AbortSignal,
+    known?: Node,
   ): Promise<T> {
     const { client, clock, log } = this.#options;
     const retry = backoff(WRITE_RETRY);
+    let found = known;
     for (let attempt = 1; ; attempt += 1) {
-      const node = await this.read(identity, signal);
+      const node = found ?? (await this.read(identity, signal));
       const { patch, result } = decide(node);
       if (patch === undefined) return result;
       const { resourceVersion, uid } = node.metadata;
@@ -101,7 +103,16 @@ export class Nodes {
       } catch (error) {
         if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw error;
       }
+      found = undefined;
       await clock.sleep(retry.next(), signal);
     }
   }
+}
+
+/** Throws ApiError `NotFound`, and `Forbidden` when the UID of the Node is not the token's. */
+export function requireNode(found: Node | undefined, { node, nodeUID }: Identity): Node {
+  if (found === undefined) throw new ApiError('NotFound', `Node ${node} does not exist`);
+  const { uid } = found.metadata;
+  if (nodeUID === undefined || nodeUID === uid) return found;
+  throw new ApiError('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
 }

@@ -57,6 +57,12 @@ const GONE = 410;
 /** etcd refuses objects over 1.5 MiB, so a longer line is no watch event. */
 const MAX_LINE_CHARS = 8 * 1024 * 1024;
 
+/** A whole collection, and where to watch it from. */
+export interface ListResult<T> {
+  readonly items: readonly T[];
+  readonly resourceVersion: string;
+}
+
 export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #store = new Store<T>();
@@ -105,7 +111,7 @@ export class Reflector<T extends KubernetesObject> {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (this.#resourceVersion === undefined) await this.#relist(signal);
+        if (this.#resourceVersion === undefined) this.replace(await this.readAll(signal, () => this.#recordActivity()));
         else await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (!signal.aborted) await this.#recover(error, signal);
@@ -122,8 +128,8 @@ export class Reflector<T extends KubernetesObject> {
     await clock.sleep(retryInMs, signal).catch(() => undefined);
   }
 
-  async #relist(signal: AbortSignal): Promise<void> {
-    const { items, resourceVersion } = await this.readAll(signal, () => this.#recordActivity());
+  /** Replaces the store. Before `run`, saves it the first list. */
+  replace({ items, resourceVersion }: ListResult<T>): void {
     this.#store.replace(items);
     this.#resourceVersion = resourceVersion;
     this.#synced = true;
@@ -131,10 +137,7 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
-  async readAll(
-    signal: AbortSignal,
-    onPage?: () => void,
-  ): Promise<{ readonly items: readonly T[]; readonly resourceVersion: string }> {
+  async readAll(signal: AbortSignal, onPage?: () => void): Promise<ListResult<T>> {
     const { client, path, query, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const items: T[] = [];
     let page: ListPage | undefined;
