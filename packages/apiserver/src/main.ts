@@ -158,6 +158,6 @@ async function countedReview(client: KubeClient, token: string, metrics: Metrics
     metrics.tokenReviews.inc({ result: 'unavailable' });
     throw error;
   });
-  metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'refused' });
+  metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'rejected' });
   return status;
 }

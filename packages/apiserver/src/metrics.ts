@@ -25,11 +25,11 @@ export function createMetrics(registry: Registry) {
       buckets: [0.005, 0.02, 0.1, 0.5, 2, 5, 10, 20],
     }),
     streams: new Gauge(of('streams', 'Open shadow streams.')),
-    refusedConnections: new Counter(
-      of('refused_connections_total', 'Connections closed at once: too many from their address, or in total.', 'limit'),
+    rejectedConnections: new Counter(
+      of('rejected_connections_total', 'Connections closed at once: too many from their address, or in total.', 'limit'),
     ),
     tokenReviews: new Counter(
-      of('token_reviews_total', 'TokenReviews that were accepted, refused or unavailable.', 'result'),
+      of('token_reviews_total', 'TokenReviews that were accepted, rejected or unavailable.', 'result'),
     ),
     evictions: new Counter(
       of('evictions_total', 'Requests to evict or delete a pod: accepted, gone, or why not.', 'result'),

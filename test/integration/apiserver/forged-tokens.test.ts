@@ -76,9 +76,9 @@ describe(`forged tokens (SEED=${seed})`, () => {
     for (const [index, forgery] of forgeries.entries()) {
       const numRuns = forgery.reviews === 0 ? each : REVIEWED;
       const attempts: Attempt[] = fc.sample(forgery.attempts, { numRuns, seed: seed + index });
-      const before = await refusedReviews(apiserver);
+      const before = await rejectedReviews(apiserver);
       const { outcomes, good } = await attack.run(forgery, attempts);
-      const cost = (await refusedReviews(apiserver)) - before;
+      const cost = (await rejectedReviews(apiserver)) - before;
       const wrong = outcomes.filter(({ answer }) => !isRight(forgery, answer));
       expect({ forgery: forgery.name, wrong: wrong.slice(0, 3), of: wrong.length }).toEqual({
         forgery: forgery.name,
@@ -155,8 +155,8 @@ function windows(run: string): string[] {
   return Array.from({ length: run.length - 23 }, (_, at) => run.slice(at, at + 24));
 }
 
-async function refusedReviews(apiserver: ApiserverProcess): Promise<number> {
-  return sumOf(await apiserver.metrics(), 'brupop_apiserver_token_reviews_total', 'result="refused"');
+async function rejectedReviews(apiserver: ApiserverProcess): Promise<number> {
+  return sumOf(await apiserver.metrics(), 'brupop_apiserver_token_reviews_total', 'result="rejected"');
 }
 
 function allForgeries(world: World): Forgery[] {

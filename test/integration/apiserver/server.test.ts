@@ -120,7 +120,7 @@ describe('the listener of an apiserver', () => {
     const sockets = [];
     for (let number = 0; number < 4; number += 1) sockets.push(await open(to));
     for (let number = 0; number < 20; number += 1) await expect(open(to)).rejects.toThrow(/disconnected|ECONNRESET/);
-    expect(await limited.metrics()).toMatch(/^brupop_apiserver_refused_connections_total\{limit="address"\} 20$/m);
+    expect(await limited.metrics()).toMatch(/^brupop_apiserver_rejected_connections_total\{limit="address"\} 20$/m);
     const other = await open({ ...to, localAddress: '127.0.0.2' });
     sockets.pop()?.destroy();
     sockets.push(other, await eventually(async () => await open(to)));

@@ -66,7 +66,7 @@ describe('tokens whose key the key set does not list', () => {
     );
     const codes = new Set(answers.map(({ code }) => code));
     expect(codes).toEqual(new Set(['Unauthenticated', 'TooManyRequests']));
-    expect(await reviews('refused')).toBeLessThanOrEqual(6);
+    expect(await reviews('rejected')).toBeLessThanOrEqual(6);
     expect((await apiserver.client.act(other, 'restore')).status).toBe(200);
     expect((await apiserver.client.act(agent, 'restore')).status).toBe(200);
   });

@@ -50,7 +50,7 @@ describe('a token in use', () => {
     return { client: new HttpApiserverClient({ node: agent.node, apiserver, clock: systemClock }), renew };
   };
 
-  it('that expires between two calls is refused from that moment on, and a renewed one is read from its file at once', async () => {
+  it('that expires between two calls is rejected from that moment on, and a renewed one is read from its file at once', async () => {
     const { signal } = new AbortController();
     const exp = Math.floor(Date.now() / 1000) + 3;
     const { client, renew } = agentClient(lasting(3));
@@ -144,7 +144,7 @@ describe('a token in use', () => {
     return successor;
   };
 
-  it('of a deleted pod is refused by every call and does not change the node of its successor', async () => {
+  it('of a deleted pod is rejected by every call and does not change the node of its successor', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     await wantState(suite.cluster, suite.namespace, agent.node, 'RebootedIntoUpdate');
@@ -156,7 +156,7 @@ describe('a token in use', () => {
     expect((await suite.apiserver.client.act(successor, 'restore')).status).toBe(200);
   });
 
-  it('for an earlier Node of that name is refused by every call, learns nothing and does not change its successor', async () => {
+  it('for an earlier Node of that name is rejected by every call, learns nothing and does not change its successor', async () => {
     await suite.apiserver.client.act(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const successor = await replaceNode();

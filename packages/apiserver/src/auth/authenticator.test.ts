@@ -146,10 +146,10 @@ describe('a rejected token', () => {
 describe('an address with many rejected tokens', () => {
   it('gets 429 for bad tokens, while every good token from it is accepted', async () => {
     const { call } = setUp();
-    const refusals = Array.from({ length: 31 }, () =>
+    const rejections = Array.from({ length: 31 }, () =>
       call('no-token').catch((error: unknown) => (error as ApiError).code),
     );
-    expect((await Promise.all(refusals)).slice(-2)).toEqual(['Unauthenticated', 'TooManyRequests']);
+    expect((await Promise.all(rejections)).slice(-2)).toEqual(['Unauthenticated', 'TooManyRequests']);
     expect(await call()).toMatchObject({ node: 'node-1' });
   });
 });

@@ -17,7 +17,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../errors.ts';
 import { LruMap, RateLimit, Semaphore } from '../http/limits.ts';
 import type { AgentPod, AgentPods } from './agent-pods.ts';
-import { type Bound, judgeReview, type TokenReviewStatus } from './token-review.ts';
+import { type Bound, readReview, type TokenReviewStatus } from './token-review.ts';
 import type { AgentToken, TokenVerifier } from './token.ts';
 
 /** An agent whose token was accepted. */
@@ -81,7 +81,7 @@ export class Authenticator {
     try {
       const token = bearerToken(authorization);
       const key = createHash('sha256').update(token).digest('base64');
-      const identity = this.#cached(key) ?? (await this.#judge(token, key, node));
+      const identity = this.#cached(key) ?? (await this.#verify(token, key, node));
       requireNode(identity.node, node);
       return identity;
     } catch (error) {
@@ -102,7 +102,7 @@ export class Authenticator {
     return undefined;
   }
 
-  async #judge(token: string, key: string, node: string): Promise<Identity> {
+  async #verify(token: string, key: string, node: string): Promise<Identity> {
     const { verifier, clock, pods } = this.#options;
     const rejected = this.#rejected.get(key);
     if (rejected !== undefined && clock.now() < rejected.until) throw rejected.error;
@@ -142,7 +142,7 @@ export class Authenticator {
 
   async #review(token: string, claims: AgentToken): Promise<Identity> {
     const { review, namespace, pods } = this.#options;
-    const bound = judgeReview(await review(token), namespace);
+    const bound = readReview(await review(token), namespace);
     if ((bound.podUID ?? claims.podUID) !== claims.podUID)
       throw new ApiError('Forbidden', `pod: expected UID ${claims.podUID}, found ${bound.podUID}`);
     return identityOf(claims, bound, await pods.find(claims.podName, claims.podUID));

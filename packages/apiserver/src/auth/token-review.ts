@@ -44,7 +44,7 @@ export async function reviewToken(client: KubeClient, token: string): Promise<To
 /**
  * Throws ApiError `Unauthenticated` for an invalid token, `Forbidden` when it is not an agent's.
  */
-export function judgeReview(status: TokenReviewStatus, namespace: string): Bound {
+export function readReview(status: TokenReviewStatus, namespace: string): Bound {
   const { authenticated = false, audiences = [], error, user = {} } = status;
   if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {
     const why = error ?? `audiences [${audiences.join(', ')}]`;

@@ -86,7 +86,7 @@ async function loaded(...pairs: Pair[]): Promise<Cluster> {
 }
 
 const failing = (code: string): unknown => expect.objectContaining({ code }) as unknown;
-const refusal = failing('Unauthenticated');
+const rejection = failing('Unauthenticated');
 
 describe('a token signed by a listed key', () => {
   it.each(['RS256', 'ES256', 'ES384', 'ES512'])('is verified with %s', async (alg) => {
@@ -98,7 +98,7 @@ describe('a token signed by a listed key', () => {
   it.each(['RS512', 'PS256', 'EdDSA'])('is rejected with %s, which kube-apiserver does not use', async (alg) => {
     const pair = await makePair('one', alg);
     const { verify } = await loaded(pair);
-    await expect(verify(await signed(pair))).rejects.toEqual(refusal);
+    await expect(verify(await signed(pair))).rejects.toEqual(rejection);
   });
 
   it('may leave out the name of the key', async () => {
@@ -107,7 +107,7 @@ describe('a token signed by a listed key', () => {
     expect((await verify(await signed({ ...pair, kid: undefined }))).verified).toBe(true);
   });
 
-  it('is not judged before the keys are loaded', async () => {
+  it('is not verified before the keys are loaded', async () => {
     const pair = await makePair('one');
     const { verify, verifier } = cluster(pair);
     await expect(verify(await signed(pair))).rejects.toEqual(failing('Unavailable'));
@@ -118,7 +118,7 @@ describe('a token signed by a listed key', () => {
 describe('a forged token', () => {
   it('is rejected when another key of the same name has signed it', async () => {
     const { verify } = await loaded(await makePair('one'));
-    await expect(verify(await signed(await makePair('one')))).rejects.toEqual(refusal);
+    await expect(verify(await signed(await makePair('one')))).rejects.toEqual(rejection);
   });
 
   it.each(['ES384', 'RS256'])(
@@ -126,7 +126,7 @@ describe('a forged token', () => {
     async (alg) => {
       const { verify, clock, fetched } = await loaded(await makePair('one'));
       await clock.advance(30_000);
-      await expect(verify(await signed(await makePair('one', alg)))).rejects.toEqual(refusal);
+      await expect(verify(await signed(await makePair('one', alg)))).rejects.toEqual(rejection);
       expect(fetched()).toBe(1);
     },
   );
@@ -134,14 +134,14 @@ describe('a forged token', () => {
   it.each([0, {}, ['one'], true, null])('is rejected when the name of its key is %p', async (kid) => {
     const pair = await makePair('one');
     const { verify } = await loaded(pair);
-    await expect(verify(await signed(pair, good, { kid }))).rejects.toEqual(refusal);
+    await expect(verify(await signed(pair, good, { kid }))).rejects.toEqual(rejection);
   });
 
   it.each(['', '.', '..', 'a.b.c', 'eyJhbGciOiJub25lIn0.e30.', `${'A'.repeat(8193)}.a.a`])(
     'is rejected when it is the text "%.20s"',
     async (text) => {
       const { verify } = await loaded(await makePair('one'));
-      await expect(verify(text)).rejects.toEqual(refusal);
+      await expect(verify(text)).rejects.toEqual(rejection);
     },
   );
 
@@ -151,8 +151,8 @@ describe('a forged token', () => {
     const token = await signed(pair);
     // The last character of a signature of 64 bytes has four unused bits.
     const next = String.fromCharCode(token.charCodeAt(token.length - 1) + 1);
-    await expect(verify(token.slice(0, -1) + next)).rejects.toEqual(refusal);
-    await expect(verify(`${token}=`)).rejects.toEqual(refusal);
+    await expect(verify(token.slice(0, -1) + next)).rejects.toEqual(rejection);
+    await expect(verify(`${token}=`)).rejects.toEqual(rejection);
   });
 });
 
@@ -217,7 +217,7 @@ describe('a token of another issuer', () => {
     const { verify, clock, serve } = await loaded(pair);
     serve.push({ issuer: 'https://new', jwks: { keys: [pair.jwk] } });
     const token = await signed(pair, { ...good, iss: 'https://new' });
-    await expect(verify(token)).rejects.toEqual(refusal);
+    await expect(verify(token)).rejects.toEqual(rejection);
     await clock.advance(30_000);
     expect((await verify(token)).verified).toBe(true);
   });
@@ -261,7 +261,7 @@ describe('the claims of a token', () => {
     ['the text null', 'null'],
     ['a text that is no JSON', 'claims'],
   ])('with %s are not valid', async (_what, claims) => {
-    await expect(verify(await signed(pair, claims))).rejects.toEqual(refusal);
+    await expect(verify(await signed(pair, claims))).rejects.toEqual(rejection);
   });
 
   it.each([

@@ -104,10 +104,10 @@ export class TokenVerifier {
       const checked = await this.#check(token);
       if (checked.verified || !(await this.#reload())) return checked;
     } catch (error) {
-      if (!isClaim(error, 'iss') || !(await this.#reload())) throw refusal(error);
+      if (!isClaim(error, 'iss') || !(await this.#reload())) throw rejection(error);
     }
     return this.#check(token).catch((error: unknown) => {
-      throw refusal(error);
+      throw rejection(error);
     });
   }
 
@@ -183,16 +183,16 @@ const bindingOf = (namespace: string) =>
 /** Checks the claims that jose does not, and the expiry without leeway. */
 function agentOf(payload: JWTPayload, namespace: string, now: number): Omit<AgentToken, 'verified'> {
   const { exp = Number.NaN, iat = 0 } = payload;
-  if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw refusal(`it has expired or never expires: ${exp}`);
-  if (iat * 1000 > now + LEEWAY * 1000) throw refusal(`it was issued in the future: ${iat}`);
+  if (!Number.isSafeInteger(exp) || exp * 1000 <= now) throw rejection(`it has expired or never expires: ${exp}`);
+  if (iat * 1000 > now + LEEWAY * 1000) throw rejection(`it was issued in the future: ${iat}`);
   const { pod, node } = parse(bindingOf(namespace), payload['kubernetes.io'], 'kubernetes.io', forbidden);
   return { podName: pod.name, podUID: pod.uid, expiresAt: exp * 1000, ...(node && { nodeName: node.name }) };
 }
 
 /** RFC 4648, 3.5: otherwise one signature could be written in many ways, each new to the caches. */
 function requireForm(token: string): void {
-  if (token.length > MAX_LENGTH) throw refusal(`it is longer than ${MAX_LENGTH} characters: ${token.length}`);
-  if (!token.split('.').every(isCanonical)) throw refusal('a part is not canonical base64url');
+  if (token.length > MAX_LENGTH) throw rejection(`it is longer than ${MAX_LENGTH} characters: ${token.length}`);
+  if (!token.split('.').every(isCanonical)) throw rejection('a part is not canonical base64url');
 }
 
 function isCanonical(part: string): boolean {
@@ -203,7 +203,7 @@ function isClaim(error: unknown, claim: string): boolean {
   return error instanceof errors.JWTClaimValidationFailed && error.claim === claim;
 }
 
-function refusal(why: unknown): ApiError {
+function rejection(why: unknown): ApiError {
   if (why instanceof ApiError) return why;
   if (isClaim(why, 'sub')) return forbidden('another service account');
   return new ApiError('Unauthenticated', `the token is not valid: ${typeof why === 'string' ? why : messageOf(why)}`);

@@ -24,7 +24,7 @@ const status = {
 
 const report = (changes: object): unknown => ({ shadowUID: 'u-1', status: { ...status, ...changes } });
 
-/** What is read, or the code of the refusal. */
+/** What is read, or the code of the rejection. */
 function readOrCode(body: unknown): unknown {
   try {
     return readAs(statusReport, body);
@@ -124,7 +124,7 @@ describe('a status report', () => {
     );
   });
 
-  it('is accepted as it is or refused when one field is any value', () => {
+  it('is accepted as it is or rejected when one field is any value', () => {
     const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'hostSettings'];
     const fields = fc.constantFrom(...Object.keys(status), ...optional);
     fc.assert(

@@ -21,7 +21,7 @@ export interface ServerOptions {
   readonly maxConnections: number;
   /** The same for each remote address, so that one node cannot use up all. */
   readonly maxConnectionsPerAddress: number;
-  readonly metrics: Pick<Metrics, 'requests' | 'refusedConnections'>;
+  readonly metrics: Pick<Metrics, 'requests' | 'rejectedConnections'>;
   readonly log: Logger;
 }
 
@@ -83,14 +83,14 @@ function limitConnections(server: Server, options: ServerOptions): void {
   const { maxConnections, maxConnectionsPerAddress, metrics } = options;
   const open = new Map<string, number>();
   server.maxConnections = maxConnections;
-  server.on('drop', () => metrics.refusedConnections.inc({ limit: 'total' }));
+  server.on('drop', () => metrics.rejectedConnections.inc({ limit: 'total' }));
   server.on('connection', (socket: Socket) => {
     const { remoteAddress: address } = socket;
     // A client that has closed the connection already has no address.
     if (address === undefined) return;
     const before = open.get(address) ?? 0;
     if (before >= maxConnectionsPerAddress) {
-      metrics.refusedConnections.inc({ limit: 'address' });
+      metrics.rejectedConnections.inc({ limit: 'address' });
       socket.destroy();
       return;
     }
