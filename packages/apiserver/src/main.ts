@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import { APISERVER, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
@@ -10,7 +10,7 @@ import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { createApp } from './app.ts';
-import { type AgentPod, AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
+import { AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
 import { Authenticator } from './auth/authenticator.ts';
 import { reviewToken, type TokenReviewStatus } from './auth/token-review.ts';
 import { TokenVerifier } from './auth/token.ts';
@@ -23,7 +23,7 @@ import { createMetrics, type Metrics } from './metrics.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { notLive, notReady, staleness } from './readiness.ts';
 import { Routes } from './routes.ts';
-import { type SlimShadow, slimShadow } from './shadows/policy.ts';
+import { slimShadow } from './shadows/policy.ts';
 import { Shadows } from './shadows/shadows.ts';
 import { StreamHub } from './shadows/streams.ts';
 
@@ -81,7 +81,7 @@ async function serveWith(
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);
   const agentPods = new AgentPods({ reflector: pods, client, namespace });
-  const review = (token: string): Promise<TokenReviewStatus> => countedReview(client, token, metrics);
+  const review = (token: string): Promise<TokenReviewStatus> => reviewToken(client, token, metrics.tokenReviews);
   const authenticator = new Authenticator({ verifier, review, pods: agentPods, namespace, clock });
   const listener = createApp({ authenticator, routes, ready, metrics, clock, log, stop: signal });
   const limits = { maxConnections, maxConnectionsPerAddress };
@@ -98,14 +98,10 @@ async function serveWith(
   await Promise.all(background);
 }
 
-interface Caches {
-  readonly pods: Reflector<AgentPod>;
-  readonly shadows: Reflector<SlimShadow>;
-  readonly configs: Reflector<BrupopConfig>;
-}
+type Caches = ReturnType<typeof createCaches>;
 
 /** The only watches of an idle apiserver. */
-function createCaches({ client, config, clock, log }: Parts): Caches {
+function createCaches({ client, config, clock, log }: Parts) {
   const { namespace } = config;
   const common = { client, clock, log };
   return {
@@ -148,16 +144,7 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
   const shadows = new Shadows({ client, nodes, cache, namespace, clock, log });
-  const common = { cache, nodes, shadows, settings, namespace };
-  const drainer = new Drainer({ ...common, podName, client, events, clock, log, metrics, signal });
-  return new Routes({ ...common, hub, drainer });
-}
-
-async function countedReview(client: KubeClient, token: string, metrics: Metrics): Promise<TokenReviewStatus> {
-  const status = await reviewToken(client, token).catch((error: unknown) => {
-    metrics.tokenReviews.inc({ result: 'unavailable' });
-    throw error;
-  });
-  metrics.tokenReviews.inc({ result: status.authenticated === true ? 'accepted' : 'rejected' });
-  return status;
+  const common = { cache, nodes, shadows, namespace };
+  const drainer = new Drainer({ ...common, podName, client, events, clock, log, metrics, signal }, settings);
+  return new Routes({ ...common, settings, hub, drainer });
 }

@@ -26,7 +26,11 @@ export function createMetrics(registry: Registry) {
     }),
     streams: new Gauge(of('streams', 'Open shadow streams.')),
     rejectedConnections: new Counter(
-      of('rejected_connections_total', 'Connections closed at once: too many from their address, or in total.', 'limit'),
+      of(
+        'rejected_connections_total',
+        'Connections closed at once: too many from their address, or in total.',
+        'limit',
+      ),
     ),
     tokenReviews: new Counter(
       of('token_reviews_total', 'TokenReviews that were accepted, rejected or unavailable.', 'result'),

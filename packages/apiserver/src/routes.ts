@@ -1,3 +1,11 @@
+/**
+ * What each call of the agent protocol does. app.ts calls these methods once the caller is
+ * authenticated and within its rate, with a signal that ends them in time.
+ *
+ * - A call acts on the node of the caller's token only.
+ * - Calls that disturb the node (`exclude`, `drain`) need the permission of the live spec; the others
+ *   report, or remove what the operator has set.
+ */
 import type { Response } from 'express';
 import {
   type DrainResult,
@@ -38,7 +46,6 @@ export interface RoutesOptions {
   readonly namespace: string;
 }
 
-/** What each call of the agent protocol does, to the node of the caller's token only. */
 export class Routes {
   readonly #options: RoutesOptions;
 
@@ -85,7 +92,7 @@ export class Routes {
     response.json(result);
   }
 
-  /** POST restore. Needs no permission by the spec: it only removes what the operator has set. */
+  /** POST restore */
   async restore({ identity, signal, response }: Call): Promise<void> {
     const { nodes, cache, drainer, namespace } = this.#options;
     const result: RestoreResult = await nodes.restore(identity, signal);

@@ -2,6 +2,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { ApiError } from '../errors.ts';
+import type { Metrics } from '../metrics.ts';
 
 /** The status of a TokenReview (authentication.k8s.io/v1), reduced to what is used. */
 export interface TokenReviewStatus {
@@ -22,28 +23,25 @@ export interface Bound {
 }
 
 /** Makes a TokenReview. Throws ApiError `Unavailable` when there is no answer, for any reason. */
-export async function reviewToken(client: KubeClient, token: string): Promise<TokenReviewStatus> {
+export async function reviewToken(
+  client: KubeClient,
+  token: string,
+  results: Metrics['tokenReviews'],
+): Promise<TokenReviewStatus> {
+  const spec = { token, audiences: [TOKEN_AUDIENCE] };
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
+  const path = '/apis/authentication.k8s.io/v1/tokenreviews';
   try {
-    const review = await client.request<{ status?: TokenReviewStatus }>({
-      method: 'POST',
-      path: '/apis/authentication.k8s.io/v1/tokenreviews',
-      body: {
-        apiVersion: 'authentication.k8s.io/v1',
-        kind: 'TokenReview',
-        spec: { token, audiences: [TOKEN_AUDIENCE] },
-      },
-    });
-    return review.status ?? {};
-  } catch (error) {
-    throw new ApiError('Unavailable', `the Kubernetes API does not review tokens: ${messageOf(error)}`, {
-      cause: error,
-    });
+    const { status = {} } = await client.request<{ status?: TokenReviewStatus }>({ method: 'POST', path, body });
+    results.inc({ result: status.authenticated === true ? 'accepted' : 'rejected' });
+    return status;
+  } catch (cause) {
+    results.inc({ result: 'unavailable' });
+    throw new ApiError('Unavailable', `the Kubernetes API does not review tokens: ${messageOf(cause)}`, { cause });
   }
 }
 
-/**
- * Throws ApiError `Unauthenticated` for an invalid token, `Forbidden` when it is not an agent's.
- */
+/** Throws ApiError `Unauthenticated` for an invalid token, `Forbidden` when it is not an agent's. */
 export function readReview(status: TokenReviewStatus, namespace: string): Bound {
   const { authenticated = false, audiences = [], error, user = {} } = status;
   if (!authenticated || !audiences.includes(TOKEN_AUDIENCE)) {

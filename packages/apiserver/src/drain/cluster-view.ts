@@ -13,15 +13,13 @@ import {
   slimPod,
 } from '@brupop/shared/drain/pods';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { type ListResult, Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
-import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
+import type { PassContext } from './context.ts';
 import { type Attachment, type Attachments, Volumes } from './volumes.ts';
 
 /** Wakes a pass when what it sees has changed. */
@@ -57,31 +55,18 @@ export class Changes {
   }
 }
 
-export interface DrainViewOptions {
-  readonly client: KubeClient;
-  readonly identity: Identity;
-  /** Namespace of the operator. */
-  readonly namespace: string;
-  /** Name of this replica's pod. */
-  readonly podName: string;
-  readonly attachments: Attachments;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Ends all watches. */
-  readonly signal: AbortSignal;
-}
-
 /** The limit of a list within a pass. */
 const LIST_LIMIT_MS = 5_000;
 
 export class DrainView {
   readonly changes: Changes;
   readonly volumes: Volumes;
-  readonly #options: DrainViewOptions;
+  readonly #context: PassContext;
   readonly #pods: Reflector<DrainPod>;
   readonly #nodes: Reflector<Node>;
   readonly #running: Promise<void>[] = [];
-  #attachments: Reflector<Attachment> | undefined;
+  readonly #attachments: Attachments;
+  #attached: Reflector<Attachment> | undefined;
   /** By `namespace/name`. */
   readonly #namedPods = new Map<string, Reflector<DrainPod>>();
   /** Whether each DaemonSet exists, by `namespace/name`. */
@@ -89,10 +74,11 @@ export class DrainView {
   /** UIDs of the replicas that stay. */
   #replicas: readonly string[] | undefined;
 
-  constructor(options: DrainViewOptions) {
-    const { client, identity, clock } = options;
+  constructor(context: PassContext, attachments: Attachments) {
+    const { client, identity, clock } = context;
     const { node } = identity;
-    this.#options = options;
+    this.#context = context;
+    this.#attachments = attachments;
     this.changes = new Changes(clock);
     this.volumes = new Volumes(client);
     this.#pods = this.#reflector('pods', corePath('pods'), `spec.nodeName=${node}`, slimPod);
@@ -108,7 +94,7 @@ export class DrainView {
 
   /** Keeps `pods` and `node` up to date from what `load` has read. */
   watch(): void {
-    const { signal } = this.#options;
+    const { signal } = this.#context;
     this.#running.push(this.#pods.run(signal), this.#nodes.run(signal));
   }
 
@@ -119,7 +105,7 @@ export class DrainView {
   }
 
   #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
-    const { signal } = this.#options;
+    const { signal } = this.#context;
     return Promise.all([this.#pods.readAll(signal), this.#nodes.readAll(signal)]);
   }
 
@@ -133,13 +119,13 @@ export class DrainView {
   }
 
   node(): Node | undefined {
-    return this.#nodes.get(this.#options.identity.node);
+    return this.#nodes.get(this.#context.identity.node);
   }
 
   /** What is known of the pods that stay on the node. */
   filter(): DrainFilter {
     const orphaned = [...this.#daemonSets].filter(([, exists]) => !exists).map(([key]) => key);
-    const needed = [this.#options.identity.podUID, ...(this.#replicas ?? [])];
+    const needed = [this.#context.identity.podUID, ...(this.#replicas ?? [])];
     return { orphaned: new Set(orphaned), needed: new Set(needed) };
   }
 
@@ -161,7 +147,7 @@ export class DrainView {
   }
 
   async #stayingReplicas(pods: readonly DrainPod[]): Promise<readonly string[]> {
-    const { client, identity, namespace, podName, log, signal } = this.#options;
+    const { client, identity, namespace, podName, log, signal } = this.#context;
     const { node } = identity;
     const self = `${namespace}/${podName}`;
     if (!pods.some((pod) => podKey(pod) === self)) return [];
@@ -175,7 +161,7 @@ export class DrainView {
   }
 
   async #daemonSetExists(key: string): Promise<boolean> {
-    const { client, signal } = this.#options;
+    const { client, signal } = this.#context;
     const [namespace = '', name = ''] = key.split('/');
     const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
     try {
@@ -192,12 +178,12 @@ export class DrainView {
    * ApiError `Unavailable` at the limit.
    */
   async needVolumes(volumes: readonly string[]): Promise<void> {
-    const { signal } = this.#options;
+    const { signal } = this.#context;
     if (volumes.length === 0) return;
     await Promise.all([this.volumes.learn(volumes, signal), ...this.pods().map((pod) => this.volumes.of(pod, signal))]);
-    const attachments = this.#options.attachments.watch();
-    if (attachments !== this.#attachments) this.#follow(attachments);
-    await this.#synced(attachments);
+    const attached = this.#attachments.watch();
+    if (attached !== this.#attached) this.#follow(attached);
+    await this.#synced(attached);
   }
 
   /** True while a volume is attached to the node and no pod on it uses it. */
@@ -207,16 +193,16 @@ export class DrainView {
 
   /** True while a VolumeAttachment binds the volume to the node, or the Node's status names it. */
   #isAttached(volume: string): boolean {
-    const { node } = this.#options.identity;
-    const bound = this.#attachments?.list().some((one) => one.node === node && one.volume === volume) ?? false;
+    const { node } = this.#context.identity;
+    const bound = this.#attached?.list().some((one) => one.node === node && one.volume === volume) ?? false;
     const nameOnNode = this.volumes.nameOnNode(volume);
     return bound || (nameOnNode !== undefined && (this.node()?.volumesAttached.includes(nameOnNode) ?? false));
   }
 
-  #follow(attachments: Reflector<Attachment>): void {
-    const { identity, signal } = this.#options;
-    this.#attachments = attachments;
-    const end = attachments.subscribe(({ object }) => {
+  #follow(attached: Reflector<Attachment>): void {
+    const { identity, signal } = this.#context;
+    this.#attached = attached;
+    const end = attached.subscribe(({ object }) => {
       if (object.node === identity.node) this.changes.notify();
     });
     signal.addEventListener('abort', end, { once: true });
@@ -228,7 +214,7 @@ export class DrainView {
     const known = this.#namedPods.get(key);
     const path = corePath('pods', { namespace });
     const reflector = known ?? this.#reflector('replacement pod', path, `metadata.name=${name}`, slimPod);
-    if (known === undefined) this.#running.push(reflector.run(this.#options.signal));
+    if (known === undefined) this.#running.push(reflector.run(this.#context.signal));
     this.#namedPods.set(key, reflector);
     await this.#synced(reflector);
   }
@@ -245,7 +231,7 @@ export class DrainView {
     fieldSelector: string,
     slim: (raw: unknown) => T,
   ): Reflector<T> {
-    const { client, clock, identity, log: parent } = this.#options;
+    const { client, clock, identity, log: parent } = this.#context;
     const log = parent.with({ node: identity.node });
     const query = { fieldSelector };
     const reflector = new Reflector({ client, path, query, slim, clock, log, name, listLimitMs: LIST_LIMIT_MS });
@@ -257,8 +243,8 @@ export class DrainView {
     const limit = new AbortController();
     const message = `the Kubernetes API has not listed what a drain needs within ${LIST_LIMIT_MS} ms`;
     const late = (): void => limit.abort(new ApiError('Unavailable', message));
-    const cancel = this.#options.clock.after(LIST_LIMIT_MS, late);
-    await reflector.waitSynced(AbortSignal.any([this.#options.signal, limit.signal])).finally(cancel);
+    const cancel = this.#context.clock.after(LIST_LIMIT_MS, late);
+    await reflector.waitSynced(AbortSignal.any([this.#context.signal, limit.signal])).finally(cancel);
   }
 }
 

@@ -13,36 +13,26 @@
  * 5. The node counts as empty only after another read past every cache, while it is still cordoned.
  */
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
-import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Identity } from '../auth/authenticator.ts';
 import { Semaphore } from '../http/limits.ts';
-import { type Nodes, requireNode } from '../nodes/nodes.ts';
+import { requireNode } from '../nodes/nodes.ts';
 import { cordonedSince, type Node } from '../nodes/policy.ts';
 import type { Changes, DrainView } from './cluster-view.ts';
+import type { PassContext } from './context.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';
 import type { EvictionOutcome, Evictor } from './evictor.ts';
 import { CORDON_REMOVED, isAbandoned, type Stage, stageOf, timedOut } from './settings.ts';
 import { VolumeHandovers } from './volume-handover.ts';
 
-export interface DrainPassOptions {
+/** The parts of a pass; the pass calls them, and none of them calls back. */
+interface PassParts {
   readonly view: DrainView;
-  readonly nodes: Pick<Nodes, 'cordon'>;
   readonly evictor: Pick<Evictor, 'evict'>;
   readonly record: DrainRecord;
-  readonly settings: DrainSettings;
-  /** The agent that requests the drain. */
-  readonly identity: Identity;
-  /** The pod of this replica, as `namespace/name`. It is evicted last. */
-  readonly self: string;
-  readonly clock: Clock;
-  /** The end of the pass, monotonic milliseconds. */
-  readonly deadline: number;
-  readonly signal: AbortSignal;
 }
 
 export interface DrainOutcome extends PassOutcome {
@@ -50,15 +40,21 @@ export interface DrainOutcome extends PassOutcome {
 }
 
 export class DrainPass {
-  readonly #options: DrainPassOptions;
+  readonly #context: PassContext;
+  readonly #parts: PassParts;
+  /** Monotonic milliseconds. */
+  readonly #deadline: number;
 
-  constructor(options: DrainPassOptions) {
-    this.#options = options;
+  constructor(context: PassContext, parts: PassParts, deadline: number) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#deadline = deadline;
   }
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
   async run(): Promise<DrainOutcome> {
-    const { view, nodes, identity, settings, record, clock, signal } = this.#options;
+    const { nodes, identity, settings, clock, signal } = this.#context;
+    const { view, record } = this.#parts;
     await view.load();
     const node = requireNode(view.node(), identity);
     await view.learnReplicas(view.pods());
@@ -79,8 +75,8 @@ export class DrainPass {
 
   /** The outcome before the node is cordoned; undefined: the pass continues. */
   #endsEarly(stage: Stage, pods: readonly DrainPod[]): DrainOutcome | undefined {
-    const { settings, record } = this.#options;
-    const { handover, blockedBy = [] } = record.current;
+    const { settings } = this.#context;
+    const { handover, blockedBy = [] } = this.#parts.record.current;
     if (stage === 'Over' && pods.length > 0)
       return nothingEvicted(pods, { result: 'TimedOut', failure: timedOut(settings), blockedBy });
     const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
@@ -88,18 +84,19 @@ export class DrainPass {
   }
 
   async #evict(stage: Stage, force: boolean): Promise<DrainOutcome> {
-    const { view, evictor, record, self, clock, deadline, signal } = this.#options;
+    const { namespace, podName, clock, signal } = this.#context;
+    const { view, evictor, record } = this.#parts;
     const isCordoned = cordonCheck(view);
-    const handovers = stage === 'Evict' ? new VolumeHandovers(this.#options) : undefined;
+    const handovers = stage === 'Evict' ? new VolumeHandovers(this.#context, view, record) : undefined;
     const loop = new EvictionLoop({
       pods: () => this.#remaining(view.pods(), view.node(), force),
       evict: (pod) => evictor.evict(pod, force && !pod.own),
       handovers,
-      order: new EvictionOrder(self),
+      order: new EvictionOrder(`${namespace}/${podName}`),
       mayContinue: () => !record.isOutdated() && isCordoned(),
       changes: view.changes,
       clock,
-      deadline,
+      deadline: this.#deadline,
     });
     const result = await loop.run(signal);
     const handover = handovers?.current;
@@ -109,9 +106,9 @@ export class DrainPass {
   }
 
   async #confirm(force: boolean): Promise<Pick<PassOutcome, 'remaining' | 'result'>> {
-    const { view, identity } = this.#options;
+    const { view } = this.#parts;
     const { pods, node: found } = await view.read();
-    const node = requireNode(found, identity);
+    const node = requireNode(found, this.#context.identity);
     await view.learnReplicas(pods);
     await view.learnDaemonSets(pods);
     const remaining = this.#remaining(pods, node, force).length;
@@ -119,14 +116,14 @@ export class DrainPass {
   }
 
   #podsToEvict(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
-    const { view, record } = this.#options;
+    const { view, record } = this.#parts;
     const since = cordonedSince(node, record.current);
     return podsToEvict(pods, { ...view.filter(), ...(since !== undefined && { cordonedSince: since }) });
   }
 
   /** Without those that a forced drain leaves behind. */
   #remaining(pods: readonly DrainPod[], node: Node | undefined, force: boolean): readonly DrainPod[] {
-    const now = this.#options.clock.now();
+    const now = this.#context.clock.now();
     return this.#podsToEvict(pods, node).filter((pod) => !(force && isAbandoned(pod, now)));
   }
 }

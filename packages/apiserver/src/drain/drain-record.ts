@@ -6,13 +6,10 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
-import type { Reflector } from '@brupop/shared/kube/reflector';
-import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Identity } from '../auth/authenticator.ts';
-import type { Metrics } from '../metrics.ts';
+import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { SlimShadow } from '../shadows/policy.ts';
-import type { Shadows } from '../shadows/shadows.ts';
+import type { DrainCall, DrainContext } from './context.ts';
 
 /** `remaining` counts those that are not listed, too. */
 const MAX_BLOCKS = 20;
@@ -31,29 +28,16 @@ export interface PassOutcome {
   readonly forced: boolean;
 }
 
-export interface DrainRecordOptions {
-  readonly shadows: Pick<Shadows, 'read' | 'writeDrain'>;
-  /** The watch cache of the shadows. */
-  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
-  readonly events: Events;
-  readonly metrics: Pick<Metrics, 'drainBlocks' | 'drainDuration'>;
-  readonly clock: Clock;
-  /** As it was read for this call. */
-  readonly shadow: SlimShadow;
-  readonly identity: Identity;
-  readonly signal: AbortSignal;
-}
-
 export class DrainRecord {
-  readonly #options: DrainRecordOptions;
+  readonly #context: DrainContext & DrainCall;
   readonly #generation: number;
   /** Before this pass. */
   #started: DrainStatus;
   #current: DrainStatus;
 
-  constructor(options: DrainRecordOptions) {
-    const { shadow, clock } = options;
-    this.#options = options;
+  constructor(context: DrainContext & DrainCall) {
+    const { shadow, clock } = context;
+    this.#context = context;
     this.#generation = shadow.metadata.generation ?? 0;
     this.#started = continued(shadow.drain, { generation: this.#generation, remaining: 0, now: clock.now() });
     this.#current = this.#started;
@@ -65,7 +49,7 @@ export class DrainRecord {
 
   /** True when the watch shows another spec than the one that the drain is for. */
   isOutdated(): boolean {
-    const { cache, shadow } = this.#options;
+    const { cache, shadow } = this.#context;
     const { name, namespace, uid } = shadow.metadata;
     const known = cache.get(name, namespace)?.metadata;
     return known !== undefined && (known.uid !== uid || (known.generation ?? 0) > this.#generation);
@@ -73,7 +57,7 @@ export class DrainRecord {
 
   /** Records a new drain: from here its time limit counts, also when this replica ends. */
   async start(remaining: number): Promise<void> {
-    if (this.#started === this.#options.shadow.drain) return;
+    if (this.#started === this.#context.shadow.drain) return;
     this.#started = { ...this.#started, remaining };
     this.#current = this.#started;
     if (!this.#hasSucceeded()) await this.#write(this.#started);
@@ -81,7 +65,7 @@ export class DrainRecord {
 
   /** Records that the drain is cancelled, unless it has ended. */
   async cancel(): Promise<void> {
-    const { shadows, shadow, identity, clock, signal } = this.#options;
+    const { shadows, shadow, identity, clock, signal } = this.#context;
     if (!isOpen(shadow.drain)) return;
     const { drain, metadata } = await shadows.read(identity.node, signal);
     if (!isOpen(drain)) return;
@@ -95,7 +79,7 @@ export class DrainRecord {
 
   /** Records the pass, counts it, and writes an Event for each new block. */
   async finish(outcome: PassOutcome): Promise<void> {
-    const { clock, metrics, events, shadow, identity } = this.#options;
+    const { clock, metrics, events, shadow, identity } = this.#context;
     const { node } = identity;
     const before = this.#started;
     // A node that is still empty needs no other record.
@@ -115,7 +99,7 @@ export class DrainRecord {
 
   /** True when the drain for this generation has emptied the node before. */
   #hasSucceeded(): boolean {
-    const { drain } = this.#options.shadow;
+    const { drain } = this.#context.shadow;
     return drain?.observedGeneration === this.#generation && isSuccess(drain.result);
   }
 
@@ -126,7 +110,7 @@ export class DrainRecord {
   }
 
   async #write(next: DrainStatus): Promise<void> {
-    const { shadows, identity, shadow, signal } = this.#options;
+    const { shadows, identity, shadow, signal } = this.#context;
     const { uid } = shadow.metadata;
     await shadows.writeDrain({ node: identity.node, uid, generation: this.#generation }, next, signal);
   }

@@ -1,66 +1,42 @@
+/**
+ * Drains nodes in passes of at most DRAIN_PASS_LIMIT_MS. The routes call `pass` for each request of
+ * an agent, and `cancel` when the node is restored.
+ *
+ *     Drainer ─▶ DrainPass ─▶ DrainView (what is known) · Evictor (requests) · DrainRecord (status.drain)
+ *
+ * A replica runs one pass per node at a time. The record in the shadow's status is all that a pass
+ * leaves to the next one, which any replica may run; so a pass may end anywhere. All drains of a
+ * replica share a rate of evictions and one watch of VolumeAttachments.
+ */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import type { Events } from '@brupop/shared/kube/events';
-import type { Reflector } from '@brupop/shared/kube/reflector';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
-import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { TokenBucket } from '../http/limits.ts';
-import type { Metrics } from '../metrics.ts';
-import type { Nodes } from '../nodes/nodes.ts';
-import type { SlimShadow } from '../shadows/policy.ts';
-import type { Shadows } from '../shadows/shadows.ts';
 import { DrainView } from './cluster-view.ts';
+import type { DrainCall, DrainContext } from './context.ts';
 import { DrainPass } from './drain-pass.ts';
 import { DrainRecord, isSuccess } from './drain-record.ts';
 import { Evictor } from './evictor.ts';
 import { limitRemainingMs, type Settings } from './settings.ts';
 import { Attachments } from './volumes.ts';
 
-export interface DrainerOptions {
-  readonly client: KubeClient;
-  readonly nodes: Nodes;
-  readonly shadows: Pick<Shadows, 'read' | 'writeDrain'>;
-  /** The watch cache of the shadows. */
-  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
-  readonly settings: Settings;
-  readonly events: Events;
-  /** Namespace of the operator. */
-  readonly namespace: string;
-  /** Name of this replica's pod. */
-  readonly podName: string;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'evictions' | 'drainPasses' | 'drainBlocks' | 'drainDuration'>;
-  /** Ends what runs between passes. */
-  readonly signal: AbortSignal;
-}
-
-/** An agent's request, with the live shadow. */
-export interface DrainCall {
-  readonly identity: Identity;
-  readonly shadow: SlimShadow;
-  readonly signal: AbortSignal;
-}
-
 /** Reserved at the end of a pass for the last list and the response. */
 const RESERVE_MS = 1_500;
 /** Evictions and deletions of all drains of one replica. */
 const EVICTION_RATE = { perSecond: 100, burst: 100 };
 
-/** Drains nodes in bounded passes; the record in the shadow's status is all that one leaves to the next. */
 export class Drainer {
-  readonly #options: DrainerOptions;
+  readonly #context: DrainContext;
+  readonly #settings: Settings;
   readonly #running = new Set<string>();
   readonly #rateLimit: TokenBucket;
   readonly #attachments: Attachments;
 
-  constructor(options: DrainerOptions) {
-    this.#options = options;
-    this.#rateLimit = new TokenBucket(options.clock, EVICTION_RATE);
-    this.#attachments = new Attachments(options);
+  constructor(context: DrainContext, settings: Settings) {
+    this.#context = context;
+    this.#settings = settings;
+    this.#rateLimit = new TokenBucket(context.clock, EVICTION_RATE);
+    this.#attachments = new Attachments(context);
   }
 
   /**
@@ -71,7 +47,7 @@ export class Drainer {
    */
   async pass(call: DrainCall): Promise<DrainResult> {
     const { node } = call.identity;
-    const { metrics } = this.#options;
+    const { metrics } = this.#context;
     if (this.#running.has(node)) throw new ApiError('Conflict', `a drain pass for ${node} is still running; repeat`);
     this.#running.add(node);
     try {
@@ -88,23 +64,21 @@ export class Drainer {
 
   /** Records that a drain which has not ended is cancelled. Throws KubeError and ApiError. */
   async cancel(call: DrainCall): Promise<void> {
-    await new DrainRecord({ ...this.#options, ...call }).cancel();
+    await new DrainRecord({ ...this.#context, ...call }).cancel();
   }
 
-  async #pass({ identity, shadow, signal: callSignal }: DrainCall): Promise<DrainResult> {
-    const { clock, namespace, podName } = this.#options;
+  async #pass(call: DrainCall): Promise<DrainResult> {
+    const { clock } = this.#context;
     const deadline = clock.monotonic() + DRAIN_PASS_LIMIT_MS - RESERVE_MS;
-    const settings = this.#options.settings.current();
+    const settings = this.#settings.current();
     const end = new AbortController();
-    const signal = AbortSignal.any([callSignal, end.signal]);
-    const common = { ...this.#options, identity, shadow, settings, signal };
-    const view = new DrainView({ ...common, attachments: this.#attachments });
-    const record = new DrainRecord(common);
-    const { maxGracePeriodMs } = settings;
-    const evictor = new Evictor({ ...common, rateLimit: this.#rateLimit, maxGracePeriodMs });
-    const self = `${namespace}/${podName}`;
+    const signal = AbortSignal.any([call.signal, end.signal]);
+    const context = { ...this.#context, ...call, settings, signal };
+    const view = new DrainView(context, this.#attachments);
+    const record = new DrainRecord(context);
+    const evictor = new Evictor(context, this.#rateLimit);
     try {
-      const outcome = await new DrainPass({ ...common, view, record, evictor, self, deadline }).run();
+      const outcome = await new DrainPass(context, { view, record, evictor }, deadline).run();
       await record.finish(outcome);
       const { evicted, remaining, blockedBy, failure, result } = outcome;
       return {

@@ -1,12 +1,17 @@
+/**
+ * Evicts pods for one drain pass, within the rate limit that all drains of this replica share. Each
+ * call of `evict` sends one request and returns how kube-apiserver has responded; when to repeat it
+ * is up to eviction-order.ts. Disruption budgets are read only to name them in a block: they are
+ * decided about by kube-apiserver. The caller records a pod with volumes before its eviction.
+ */
 import { type Budget, budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
-import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
+import { KubeError } from '@brupop/shared/kube/client';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
 import type { TokenBucket } from '../http/limits.ts';
-import type { Metrics } from '../metrics.ts';
+import type { PassContext } from './context.ts';
 
 /** The response to a request to evict or delete a pod. */
 export type EvictionOutcome =
@@ -24,25 +29,16 @@ interface StatusBody {
   readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
 }
 
-export interface EvictorOptions {
-  readonly client: KubeClient;
-  /** Shared by all drains of this replica. */
-  readonly rateLimit: TokenBucket;
-  readonly metrics: Pick<Metrics, 'evictions'>;
-  readonly log: Logger;
-  /** Shortens longer grace periods of pods. */
-  readonly maxGracePeriodMs: number | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** Evicts pods within one drain pass. */
 export class Evictor {
-  readonly #options: EvictorOptions;
+  readonly #context: PassContext;
+  /** Shared by all drains of this replica. */
+  readonly #rateLimit: TokenBucket;
   /** By namespace. */
   readonly #budgets = new Map<string, Promise<readonly Budget[]>>();
 
-  constructor(options: EvictorOptions) {
-    this.#options = options;
+  constructor(context: PassContext, rateLimit: TokenBucket) {
+    this.#context = context;
+    this.#rateLimit = rateLimit;
   }
 
   /**
@@ -50,8 +46,8 @@ export class Evictor {
    * limit, and throws the reason of the signal meanwhile.
    */
   async evict(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
-    const { rateLimit, metrics, log, signal } = this.#options;
-    await rateLimit.wait(signal);
+    const { metrics, log, signal } = this.#context;
+    await this.#rateLimit.wait(signal);
     const outcome = await this.#request(pod, force);
     const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
     metrics.evictions.inc({ result: reason ?? outcome.kind });
@@ -70,7 +66,8 @@ export class Evictor {
    * two minutes.
    */
   async #request(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
-    const { client, maxGracePeriodMs = Infinity } = this.#options;
+    const { client, settings } = this.#context;
+    const { maxGracePeriodMs = Infinity } = settings;
     const { name, namespace = '', uid } = pod.metadata;
     const grace = pod.graceSeconds * 1000 > maxGracePeriodMs ? { gracePeriodSeconds: maxGracePeriodMs / 1000 } : {};
     const deleteOptions = { preconditions: { uid }, ...grace };
@@ -100,7 +97,7 @@ export class Evictor {
   }
 
   async #listBudgets(namespace: string): Promise<readonly Budget[]> {
-    const { client, log, signal } = this.#options;
+    const { client, log, signal } = this.#context;
     const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
     try {
       const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, signal });

@@ -10,7 +10,8 @@
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
-import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { PassContext } from './context.ts';
 import type { DrainView } from './cluster-view.ts';
 import type { DrainRecord } from './drain-record.ts';
 import type { EvictionOrder } from './eviction-order.ts';
@@ -83,26 +84,22 @@ export function handoverBlock(handover: Handover, view: HandoverView): readonly 
   return [];
 }
 
-export interface VolumeHandoversOptions {
-  readonly view: DrainView;
-  readonly record: DrainRecord;
-  readonly settings: DrainSettings;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
-
 /** The handovers of one pass. Each method throws KubeError and ApiError. */
 export class VolumeHandovers {
-  readonly #options: VolumeHandoversOptions;
+  readonly #context: PassContext;
+  readonly #view: DrainView;
+  readonly #record: DrainRecord;
   /** Whether this pass has started the current handover. */
   #startedHere = false;
 
-  constructor(options: VolumeHandoversOptions) {
-    this.#options = options;
+  constructor(context: PassContext, view: DrainView, record: DrainRecord) {
+    this.#context = context;
+    this.#view = view;
+    this.#record = record;
   }
 
   get current(): Handover | undefined {
-    return this.#options.record.current.handover;
+    return this.#record.current.handover;
   }
 
   /**
@@ -135,47 +132,47 @@ export class VolumeHandovers {
   }
 
   blocks(): readonly DrainBlock[] {
-    return this.current === undefined ? [] : handoverBlock(this.current, this.#view(this.current));
+    return this.current === undefined ? [] : handoverBlock(this.current, this.#handoverView(this.current));
   }
 
   async #start(pod: DrainPod): Promise<void> {
-    const { view, record, clock, signal } = this.#options;
-    const volumes = await view.volumes.of(pod, signal);
-    await record.saveHandover(newHandover(pod, volumes, clock.now()));
+    const { clock, signal } = this.#context;
+    const volumes = await this.#view.volumes.of(pod, signal);
+    await this.#record.saveHandover(newHandover(pod, volumes, clock.now()));
     this.#startedHere = true;
   }
 
   /** Another replica that has lost the agent's connection may still be evicting the recorded pod. */
   #mayBeUnderWay(): boolean {
     const { since, phase } = this.current ?? {};
-    const age = Math.abs(this.#options.clock.now() - (parseTime(since) ?? -Infinity));
+    const age = Math.abs(this.#context.clock.now() - (parseTime(since) ?? -Infinity));
     return !this.#startedHere && phase === 'Evicting' && age < EVICTION_LIMIT_MS;
   }
 
   /** Drops the handover of a pod that is not to be evicted any more. */
   async #dropExempt(pods: readonly DrainPod[]): Promise<void> {
     const { podUID = '', phase } = this.current ?? {};
-    const stays = this.#options.view.pods().some((pod) => pod.metadata.uid === podUID && !isTerminating(pod));
-    if (phase === 'Evicting' && stays && !has(pods, podUID)) await this.#options.record.saveHandover(undefined);
+    const stays = this.#view.pods().some((pod) => pod.metadata.uid === podUID && !isTerminating(pod));
+    if (phase === 'Evicting' && stays && !has(pods, podUID)) await this.#record.saveHandover(undefined);
   }
 
   /** True when the phase has changed. */
   async #advance(): Promise<boolean> {
     const before = this.current;
     if (before === undefined) return false;
-    const { view, settings, record } = this.#options;
+    const view = this.#view;
     const gone = !has(view.pods(), before.podUID);
     if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? []);
     if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
-    const after = nextHandover(before, this.#view(before), settings);
+    const after = nextHandover(before, this.#handoverView(before), this.#context.settings);
     if (after === before) return false;
-    await record.saveHandover(after);
+    await this.#record.saveHandover(after);
     return true;
   }
 
-  #view({ pod }: Handover): HandoverView {
-    const { view, clock } = this.#options;
+  #handoverView({ pod }: Handover): HandoverView {
+    const view = this.#view;
     const isHeld = (volume: string): boolean => view.isHeld(volume);
-    return { pods: view.pods(), isHeld, replacement: view.pod(pod), now: clock.now() };
+    return { pods: view.pods(), isHeld, replacement: view.pod(pod), now: this.#context.clock.now() };
   }
 }

@@ -5,8 +5,7 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { DrainContext } from './context.ts';
 
 interface Claim {
   readonly spec?: { readonly volumeName?: string };
@@ -91,13 +90,6 @@ function slimAttachment(raw: unknown): Attachment {
   return { metadata: { name, uid, resourceVersion }, node: spec.nodeName, volume: spec.source.persistentVolumeName };
 }
 
-export interface AttachmentsOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly signal: AbortSignal;
-}
-
 /** How long the watch continues after its last use. */
 const IDLE_MS = 120_000;
 
@@ -106,18 +98,18 @@ const IDLE_MS = 120_000;
  * of this replica, only while one of them needs it.
  */
 export class Attachments {
-  readonly #options: AttachmentsOptions;
+  readonly #context: DrainContext;
   #watch: { readonly reflector: Reflector<Attachment>; readonly end: AbortController } | undefined;
   #cancelIdle: () => void = () => undefined;
 
-  constructor(options: AttachmentsOptions) {
-    this.#options = options;
+  constructor(context: DrainContext) {
+    this.#context = context;
   }
 
   /** Returns the watch, which may not be synced yet, and keeps it for another IDLE_MS. */
   watch(): Reflector<Attachment> {
     this.#cancelIdle();
-    this.#cancelIdle = this.#options.clock.after(IDLE_MS, () => {
+    this.#cancelIdle = this.#context.clock.after(IDLE_MS, () => {
       this.#watch?.end.abort();
       this.#watch = undefined;
     });
@@ -126,7 +118,7 @@ export class Attachments {
   }
 
   #start(): { readonly reflector: Reflector<Attachment>; readonly end: AbortController } {
-    const { client, clock, log, signal } = this.#options;
+    const { client, clock, log, signal } = this.#context;
     const path = groupPath('storage.k8s.io/v1', 'volumeattachments');
     const reflector = new Reflector({ client, path, slim: slimAttachment, clock, log, name: 'volume attachments' });
     const end = new AbortController();

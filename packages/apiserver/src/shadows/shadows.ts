@@ -1,3 +1,14 @@
+/**
+ * Reads and writes shadows in the Kubernetes API. The routes call `ensure` when an agent starts and
+ * `writeStatus` for its reports, the drain record calls `writeDrain`.
+ *
+ * - Status is written by server-side apply with two field managers, one for the agent's report and
+ *   one for `status.drain`, so that neither removes what the other has written.
+ * - Each write names the resourceVersion of the shadow it was decided on: the cached one first, and
+ *   the live one after a conflict.
+ * - A shadow belongs to one Node, by the UID of its owner; one of an earlier Node of that name is
+ *   replaced, and never written.
+ */
 import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
@@ -15,7 +26,6 @@ import type { Node } from '../nodes/policy.ts';
 import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
-/** Owns `status.drain`, so that applying an agent's report leaves it unchanged. */
 const DRAIN_MANAGER = 'brupop-apiserver-drain';
 const ENSURE_ATTEMPTS = 5;
 const WRITE_ATTEMPTS = 8;
@@ -41,7 +51,6 @@ interface StatusWrite {
   readonly check: (shadow: SlimShadow) => void;
 }
 
-/** Reads and writes shadows in the Kubernetes API. */
 export class Shadows {
   readonly #options: ShadowsOptions;
 
@@ -106,7 +115,6 @@ export class Shadows {
     await this.#write({ node, uid, manager: DRAIN_MANAGER, status: { drain }, check }, signal);
   }
 
-  /** Tries the cached shadow first: if it is not the newest, the write conflicts. */
   async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
     const { node } = write;
     const { clock, cache, namespace } = this.#options;
