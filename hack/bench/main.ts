@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
-import { auditPosition, countRequests, openWatches, ourRequests } from '../../test/framework/audit.ts';
+import { auditPosition, countRequests, openWatches, operatorRequests } from '../../test/framework/audit.ts';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
@@ -14,7 +14,7 @@ import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
 import { bareNode, largest, type Memory } from './memory.ts';
 import { Recorder } from './recorder.ts';
-import { type Leg, legMs, LEGS, median, type Timeline } from './timeline.ts';
+import { type Phase, phaseMs, PHASES, median, type Timeline } from './timeline.ts';
 
 const NODES = 6;
 const IDLE_MS = 60_000;
@@ -25,7 +25,7 @@ const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 1
 const AGENT_LIMIT = { resident: 60, anonymous: 16 } as const;
 const PROGRAMS = ['brupop-agent', 'brupop-apiserver', 'brupop-controller'] as const;
 
-function say(line = ''): void {
+function print(line = ''): void {
   process.stdout.write(`${line}\n`);
 }
 
@@ -35,30 +35,30 @@ function agentFlags(): string[] {
   return values.agent.nodeFlags;
 }
 
-function legsOf(timelines: readonly Timeline[], whose?: Leg['whose']): [string, number][] {
-  return LEGS.filter((leg) => whose === undefined || leg.whose === whose).map((leg) => [
-    `${leg.name} (${leg.whose})`,
-    median(timelines.map((timeline) => legMs(timeline, leg) ?? Number.NaN)),
+function phasesOf(timelines: readonly Timeline[], owner?: Phase['owner']): [string, number][] {
+  return PHASES.filter((phase) => owner === undefined || phase.owner === owner).map((phase) => [
+    `${phase.name} (${phase.owner})`,
+    median(timelines.map((timeline) => phaseMs(timeline, phase) ?? Number.NaN)),
   ]);
 }
 
-function sayTimes(timelines: readonly Timeline[]): void {
+function printTimes(timelines: readonly Timeline[]): void {
   const total = median(
-    timelines.map((timeline) => legMs(timeline, { from: 'specStaged', to: 'statusIdle' }) ?? Number.NaN),
+    timelines.map((timeline) => phaseMs(timeline, { from: 'specStaged', to: 'statusIdle' }) ?? Number.NaN),
   );
-  const own = legsOf(timelines, 'operator').reduce((sum, [, ms]) => sum + ms, 0);
-  say(`\nTime of one node's update, median of ${timelines.length} (ms)`);
-  for (const [name, ms] of legsOf(timelines)) say(`  ${ms.toFixed(0).padStart(6)}  ${name}`);
-  say(`  ${total.toFixed(0).padStart(6)}  in all; the operator's own share is ${own.toFixed(0)}`);
-  say(
+  const own = phasesOf(timelines, 'operator').reduce((sum, [, ms]) => sum + ms, 0);
+  print(`\nTime of one node's update, median of ${timelines.length} (ms)`);
+  for (const [name, ms] of phasesOf(timelines)) print(`  ${ms.toFixed(0).padStart(6)}  ${name}`);
+  print(`  ${total.toFixed(0).padStart(6)}  in all; the operator's own share is ${own.toFixed(0)}`);
+  print(
     `  the Rust operator: ${RUST.secondsPerNode} s, ${(RUST.secondsPerNode / (total / 1000)).toFixed(0)} times as long`,
   );
 }
 
-async function sayMemory(title: string, fleet: Fleet, bare: Memory): Promise<void> {
+async function printMemory(title: string, fleet: Fleet, bare: Memory): Promise<void> {
   const line = (name: string, { resident, anonymous }: Memory): void =>
-    say(`  ${resident.toFixed(1).padStart(6)} resident  ${anonymous.toFixed(1).padStart(6)} anonymous  ${name}`);
-  say(`\nMemory ${title}, the largest process of each kind (MiB)`);
+    print(`  ${resident.toFixed(1).padStart(6)} resident  ${anonymous.toFixed(1).padStart(6)} anonymous  ${name}`);
+  print(`\nMemory ${title}, the largest process of each kind (MiB)`);
   line('Node.js that does nothing, with the flags of the agent', bare);
   for (const program of PROGRAMS) {
     const memory = await largest(fleet.kubelet.pids(program));
@@ -70,21 +70,22 @@ async function sayMemory(title: string, fleet: Fleet, bare: Memory): Promise<voi
 /** An agent runs on every node, so its memory is a promise. */
 function checkAgent({ resident, anonymous }: Memory): void {
   if (resident <= AGENT_LIMIT.resident && anonymous <= AGENT_LIMIT.anonymous) return;
-  say(`PROBLEM: an agent may take ${AGENT_LIMIT.resident} MiB resident and ${AGENT_LIMIT.anonymous} anonymous`);
+  print(`PROBLEM: an agent may take ${AGENT_LIMIT.resident} MiB resident and ${AGENT_LIMIT.anonymous} anonymous`);
   process.exitCode = 1;
 }
 
-async function sayRequests(
+async function printRequests(
   title: string,
   cluster: ControlPlane,
   position: number,
   per: { unit: string; count: number },
   rust: number,
 ): Promise<void> {
-  const requests = await ourRequests(cluster.auditLogPath, 'brupop-bottlerocket-aws', position);
+  const requests = await operatorRequests(cluster.auditLogPath, 'brupop-bottlerocket-aws', position);
   const count = requests.length / per.count;
-  say(`\nRequests to kube-apiserver ${title}: ${count.toFixed(1)} per ${per.unit} (the Rust operator: ${rust})`);
-  for (const [what, times] of countRequests(requests)) say(`  ${(times / per.count).toFixed(1).padStart(6)}  ${what}`);
+  print(`\nRequests to kube-apiserver ${title}: ${count.toFixed(1)} per ${per.unit} (the Rust operator: ${rust})`);
+  for (const [what, times] of countRequests(requests))
+    print(`  ${(times / per.count).toFixed(1).padStart(6)}  ${what}`);
 }
 
 async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
@@ -92,27 +93,27 @@ async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
   await fleet.untilAllRun(OLD);
   await sleep(SETTLE_MS);
-  await sayMemory('at idle', fleet, bare);
+  await printMemory('at idle', fleet, bare);
   const idleFrom = await auditPosition(cluster.auditLogPath);
-  say(`\nLooking at ${IDLE_MS / 1000} s of idling…`);
+  print(`\nLooking at ${IDLE_MS / 1000} s of idling…`);
   await sleep(IDLE_MS);
-  await sayRequests('at idle', cluster, idleFrom, { unit: 'minute', count: IDLE_MS / 60_000 }, RUST.idlePerMinute);
+  await printRequests('at idle', cluster, idleFrom, { unit: 'minute', count: IDLE_MS / 60_000 }, RUST.idlePerMinute);
   const recorder = new Recorder(fleet);
   const rolloutFrom = await auditPosition(cluster.auditLogPath);
   fleet.publish([OLD, NEW]);
-  say('\nA new version is published; the fleet updates…');
+  print('\nA new version is published; the fleet updates…');
   await fleet.untilAllRun(NEW, 300_000);
-  await sayMemory('right after the rollout', fleet, bare);
-  sayTimes(recorder.timelines());
-  await sayRequests('under way', cluster, rolloutFrom, { unit: 'node update', count: NODES }, RUST.perUpdate);
+  await printMemory('right after the rollout', fleet, bare);
+  printTimes(recorder.timelines());
+  await printRequests('under way', cluster, rolloutFrom, { unit: 'node update', count: NODES }, RUST.perUpdate);
   await sleep(SETTLE_MS);
   const watches = await openWatches(cluster.auditLogPath, 'brupop-bottlerocket-aws');
-  say(`\nOpen watches: ${watches.length} (the Rust operator: ${RUST.watches} for six nodes)`);
-  for (const [what, times] of countRequests(watches)) say(`  ${String(times).padStart(6)}  ${what}`);
-  for (const problem of fleet.problems()) say(`PROBLEM: ${problem}`);
+  print(`\nOpen watches: ${watches.length} (the Rust operator: ${RUST.watches} for six nodes)`);
+  for (const [what, times] of countRequests(watches)) print(`  ${String(times).padStart(6)}  ${what}`);
+  for (const problem of fleet.problems()) print(`PROBLEM: ${problem}`);
 }
 
-say('Starting the control plane and six nodes with instant hosts…');
+print('Starting the control plane and six nodes with instant hosts…');
 const cluster = await startControlPlane();
 try {
   const fleet = await Fleet.start({ cluster, nodes: fleetNodes(NODES), version: OLD, repository: [OLD] });

@@ -1,8 +1,8 @@
 import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
 import type { Fleet } from '../../test/framework/fleet/fleet.ts';
-import { type Mark, marksOf, type Timeline } from './timeline.ts';
+import { type Milestone, milestonesOf, type Timeline } from './timeline.ts';
 
-/** Notes when each mark of each node's update was first seen, in epoch milliseconds. */
+/** Notes when each milestone of each node's update was first seen, in epoch milliseconds. */
 export class Recorder {
   readonly #timelines = new Map<string, Timeline>();
   readonly #fleet: Fleet;
@@ -29,8 +29,8 @@ export class Recorder {
     const node = shadow.metadata.name.replace(/^brs-/u, '');
     if (!this.#timelines.has(node) && shadow.spec.state === 'Idle') return;
     const timeline = this.#timelines.get(node) ?? {};
-    const first = (mark: Mark): boolean => timeline[mark] === undefined;
-    for (const mark of marksOf(shadow).filter(first)) timeline[mark] = Date.now();
+    const first = (milestone: Milestone): boolean => timeline[milestone] === undefined;
+    for (const milestone of milestonesOf(shadow).filter(first)) timeline[milestone] = Date.now();
     this.#timelines.set(node, timeline);
   }
 }

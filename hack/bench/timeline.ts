@@ -1,7 +1,7 @@
 import type { BottlerocketShadow, Operation, ShadowState } from '../../packages/shared/src/api/shadow.ts';
 
 /** What happens to a node during an update, in the order in which it must happen. */
-export const MARKS = [
+export const MILESTONES = [
   'specStaged',
   'statusStaged',
   'specRebooted',
@@ -14,47 +14,47 @@ export const MARKS = [
   'specIdle',
   'statusIdle',
 ] as const;
-export type Mark = (typeof MARKS)[number];
+export type Milestone = (typeof MILESTONES)[number];
 
-/** Times of the marks, milliseconds on one clock. */
-export type Timeline = Partial<Record<Mark, number>>;
+/** Times of the milestones, milliseconds on one clock. */
+export type Timeline = Partial<Record<Milestone, number>>;
 
-export interface Leg {
+export interface Phase {
   readonly name: string;
-  readonly from: Mark;
-  readonly to: Mark;
+  readonly from: Milestone;
+  readonly to: Milestone;
   /** Whose time it is. Only `operator` counts as the operator's own share. */
-  readonly whose: 'operator' | 'drain' | 'host and pod start';
+  readonly owner: 'operator' | 'drain' | 'host and pod start';
 }
 
-export const LEGS: readonly Leg[] = [
-  { name: 'stage: refresh, prepare, report', from: 'specStaged', to: 'statusStaged', whose: 'operator' },
-  { name: 'controller: staged → reboot', from: 'statusStaged', to: 'specRebooted', whose: 'operator' },
-  { name: 'agent starts the drain', from: 'specRebooted', to: 'drainStarts', whose: 'operator' },
-  { name: 'drain', from: 'drainStarts', to: 'drainEnds', whose: 'drain' },
-  { name: 'activate, reboot call', from: 'drainEnds', to: 'hostDown', whose: 'operator' },
-  { name: 'boot, start of the agent', from: 'hostDown', to: 'agentBack', whose: 'host and pod start' },
-  { name: 'restore, report', from: 'agentBack', to: 'statusRebooted', whose: 'operator' },
-  { name: 'controller: rebooted → monitoring', from: 'statusRebooted', to: 'specMonitoring', whose: 'operator' },
-  { name: 'monitoring → idle', from: 'specMonitoring', to: 'specIdle', whose: 'operator' },
-  { name: 'agent: idle', from: 'specIdle', to: 'statusIdle', whose: 'operator' },
+export const PHASES: readonly Phase[] = [
+  { name: 'stage: refresh, prepare, report', from: 'specStaged', to: 'statusStaged', owner: 'operator' },
+  { name: 'controller: staged → reboot', from: 'statusStaged', to: 'specRebooted', owner: 'operator' },
+  { name: 'agent starts the drain', from: 'specRebooted', to: 'drainStarts', owner: 'operator' },
+  { name: 'drain', from: 'drainStarts', to: 'drainEnds', owner: 'drain' },
+  { name: 'activate, reboot call', from: 'drainEnds', to: 'hostDown', owner: 'operator' },
+  { name: 'boot, start of the agent', from: 'hostDown', to: 'agentBack', owner: 'host and pod start' },
+  { name: 'restore, report', from: 'agentBack', to: 'statusRebooted', owner: 'operator' },
+  { name: 'controller: rebooted → monitoring', from: 'statusRebooted', to: 'specMonitoring', owner: 'operator' },
+  { name: 'monitoring → idle', from: 'specMonitoring', to: 'specIdle', owner: 'operator' },
+  { name: 'agent: idle', from: 'specIdle', to: 'statusIdle', owner: 'operator' },
 ];
 
-const OF_SPEC: Record<ShadowState, readonly Mark[]> = {
+const OF_SPEC: Record<ShadowState, readonly Milestone[]> = {
   Idle: ['specIdle'],
   StagedAndPerformedUpdate: ['specStaged'],
   RebootedIntoUpdate: ['specRebooted'],
   MonitoringUpdate: ['specMonitoring'],
   ErrorReset: [],
 };
-const OF_STATUS: Record<ShadowState, readonly Mark[]> = {
+const OF_STATUS: Record<ShadowState, readonly Milestone[]> = {
   Idle: [],
   StagedAndPerformedUpdate: ['statusStaged'],
   RebootedIntoUpdate: ['statusRebooted'],
   MonitoringUpdate: [],
   ErrorReset: [],
 };
-const OF_OPERATION: Record<Operation, readonly Mark[]> = {
+const OF_OPERATION: Record<Operation, readonly Milestone[]> = {
   Stage: [],
   Drain: ['drainStarts'],
   Activate: ['drainEnds'],
@@ -62,8 +62,8 @@ const OF_OPERATION: Record<Operation, readonly Mark[]> = {
   Restore: [],
 };
 
-/** The marks that a version of a shadow sets. */
-export function marksOf({ spec, status }: BottlerocketShadow): Mark[] {
+/** The milestones that a version of a shadow sets. */
+export function milestonesOf({ spec, status }: BottlerocketShadow): Milestone[] {
   if (status === undefined) return [...OF_SPEC[spec.state]];
   const operation = status.lastOperation?.operation;
   const rests = spec.state === 'Idle' && status.current_state === 'Idle';
@@ -75,8 +75,8 @@ export function marksOf({ spec, status }: BottlerocketShadow): Mark[] {
   ];
 }
 
-/** Milliseconds of a leg, undefined when one of its ends was not seen. */
-export function legMs(timeline: Timeline, { from, to }: Pick<Leg, 'from' | 'to'>): number | undefined {
+/** Milliseconds of a phase, undefined when one of its ends was not seen. */
+export function phaseMs(timeline: Timeline, { from, to }: Pick<Phase, 'from' | 'to'>): number | undefined {
   const [started, ended] = [timeline[from], timeline[to]];
   return started === undefined || ended === undefined ? undefined : ended - started;
 }

@@ -36,7 +36,7 @@ describe('the table of the demo', () => {
     expect(lines[3]).toBe('… and 1 more');
   });
 
-  it('gives times in words', () => {
+  it('formats times', () => {
     expect([seconds(900), seconds(59_400), seconds(65_000)]).toEqual(['1 s', '59 s', '1 min 5 s']);
   });
 });

@@ -139,7 +139,7 @@ async function rollsOutByZone(context: FleetContext): Promise<void> {
 }
 
 describe('one configuration', () => {
-  it('steers a fleet live: pause, blackout, windows, selection, versions, zones, and pins up and down', async () => {
+  it('controls a running fleet: pause, blackout, windows, selection, versions, zones, and pins up and down', async () => {
     await withFleet({ nodes: fleetNodes(4), config: { paused: true }, before: holdAllDrains }, async (context) => {
       const { fleet } = context;
       await holdsBack(context);

@@ -10,7 +10,7 @@ import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-
 jest.setTimeout(360_000);
 
 describe('a drain', () => {
-  it('is undone when the managed label is removed while it is blocked', async () => {
+  it('is cancelled when the managed label is removed while it is blocked', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
       const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);
@@ -31,7 +31,7 @@ describe('a drain', () => {
     });
   });
 
-  it('whose evictions are refused with 403 never ends in a reboot, says why, and continues when it may', async () => {
+  it('whose evictions are rejected with 403 never ends in a reboot, shows why, and continues when they are allowed', async () => {
     await withFleet(
       { nodes: fleetNodes(3), before: async ({ cluster }) => await forbidEvictions(cluster) },
       async ({ fleet, cluster }) => {
@@ -51,7 +51,7 @@ describe('a drain', () => {
 });
 
 describe('a version that boots on no host', () => {
-  it('is tried once on each node, each of which returns to service on the old one and says what failed', async () => {
+  it('is tried once on each node, which returns to service on the old version and shows what failed', async () => {
     const breakBoots = async ({ fleet }: FleetContext): Promise<void> => {
       for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
     };

@@ -28,8 +28,8 @@ async function arrange({ cluster, namespace }: FleetContext): Promise<void> {
 const reasonOf = ({ fleet }: FleetContext, name: string): string | undefined =>
   fleet.shadow(name)?.status?.conditions?.[0]?.reason;
 
-describe('a rollout over nodes that are not all easy to drain', () => {
-  it('passes over those that cannot be drained, says why, and keeps a StatefulSet from losing two pods at once', async () => {
+describe('a rollout over nodes of which some cannot be drained', () => {
+  it('skips those that cannot be drained, shows why, and keeps a StatefulSet from losing two pods at once', async () => {
     const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
     // The arrangement cordons three nodes; later the one that a user has cordoned counts as unavailable.
     await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (context) => {
@@ -73,7 +73,7 @@ describe('a rollout over nodes that are not all easy to drain', () => {
 });
 
 describe('a pause that interrupts', () => {
-  it('uncordons a node at once whose drain is blocked, and starts again after it', async () => {
+  it('uncordons a node whose drain is blocked, and updates it after the pause', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
       const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);
@@ -127,7 +127,7 @@ describe('a node that the draining replica runs on', () => {
     [1, 1],
     [3, 1],
     [1, 2],
-  ])('is updated also if no other has a replica: %i in all, on %i nodes', async (replicas, nodes) => {
+  ])('is updated also if no other node has a replica: %i replicas on %i nodes', async (replicas, nodes) => {
     const values = { ...HURRIED, 'apiserver.replicas': replicas };
     const evictions = new Evictions();
     const before = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);

@@ -30,7 +30,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
     });
   });
 
-  it('takes in a node that joins', async () => {
+  it('updates a node that joins', async () => {
     await withFleet({ nodes: fleetNodes(3), durations: { prepareMs: 300 } }, async ({ fleet }) => {
       await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
       await fleet.addNode({ name: 'late-1', zone: 'zone-a' });

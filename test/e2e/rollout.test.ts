@@ -11,7 +11,7 @@ jest.setTimeout(360_000);
 const UNHURRIED = { prepareMs: 200, bootMs: 600 };
 
 describe('a rollout', () => {
-  it('takes every node to the new version, each rebooted once, one at a time or as many as the configuration says', async () => {
+  it('updates every node with one reboot, one at a time or as many as the configuration allows', async () => {
     const evictions = new Evictions();
     const follow = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);
     const values = { 'agent.updateCheckIntervalSeconds': 1 };
@@ -34,14 +34,14 @@ describe('a rollout', () => {
     await withFleet({ nodes: fleetNodes(2), durations: UNHURRIED }, async ({ fleet, cluster }) => {
       const updated = (): string[] => [...fleet.nodes.keys()].filter((name) => fleet.node(name).host.version === NEW);
       await eventually(() => expect(updated()).toHaveLength(1), { limitMs: 60_000 });
-      await fleet.configure({ paused: true, pauseReason: 'the quarter ends' });
+      await fleet.configure({ paused: true, pauseReason: 'quarter-end freeze' });
       await eventually(() => expect(fleet.observer.leftovers()).toEqual([]));
       expect(updated()).toHaveLength(1);
       await eventually(async () => {
         const { status } = await cluster.api.get<BrupopConfig>(
           '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster',
         );
-        const message = expect.stringContaining('the quarter ends') as string;
+        const message = expect.stringContaining('quarter-end freeze') as string;
         expect(status?.conditions?.find(({ type }) => type === 'Paused')).toMatchObject({ status: 'True', message });
       });
       const waiting = [...fleet.nodes.keys()].filter((name) => fleet.node(name).host.version === OLD);

@@ -36,7 +36,7 @@ export async function auditPosition(path: string): Promise<number> {
  * The requests of the operator's service accounts from `position` on. A watch is counted where it is opened (stage ResponseStarted), all else where
  * it is answered (ResponseComplete).
  */
-export async function ourRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
+export async function operatorRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
   const events = await ourEvents(path, namespace, position);
   return events
     .filter(({ stage, verb }) => stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete'))

@@ -21,7 +21,7 @@ const CLOSED_WITHIN_MS = 30_000;
 const IDLE = 2_000;
 const PER_ADDRESS = 25;
 
-describe('clients that are slow, silent or greedy', () => {
+describe('clients that are slow, idle or send too much', () => {
   let cluster: Connection;
   let installation: Installation;
   let apiserver: ApiserverProcess;

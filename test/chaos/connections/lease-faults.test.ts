@@ -90,7 +90,7 @@ async function withPair(
   await createLedger(world, lease);
   const common = { lease, pauseMs: 100, limits: LIMITS, ...settings };
   const leader = await start({ ...common, identity: 'a', access });
-  await eventually(() => expect(leader.leads).toBe(true));
+  await eventually(() => expect(leader.isLeader).toBe(true));
   const other = await start({ ...common, identity: 'b', access: world.cluster.accessAs('admin') });
   await eventually(() => expect(other.election.holder).toBe('a'));
   await eventually(async () => expect(await termsOf(world, lease)).toContain('a-1'));
@@ -99,21 +99,21 @@ async function withPair(
   await expectOneAtATime(world, lease);
 }
 
-/** The leader's connection fails until another candidate leads, and then recovers. */
+/** The leader's connection fails until another candidate isLeader, and then recovers. */
 async function takenOver({ leader, other, api, lease }: Pair, open: Answer, faults: readonly Fault[]): Promise<void> {
   for (const fault of faults) api.set(fault);
   api.interrupt(open);
   const since = performance.now();
-  await eventually(() => expect(other.leads).toBe(true));
+  await eventually(() => expect(other.isLeader).toBe(true));
   // The latest renewal may have been done without an answer, up to the end of the leader's time.
   expect((other.ledAt[0] ?? Infinity) - since).toBeLessThan(
     LIMITS.leaseDurationMs + LIMITS.renewDeadlineMs + MARGIN_MS,
   );
-  expect(leader.leads).toBe(false);
+  expect(leader.isLeader).toBe(false);
   api.clear();
   await eventually(async () => expect(await termsOf(world, lease)).toContain('b-1'));
   await sleep(500);
-  expect(leader.leads).toBe(false);
+  expect(leader.isLeader).toBe(false);
 }
 
 /** Writes that were under way arrive when the network is back: no fence can hold them, only the resourceVersion that they carry. */
@@ -122,7 +122,7 @@ async function hung(pair: Pair, how: Cut): Promise<void> {
   await takenOver(pair, mute, []);
   pair.api.wire.heal();
   await sleep(500);
-  expect(pair.leader.leads).toBe(false);
+  expect(pair.leader.isLeader).toBe(false);
 }
 
 /** The leader is disturbed and keeps leading. */
@@ -130,7 +130,7 @@ async function kept({ leader, other, api, lease }: Pair, answer: Answer, times: 
   api.set({ match: { verbs: ['update'] }, answer, times });
   await eventually(async () => expect(await readSpec(world, lease)).toMatchObject({ holderIdentity: 'a' }));
   await sleep(PATIENT.renewDeadlineMs);
-  expect(leader.leads).toBe(true);
+  expect(leader.isLeader).toBe(true);
   expect(leader.ledAt).toHaveLength(1);
   expect(other.ledAt).toHaveLength(0);
 }
@@ -196,9 +196,9 @@ async function edited(
   });
   const limitMs = 4 * LIMITS.leaseDurationMs + LIMITS.renewDeadlineMs + MARGIN_MS;
   await sleep(LIMITS.renewDeadlineMs);
-  await eventually(() => expect([leader.leads, other.leads].filter(Boolean)).toHaveLength(1), { limitMs });
+  await eventually(() => expect([leader.isLeader, other.isLeader].filter(Boolean)).toHaveLength(1), { limitMs });
   await eventually(async () => expect((await readSpec(world, lease)).holderIdentity).toMatch(/^[ab]$/u));
-  const kept = leader.ledAt.length === 1 && leader.leads;
+  const kept = leader.ledAt.length === 1 && leader.isLeader;
   if (kept !== keeps) throw new Error(`the lead was ${kept ? '' : 'not '}kept: ${leader.lines.join(' ')}`);
 }
 
@@ -210,7 +210,7 @@ async function stoppedInRenewal({ leader, other, api }: Pair): Promise<void> {
   await sleep(100);
   const stoppedAt = performance.now();
   await leader.stop();
-  await eventually(() => expect(other.leads).toBe(true));
+  await eventually(() => expect(other.isLeader).toBe(true));
   expect((other.ledAt[0] ?? Infinity) - stoppedAt).toBeLessThan(1_000);
 }
 
@@ -239,11 +239,11 @@ const table: Record<string, Case> = {
       () => withPair((pair) => edited(pair, edit, keeps), { limits: keeps ? PATIENT : LIMITS }),
     ]),
   ),
-  'is handed over within a second by a leader that stops in the middle of a renewal': () =>
+  'is released within a second by a leader that stops during a renewal': () =>
     withPair((pair) => stoppedInRenewal(pair), { limits: DEFAULTS }),
 };
 
-describe('the lead', () => {
+describe('leadership', () => {
   const outcomes = new Map<string, Promise<void>>();
 
   beforeAll(async () => {
@@ -271,13 +271,13 @@ describe('the lead', () => {
     await expect(outcomes.get(name)).resolves.toBeUndefined();
   });
 
-  it('stays with a leader whose connections are all stranded: it takes new ones', async () => {
+  it('stays with a leader whose connections all hang: it opens new ones', async () => {
     const wire = await TcpForwarder.start(() => ({ host: '127.0.0.1', port: Number(new URL(world.cluster.url).port) }));
     const dir = mkdtempSync(join(tmpdir(), 'brupop-lease-'));
     await presentCredentials(dir, { token: world.cluster.adminToken, ca: world.cluster.ca });
     const access = { host: '127.0.0.1', port: wire.address.port, serviceAccountDir: dir };
     const leader = await start({ lease: 'stranded', identity: 'a', access, limits: PATIENT, pauseMs: 50 });
-    await eventually(() => expect(leader.leads).toBe(true));
+    await eventually(() => expect(leader.isLeader).toBe(true));
     wire.strand();
     const { renewTime } = await readSpec(world, 'stranded');
     await eventually(async () => expect((await readSpec(world, 'stranded')).renewTime).not.toBe(renewTime), {
@@ -289,7 +289,7 @@ describe('the lead', () => {
     expect(leader.ledAt).toHaveLength(1);
   });
 
-  it('does not cost the process its life when its client is closed with calls under way', async () => {
+  it('does not crash the process when its client is closed during calls', async () => {
     const { log } = recordingLogger();
     const access = world.cluster.accessAs('admin');
     const client = await createKubeClient({ userAgent: 'closed', clock: systemClock, log, access });
@@ -302,7 +302,7 @@ describe('the lead', () => {
     expect((await settled).map(({ status }) => status)).toContain('rejected');
   });
 
-  it('is never with two processes, whether the leader is frozen, stopped or killed, and moves in time', async () => {
+  it('is never held by two processes, whether the leader is frozen, stopped or killed, and is acquired in time', async () => {
     const since = performance.now();
     const outcome = await scenario(world, 'scenario', LIMITS);
     const frozen = machineLag?.worstSince(since) ?? 0;
@@ -313,7 +313,7 @@ describe('the lead', () => {
     expect(outcome.terms.length).toBeGreaterThanOrEqual(4);
   });
 
-  it('is not written into the Lease in a form that the API server refuses', async () => {
+  it('is written into the Lease in a form that the API server accepts', async () => {
     const lease = (spec: object): object => ({ metadata: { name: 'refused' }, spec });
     for (const spec of [{ leaseDurationSeconds: 0 }, { renewTime: 'yesterday' }, { leaseTransitions: -1 }])
       await expect(world.cluster.api.create(leasePath(world), lease(spec))).rejects.toThrow(/4(00|22)/u);
@@ -323,11 +323,11 @@ describe('the lead', () => {
     const { log } = recordingLogger();
     const access = world.cluster.accessAs('admin');
     const client = await createKubeClient({ userAgent: 'fenced', clock: systemClock, log, access });
-    let leads = true;
-    const fenced = client.fenced(() => leads);
+    let isLeader = true;
+    const fenced = client.fenced(() => isLeader);
     const path = `/api/v1/namespaces/${world.namespace}/configmaps`;
     const writing = fenced.request({ method: 'POST', path, body: { metadata: { name: 'fenced' } } });
-    leads = false;
+    isLeader = false;
     await expect(writing).rejects.toMatchObject({ name: 'KubeError', reason: 'Fenced' });
     await expect(client.request({ method: 'GET', path: `${path}/fenced` })).rejects.toMatchObject({ status: 404 });
     await client.close();

@@ -99,19 +99,19 @@ const table: Record<string, Scenario> = {
     lists: tries(4_000) + 1,
     watches: tries(4_000) + 1,
   },
-  'answers 410 to every watch make no storm of lists': {
+  'answers 410 to every watch cause no burst of lists': {
     harm: (s) => lasting(s, 4_000, reset, answered('watch', { kind: 'status', status: 410 })),
     lists: tries(4_000) + 1,
     watches: tries(4_000) + 1,
   },
-  'a watch that is reset goes on where it was': { harm: (s) => broken(s, reset), watches: 1 },
-  'a half-open watch is given up': { harm: (s) => broken(s, { kind: 'mute' }), watches: 1, silentMs: 900 },
-  'a watch that is accepted and never answered is given up': {
+  'a watch that is reset resumes from its resourceVersion': { harm: (s) => broken(s, reset), watches: 1 },
+  'a half-open watch is closed': { harm: (s) => broken(s, { kind: 'mute' }), watches: 1, silentMs: 900 },
+  'a watch that is accepted and never answered is closed': {
     harm: (s) => broken(s, reset, answered('watch', { kind: 'silent' }, 1)),
     watches: 2,
     silentMs: 900,
   },
-  'watches that are let in and then silent are never trusted': {
+  'watches that are accepted and then idle are never trusted': {
     harm: (s) => lasting(s, 6_000, { kind: 'mute' }, answered('watch', { kind: 'mute' })),
     watches: tries(6_000) + 1,
     silentMs: 4_000,
@@ -121,21 +121,21 @@ const table: Record<string, Scenario> = {
     watches: tries(6_000) + 1,
     silentMs: 4_000,
   },
-  'a list that drips is given up': {
+  'a list that drips is cancelled': {
     harm: (s) => broken(s, gone, answered('list', { kind: 'drip', everyMs: 40 }, 1)),
     lists: 2,
     watches: 1,
   },
-  'a list that is accepted and never answered is given up': {
+  'a list that is accepted and never answered is cancelled': {
     harm: (s) => broken(s, gone, answered('list', { kind: 'silent' }, 1)),
     lists: 2,
     watches: 1,
   },
-  'a watch that is asked to come back later does so': {
+  'a watch that gets Retry-After waits that long': {
     harm: (s) => patient(s, reset, 'watch'),
     watches: 3,
   },
-  'a list that is asked to come back later does so': {
+  'a list that gets Retry-After waits that long': {
     harm: (s) => patient(s, gone, 'list'),
     lists: 3,
     watches: 1,
@@ -165,7 +165,7 @@ const table: Record<string, Scenario> = {
     watches: 1,
     silentMs: 1_000,
   },
-  'a network in which nothing passes any more': {
+  'a network that drops all packets': {
     harm: async ({ api }) => {
       api.wire.cut('hang');
       await sleep(3_500);
@@ -218,7 +218,7 @@ const servers: Record<string, Scenario> = {
     lists: 1,
     watches: tries(10_000) + 1,
   },
-  'an API server that is frozen for longer than the silence limit': {
+  'an API server that is frozen for longer than the idle limit': {
     harm: async () => {
       await world.cluster.components.apiserver.kill('SIGSTOP');
       await sleep(3_000);
@@ -269,13 +269,13 @@ describe('a reflector, while writers write', () => {
     await world.cluster.stop();
   });
 
-  it.each(Object.keys(table))('misses nothing and believes nothing old: %s', async (name) => {
+  it.each(Object.keys(table))('misses no change and trusts no stale view: %s', async (name) => {
     const [outcome, scenario] = [await outcomes.get(name), table[name]];
     if (outcome === undefined || scenario === undefined) throw new Error(`${name} has not been tried`);
     expect(await complaintsOf(name, scenario, outcome)).toEqual([]);
   });
 
-  it('goes on from a bookmark, when nothing else has come, without another list', async () => {
+  it('resumes from a bookmark when there was no other event, without another list', async () => {
     const requests = (await bookmarked) ?? [];
     expect(requests.map(({ verb }) => verb)).toEqual(['list', 'watch', 'watch', 'watch']);
     const [first = 0, second = 0, third = 0] = requests
@@ -285,14 +285,14 @@ describe('a reflector, while writers write', () => {
     expect(third).toBeGreaterThanOrEqual(second);
   });
 
-  it.each(Object.entries(servers))('misses nothing and believes nothing old: %s', async (name, scenario) => {
+  it.each(Object.entries(servers))('misses no change and trusts no stale view: %s', async (name, scenario) => {
     const outcome = await (await endure(world, { [name]: scenario })).get(name);
     if (outcome === undefined) throw new Error(`${name} has not been tried`);
     expect(complaints(outcome, scenario)).toEqual([]);
-    await eventually(() => expect(candidates.filter(({ leads }) => leads)).toHaveLength(1));
+    await eventually(() => expect(candidates.filter(({ isLeader }) => isLeader)).toHaveLength(1));
   });
 
-  it('leaves no two leaders that write at once behind when the API server or its store was away', async () => {
+  it('leaves no two leaders that write at once after the API server or etcd was unavailable', async () => {
     expect(candidates.flatMap(({ ledAt }) => ledAt).length).toBeGreaterThan(1);
     await expectOneAtATime(world, LEASE);
   });

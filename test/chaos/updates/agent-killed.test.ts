@@ -70,7 +70,7 @@ async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{
 }
 
 describe('an agent that is killed', () => {
-  it('at any call, before its effect and after, in any state, updates its node once and hurts nothing', async () => {
+  it('at any call, before its effect and after, in any state, updates its node once and violates nothing', async () => {
     const body = async ({ fleet }: FleetContext): Promise<void> => {
       const instants = await instantsOfAnUpdate(fleet);
       const { came, rounds } = await killAtAll(fleet, instants);
@@ -85,7 +85,7 @@ describe('an agent that is killed', () => {
     await withRollingFleet(2, body, { watchCalls: true });
   });
 
-  it('between its reboot call and the reboot, while its host takes its time to go down, does not reboot it twice', async () => {
+  it('between its reboot call and the shutdown of its host, does not reboot it twice', async () => {
     await withFleet({ nodes: fleetNodes(2), durations: { shutdownMs: 5_000 } }, async ({ fleet }) => {
       const killed = new Set<string>();
       watchCalls(fleet, (node, { at, path }) => {

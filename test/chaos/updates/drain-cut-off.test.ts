@@ -27,7 +27,7 @@ describe('a drain', () => {
     });
   });
 
-  it('continues with another replica when the machine of the draining one vanishes', async () => {
+  it('continues with another replica when the machine of the draining one is lost', async () => {
     await withFleet({ nodes: fleetNodes(3), watchCalls: true }, async ({ fleet }) => {
       const drains: { node: string; at: number }[] = [];
       fleet.callWatcher = async (node, { moment, path }) => {

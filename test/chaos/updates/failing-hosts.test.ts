@@ -8,7 +8,7 @@ import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fl
 jest.setTimeout(900_000);
 
 describe('a rollout whose hosts fail', () => {
-  it('goes on when the API of a host does not answer for a while during its drain', async () => {
+  it('continues when the API of a host does not answer for a while during its drain', async () => {
     await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
       const { fleet } = context;
       const name = await untilSomeNodeIsBlocked(fleet);

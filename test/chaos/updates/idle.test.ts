@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { auditPosition, countRequests, openWatches, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, countRequests, openWatches, operatorRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
@@ -12,7 +12,7 @@ const IDLE_MS = 20_000;
 const QUIET_MS = 3_000;
 
 describe('a fleet with nothing to do', () => {
-  it('asks the API server for nothing but one watch per resource and process and the renewal of one Lease', async () => {
+  it('sends the API server only one watch per resource and process and the renewal of one Lease', async () => {
     await withFleet({ nodes: fleetNodes(4) }, async ({ fleet, cluster }) => {
       const { namespace } = fleet.operator;
       await fleet.untilAllRun(NEW);
@@ -23,7 +23,7 @@ describe('a fleet with nothing to do', () => {
       await sleep(QUIET_MS);
       const position = await auditPosition(cluster.auditLogPath);
       await sleep(IDLE_MS);
-      const counts = countRequests(await ourRequests(cluster.auditLogPath, namespace, position));
+      const counts = countRequests(await operatorRequests(cluster.auditLogPath, namespace, position));
       expect([...counts.keys()]).toEqual(['brupop-controller update leases']);
       expect(counts.get('brupop-controller update leases')).toBeGreaterThan(1);
       expect(counts.get('brupop-controller update leases')).toBeLessThanOrEqual(IDLE_MS / 2_000 + 1);

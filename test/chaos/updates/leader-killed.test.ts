@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { CONTROLLER } from '../../../packages/shared/src/api/names.ts';
-import { auditPosition, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { inject } from '../../framework/faults/inject.ts';
 import { type StateTrigger, untilTriggered } from '../../framework/faults/trigger.ts';
@@ -13,13 +13,13 @@ import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fl
 jest.setTimeout(600_000);
 
 const moments: Readonly<Record<string, StateTrigger>> = {
-  'a node is told to stage': { at: 'state', spec: 'StagedAndPerformedUpdate' },
+  'a spec calls for staging': { at: 'state', spec: 'StagedAndPerformedUpdate' },
   'a node has staged': { at: 'state', spec: 'StagedAndPerformedUpdate', status: 'StagedAndPerformedUpdate' },
-  'a node is told to reboot': { at: 'state', spec: 'RebootedIntoUpdate' },
+  'a spec calls for a reboot': { at: 'state', spec: 'RebootedIntoUpdate' },
   'a node has rebooted': { at: 'state', spec: 'RebootedIntoUpdate', status: 'RebootedIntoUpdate' },
-  'a node is told to watch itself': { at: 'state', spec: 'MonitoringUpdate' },
-  'a node has watched itself': { at: 'state', spec: 'MonitoringUpdate', status: 'MonitoringUpdate' },
-  'a node is told that it is done': { at: 'state', spec: 'Idle', status: 'MonitoringUpdate' },
+  'a spec calls for monitoring': { at: 'state', spec: 'MonitoringUpdate' },
+  'a node has been monitored': { at: 'state', spec: 'MonitoringUpdate', status: 'MonitoringUpdate' },
+  'a spec calls for Idle': { at: 'state', spec: 'Idle', status: 'MonitoringUpdate' },
 };
 const WRITES: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete']);
 const LIMIT_MS = 60_000;
@@ -33,7 +33,7 @@ async function killAt(context: FleetContext, moment: StateTrigger): Promise<{ ve
   return { version, how: await inject(context, fault) };
 }
 
-test('a killed leading controller is followed by another at any state, and each node reboots once', async () => {
+test('another replica becomes leader when the leader is killed in any state, and each node reboots once', async () => {
   const values = { 'agent.updateCheckIntervalSeconds': 1 };
   await withFleet({ nodes: fleetNodes(2), values }, async (context) => {
     const { fleet } = context;
@@ -48,7 +48,7 @@ test('a killed leading controller is followed by another at any state, and each 
   });
 });
 
-test('a leading controller that is frozen past its lease and thawed writes nothing any more', async () => {
+test('a leader that is frozen past its lease and thawed writes nothing', async () => {
   await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
     const { fleet, cluster } = context;
     const waiting = await untilSomeNodeIsBlocked(fleet);
@@ -69,7 +69,7 @@ test('a leading controller that is frozen past its lease and thawed writes nothi
       expect(reasons).toEqual(['Paused', 'Paused']);
     });
     await sleep(3_000);
-    const requests = await ourRequests(cluster.auditLogPath, fleet.operator.namespace, position);
+    const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, position);
     // It may try to renew its Lease, and is refused.
     const writes = requests.filter(({ user, verb, status }) => user === CONTROLLER && WRITES.has(verb) && status < 300);
     const byPod = Map.groupBy(writes, ({ pod }) => pod);

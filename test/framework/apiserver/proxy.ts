@@ -4,11 +4,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 /** A way to a loopback port that can be cut. */
 export interface Proxy {
   readonly port: number;
-  /** Cuts all connections, and new ones at once, until `mend`. */
+  /** Cuts all connections, and new ones at once, until `heal`. */
   cut(): void;
-  /** Takes connections and passes no byte on, until `mend`: what a server that is frozen looks like. */
+  /** Takes connections and passes no byte on, until `heal`: what a server that is frozen looks like. */
   freeze(): void;
-  mend(): void;
+  heal(): void;
   readonly close: () => Promise<void>;
 }
 
@@ -45,7 +45,7 @@ export async function startProxy(target: number): Promise<Proxy> {
       frozen = true;
       for (const socket of sockets) socket.pause();
     },
-    mend: () => {
+    heal: () => {
       open = true;
       frozen = false;
       for (const socket of sockets) socket.resume();

@@ -5,7 +5,7 @@ import { type InvalidSpec, LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from 
 
 const NODES = /must be a whole number of at least 1 \(such as 3\) or a percentage from "1%" to "100%" \(in quotes\)/u;
 const OF_NODES = /must be of type integer,string/u;
-const nodes = (value: unknown, says = NODES): InvalidSpec => wrong('concurrency.maxUpdating', value, says);
+const nodes = (value: unknown, message = NODES): InvalidSpec => wrong('concurrency.maxUpdating', value, message);
 
 const concurrency: Record<string, InvalidSpec> = {
   'no node at once is a pause': nodes(0, /to stop updates, set spec\.paused/u),
@@ -31,11 +31,11 @@ const concurrency: Record<string, InvalidSpec> = {
 const VERSION = /must be a semantic version such as 1\.21\.0, without a leading v/u;
 const PIN = /must not be one of deny; take it off that list, or pin another version/u;
 const MINIMUM_AGE = /must be a duration from 0s to 8760h/u;
-const pin = (value: unknown, says = VERSION): InvalidSpec => wrong('versions.pin', value, says);
+const pin = (value: unknown, message = VERSION): InvalidSpec => wrong('versions.pin', value, message);
 const pinAndDeny = (one: string, deny: string): InvalidSpec => ({
   spec: { versions: { pin: one, deny: ['1.20.0', deny] } },
   field: 'spec.versions.pin',
-  says: PIN,
+  message: PIN,
 });
 
 const versions: Record<string, InvalidSpec> = {
@@ -75,7 +75,7 @@ const retry: Record<string, InvalidSpec> = {
   'the longest wait is not shorter than the first': {
     spec: { retry: { backoff: '601s', maxBackoff: '10m' } },
     field: 'spec.retry.maxBackoff',
-    says: CAP,
+    message: CAP,
   },
   'the longest wait is not shorter than the default of the first': wrong('retry.maxBackoff', '299s', CAP),
 };
@@ -83,14 +83,14 @@ const retry: Record<string, InvalidSpec> = {
 const VALUES = /must be given for In and NotIn, and not for Exists and DoesNotExist/u;
 const KEY = /must be the key of a label, such as pool or topology\.kubernetes\.io\/zone/u;
 const VALUE = /must be the value of a label: at most 63 letters/u;
-const requirement = (field: string, value: unknown, says: RegExp): InvalidSpec =>
-  wrong(`nodeSelector.matchExpressions[0].${field}`, value, says);
+const requirement = (field: string, value: unknown, message: RegExp): InvalidSpec =>
+  wrong(`nodeSelector.matchExpressions[0].${field}`, value, message);
 const withValues = (operator: string, values?: readonly string[]): InvalidSpec => ({
   spec: { nodeSelector: { matchExpressions: [{ key: 'pool', operator, values }] } },
   field: 'spec.nodeSelector.matchExpressions[0].values',
-  says: VALUES,
+  message: VALUES,
 });
-const labels = (value: unknown, says: RegExp): InvalidSpec => wrong('nodeSelector.matchLabels', value, says);
+const labels = (value: unknown, message: RegExp): InvalidSpec => wrong('nodeSelector.matchLabels', value, message);
 
 const nodeSelector: Record<string, InvalidSpec> = {
   'In has values': withValues('In'),
@@ -160,8 +160,8 @@ const WRONG_VALUES = {
 
 const wrongTypes = specFields.map(({ field, type }): [string, InvalidSpec] => {
   const named = type === 'duration' ? 'string' : type;
-  const says = new RegExp(`must be of type ${named}|Unsupported value`, 'u');
-  return [`${field} has its type, ${type}`, wrong(field, WRONG_VALUES[type], says)];
+  const message = new RegExp(`must be of type ${named}|Unsupported value`, 'u');
+  return [`${field} has its type, ${type}`, wrong(field, WRONG_VALUES[type], message)];
 });
 
 const ofNumber = (field: string, [min, max]: readonly [string, string]): [string, InvalidSpec][] => [
@@ -172,14 +172,14 @@ const ofNumber = (field: string, [min, max]: readonly [string, string]): [string
   [`${field} is whole`, wrong(field, Number(min) + 0.5, /must be of type integer/u)],
 ];
 const ofDuration = (field: string, [min, max]: readonly [string, string]): [string, InvalidSpec][] => {
-  const says = new RegExp(`must be a duration from ${min} to ${max}`, 'u');
+  const message = new RegExp(`must be a duration from ${min} to ${max}`, 'u');
   const shorter = (parseDuration(min) ?? 0) - 1000;
   return [
     ...(shorter < 0
       ? []
-      : [[`${field} is not below ${min}`, wrong(field, formatDuration(shorter), says)] as [string, InvalidSpec]]),
-    above(field, max, wrong(field, formatDuration((parseDuration(max) ?? 0) + 1000), says)),
-    [`${field} has a unit`, wrong(field, '300', says)],
+      : [[`${field} is not below ${min}`, wrong(field, formatDuration(shorter), message)] as [string, InvalidSpec]]),
+    above(field, max, wrong(field, formatDuration((parseDuration(max) ?? 0) + 1000), message)),
+    [`${field} has a unit`, wrong(field, '300', message)],
   ];
 };
 

@@ -7,8 +7,8 @@ const DATE = /the third field, the day of month, must be \* or numbers from 1 to
 const MONTH = /the fourth field, the month, must be \* or numbers from 1 to 12 or names, such as 6/u;
 const WEEKDAY = /the fifth field, the day of week, must be \* or numbers from 0 \(Sunday\) to 6 or names, such as SAT/u;
 const RANGE = /must have no range that goes down, such as 22-2 or FRI-MON; write two, such as/u;
-const schedule = (text: unknown, says: RegExp, taken?: string): InvalidSpec =>
-  wrong('maintenance.windows[0].schedule', text, says, taken);
+const schedule = (text: unknown, message: RegExp, taken?: string): InvalidSpec =>
+  wrong('maintenance.windows[0].schedule', text, message, taken);
 
 const schedules: Record<string, InvalidSpec> = {
   'a schedule has no seconds': schedule('0 0 2 * * *', FIVE),
@@ -56,7 +56,8 @@ const schedules: Record<string, InvalidSpec> = {
 };
 
 const WINDOW = /must be a duration from 1m to 168h, such as 90s or 1h30m/u;
-const duration = (value: unknown, says = WINDOW): InvalidSpec => wrong('maintenance.windows[0].duration', value, says);
+const duration = (value: unknown, message = WINDOW): InvalidSpec =>
+  wrong('maintenance.windows[0].duration', value, message);
 const DAY = /supported values: "Mon", "Tue", "Wed"/u;
 
 const windows: Record<string, InvalidSpec> = {
@@ -96,8 +97,8 @@ const windows: Record<string, InvalidSpec> = {
 
 const ZONE = /must be an IANA time zone such as Europe\/Berlin or UTC/u;
 const NO_ZONE = /unknown time zone .* evaluating rule: must be an IANA time zone such as Europe\/Berlin or UTC/u;
-const zone = (value: unknown, says = ZONE, taken?: string): InvalidSpec =>
-  wrong('maintenance.timeZone', value, says, taken);
+const zone = (value: unknown, message = ZONE, taken?: string): InvalidSpec =>
+  wrong('maintenance.timeZone', value, message, taken);
 
 const timeZones: Record<string, InvalidSpec> = {
   'a time zone is not that of the machine': zone('Local'),
@@ -118,8 +119,8 @@ const timeZones: Record<string, InvalidSpec> = {
 };
 
 const TIME = /must be a date and time with an offset from UTC, such as 2026-12-20T00:00:00Z or/u;
-const from = (value: unknown, says = TIME): InvalidSpec => wrong('maintenance.blackouts[0].from', value, says);
-const to = (value: unknown, says = TIME): InvalidSpec => wrong('maintenance.blackouts[0].to', value, says);
+const from = (value: unknown, message = TIME): InvalidSpec => wrong('maintenance.blackouts[0].from', value, message);
+const to = (value: unknown, message = TIME): InvalidSpec => wrong('maintenance.blackouts[0].to', value, message);
 
 const blackouts: Record<string, InvalidSpec> = {
   'a blackout does not end before it begins': to('2026-12-19T00:00:00Z', /must be later than from/u),

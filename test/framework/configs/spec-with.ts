@@ -3,8 +3,8 @@ export interface InvalidSpec {
   readonly spec: object;
   /** The field that the API server and the controller name. */
   readonly field: string;
-  /** What the API server says is wrong, or to be written instead. */
-  readonly says: RegExp;
+  /** What the API server message is wrong, or to be written instead. */
+  readonly message: RegExp;
   /** Why the controller takes it all the same. Undefined: it does not. */
   readonly taken?: string;
 }
@@ -25,8 +25,8 @@ export function specWith(field: string, value: unknown): object {
 }
 
 /** A spec with a wrong value in a field. */
-export function wrong(field: string, value: unknown, says: RegExp, taken?: string): InvalidSpec {
-  return { spec: specWith(field, value), field: `spec.${field}`, says, ...(taken !== undefined && { taken }) };
+export function wrong(field: string, value: unknown, message: RegExp, taken?: string): InvalidSpec {
+  return { spec: specWith(field, value), field: `spec.${field}`, message, ...(taken !== undefined && { taken }) };
 }
 
 /** As {@link wrong}, with the path of the mistake within the field. */

@@ -11,7 +11,7 @@ export const users = {
   kwok: { user: 'kwok', groups: ['system:masters'] },
   'stand-in-kubelet': { user: 'stand-in-kubelet', groups: ['system:masters'] },
   /** May do nothing beyond what every authenticated user may. */
-  nobody: { user: 'nobody', groups: [] },
+  unprivileged: { user: 'unprivileged', groups: [] },
 } as const satisfies Record<string, { user: string; groups: readonly string[] }>;
 
 export type User = keyof typeof users;

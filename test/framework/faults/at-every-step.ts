@@ -15,41 +15,41 @@ export function onEach(fault: (node: string) => Fault, steps: readonly Operation
   return [...HELD].filter(([, step]) => steps.includes(step)).map(([node]) => fault(node));
 }
 
-export interface Rules {
+export interface CaseOptions {
   /** Whether attempts may fail for good, so that a user asks for others: when hosts fail, or users interfere. Otherwise no attempt may. */
   readonly mayFail: boolean;
 }
 
-export interface Played {
+export interface CaseResults {
   /** Names of the cases that were to be played. */
   readonly chosen: readonly string[];
-  /** Those that the fleet came through. */
-  readonly through: readonly string[];
+  /** Those that the fleet came passed. */
+  readonly passed: readonly string[];
 }
 
 /** Plays all of `cases`, or of them the one that the environment variable CASE names: `make matrix CASE='etcd is killed'`. */
-export async function comeThroughChosen(cases: Cases, rules: Rules): Promise<Played> {
+export async function runCases(cases: Cases, options: CaseOptions): Promise<CaseResults> {
   const only = process.env['CASE'] ?? '';
   const chosen = Object.entries(cases).filter(([name]) => only === '' || name === only);
-  const through = chosen.length === 0 ? [] : await comeThrough(Object.fromEntries(chosen), rules);
-  return { chosen: chosen.map(([name]) => name), through };
+  const passed = chosen.length === 0 ? [] : await runOnOneFleet(Object.fromEntries(chosen), options);
+  return { chosen: chosen.map(([name]) => name), passed };
 }
 
 /**
  * On one fleet, for one case after the other: has nodes at every step of their update and others waiting, brings the faults about, and lets the
- * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came through. Throws at the first that it
+ * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came passed. Throws at the first that it
  * does not, or that violates what must never happen.
  */
-async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
+async function runOnOneFleet(cases: Cases, options: CaseOptions): Promise<string[]> {
   const names: string[] = [];
   await withRollingFleet(HELD.size, async (context) => {
     for (const [name, faults] of Object.entries(cases)) {
-      const { ms, askedAgain } = await play(context, faults).catch((error: unknown) => {
+      const { ms, askedAgain } = await runCase(context, faults).catch((error: unknown) => {
         throw new Error(`${name}: ${String(error)}`, { cause: error });
       });
-      say(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
-      for (const why of askedAgain) say(`  a user asked for another attempt: ${why}`);
-      if (askedAgain.length > 0 && !rules.mayFail)
+      print(`${name}: ${JSON.stringify(faults)}; on every node ${ms} ms after that`);
+      for (const why of askedAgain) print(`  a user asked for another attempt: ${why}`);
+      if (askedAgain.length > 0 && !options.mayFail)
         throw new Error(`${name}: no attempt may fail: ${askedAgain.join('; ')}`);
       const problems = context.fleet.problems();
       if (problems.length > 0) throw new Error(`${name}: ${problems.join('; ')}`);
@@ -59,11 +59,11 @@ async function comeThrough(cases: Cases, rules: Rules): Promise<string[]> {
   return names;
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-async function play(context: FleetContext, faults: readonly Fault[]): Promise<Recovery> {
+async function runCase(context: FleetContext, faults: readonly Fault[]): Promise<Recovery> {
   const tolerances = new Tolerances(context.fleet.observer);
   const { version, release } = await holdAtSteps(context);
   const outcomes = await Promise.all(

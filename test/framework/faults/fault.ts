@@ -29,7 +29,7 @@ export type Fault =
       readonly how: Cut;
       readonly forMs: number;
     }
-  | { readonly kind: 'host API ill'; readonly node: string; readonly fault: ApiFault; readonly forMs: number }
+  | { readonly kind: 'host API faulty'; readonly node: string; readonly fault: ApiFault; readonly forMs: number }
   | { readonly kind: 'host API crashed'; readonly node: string; readonly forMs: number }
   | { readonly kind: 'host locked'; readonly node: string; readonly forMs: number }
   | { readonly kind: 'host command killed'; readonly node: string }
@@ -85,8 +85,8 @@ const DRAWS: { readonly [K in FaultKind]: Draw } = {
     how: random.pick(CUTS),
     forMs: whileFrozen(random),
   }),
-  'host API ill': (random, node) => ({
-    kind: 'host API ill',
+  'host API faulty': (random, node) => ({
+    kind: 'host API faulty',
     node,
     fault: { answer: random.pick(ANSWERS), delayMs: 500 },
     forMs: briefly(random),

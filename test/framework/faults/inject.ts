@@ -73,7 +73,7 @@ const INJECT: Inject = {
     await links.heal(node);
     return 'hit';
   },
-  'host API ill': async ({ fleet }, { node, fault, forMs }) => {
+  'host API faulty': async ({ fleet }, { node, fault, forMs }) => {
     const { faults } = fleet.node(node).host;
     await faults.set({ api: fault });
     await sleep(forMs);

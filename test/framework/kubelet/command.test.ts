@@ -132,7 +132,7 @@ describe('the environment of a container', () => {
   test.each([
     ['a missing key', { name: 'settings', key: 'no' }],
     ['a missing object', { name: 'no', key: 'password' }],
-  ])('%s holds the container back', (_name, secretKeyRef) => {
+  ])('%s delays the container', (_name, secretKeyRef) => {
     expect(() => environmentOf(inputs([{ name: 'A', valueFrom: { secretKeyRef } }]))).toThrow(NotYet);
   });
 });

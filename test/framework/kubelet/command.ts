@@ -3,7 +3,7 @@ import type { Variables } from './environment.ts';
 import { expand } from './expand.ts';
 import type { Image } from './image.ts';
 import { localPath, type PathMap, rewriteArgument, rewriteValue } from './paths.ts';
-import { CannotHonour } from './pod.ts';
+import { Unsupported } from './pod.ts';
 
 /** What is started for a container. */
 export interface Command {
@@ -29,7 +29,7 @@ export interface CommandInputs {
 /**
  * The local process of a container: `command` replaces ENTRYPOINT and CMD, `args` replaces CMD. A real node gives each container a mount
  * namespace; here instead every env value and argument that equals or starts with a mountPath (or a folder of the image) is rewritten to
- * the local folder. Nothing of this process's own environment is passed on. Throws CannotHonour when the image has no such program or
+ * the local folder. Nothing of this process's own environment is passed on. Throws Unsupported when the image has no such program or
  * folder here.
  */
 export function commandOf({ container, image, hostname, env, mounts }: CommandInputs): Command {
@@ -52,11 +52,11 @@ function programOf(program: string, { programs }: Image): string {
   const found = programs[program];
   if (found !== undefined) return found;
   const known = Object.keys(programs).join(', ');
-  throw new CannotHonour(`the image's program "${program}" has no local counterpart (known: ${known})`);
+  throw new Unsupported(`the image's program "${program}" has no local counterpart (known: ${known})`);
 }
 
 function folderOf(path: string, paths: PathMap): string {
   const found = path === '/' ? '/' : localPath(path, paths);
-  if (found === undefined) throw new CannotHonour(`the working directory ${path} has no local counterpart`);
+  if (found === undefined) throw new Unsupported(`the working directory ${path} has no local counterpart`);
   return found;
 }

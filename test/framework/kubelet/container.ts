@@ -22,7 +22,7 @@ export interface ContainerOptions {
   readonly log: Logger;
   readonly watchdog: Watchdog;
   readonly backOffScale: number;
-  /** Recreated for each start. May throw NotYet (tried again) or CannotHonour (final). */
+  /** Recreated for each start. May throw NotYet (tried again) or Unsupported (final). */
   readonly command: () => Promise<Command>;
   readonly logPath: (restart: number) => string;
   /** The status has changed. */
@@ -69,7 +69,7 @@ export class Container {
     return this.#process?.pid;
   }
 
-  /** Runs until `terminate` or `powerOff`; resolves when no process is left. Throws CannotHonour. */
+  /** Runs until `terminate` or `powerOff`; resolves when no process is left. Throws Unsupported. */
   async run(): Promise<void> {
     while (!this.#ending.signal.aborted) {
       const command = await this.#nextCommand();

@@ -1,10 +1,10 @@
 import type { V1ResourceFieldSelector } from '@kubernetes/client-node';
 import { localAddress } from './addresses.ts';
-import { CannotHonour, containerNamed, type Pod, podName, type Whereabouts } from './pod.ts';
+import { Unsupported, containerNamed, type Pod, podName, type Whereabouts } from './pod.ts';
 
 /**
  * The value of a `fieldRef` in an environment. `status.podIP` is the local address 127.R.x.y: programs listen on it, and it differs for each pod.
- * Throws CannotHonour for an unknown path.
+ * Throws Unsupported for an unknown path.
  */
 export function environmentField(fieldPath: string, pod: Pod, { podIP, hostIP }: Whereabouts): string {
   const values: Record<string, string | undefined> = {
@@ -18,7 +18,7 @@ export function environmentField(fieldPath: string, pod: Pod, { podIP, hostIP }:
   return values[fieldPath] ?? metadataField(fieldPath, pod);
 }
 
-/** The value of a `fieldRef` to metadata, in an environment or a file. Throws CannotHonour for an unknown path. */
+/** The value of a `fieldRef` to metadata, in an environment or a file. Throws Unsupported for an unknown path. */
 export function metadataField(fieldPath: string, pod: Pod): string {
   const [, field = '', key] = /^metadata\.(\w+)(?:\['([^']+)'\])?$/.exec(fieldPath) ?? [];
   const { name, namespace, uid, labels = {}, annotations = {} } = pod.metadata;
@@ -31,7 +31,7 @@ export function metadataField(fieldPath: string, pod: Pod): string {
     annotations: lines(annotations),
   };
   const value = values[field];
-  if (value === undefined) throw new CannotHonour(`${podName(pod)}: fieldRef ${fieldPath}`);
+  if (value === undefined) throw new Unsupported(`${podName(pod)}: fieldRef ${fieldPath}`);
   return value;
 }
 
@@ -43,12 +43,12 @@ function lines(map: Readonly<Record<string, string>>): string {
     .join('\n');
 }
 
-/** The value of a `resourceFieldRef` to a limit, in units of the divisor, rounded up. Throws CannotHonour when the limit is not set: a node's allocatable has no meaning here. */
+/** The value of a `resourceFieldRef` to a limit, in units of the divisor, rounded up. Throws Unsupported when the limit is not set: a node's allocatable has no meaning here. */
 export function resourceField(ref: V1ResourceFieldSelector, pod: Pod, container: string): string {
   const name = ref.containerName ?? container;
   const limit = containerNamed(pod, name).resources?.limits?.[ref.resource.replace('limits.', '')];
   if (limit === undefined)
-    throw new CannotHonour(`${podName(pod)}: resourceFieldRef ${ref.resource}: container ${name} sets none`);
+    throw new Unsupported(`${podName(pod)}: resourceFieldRef ${ref.resource}: container ${name} sets none`);
   const divisor = quantity(ref.divisor ?? '1');
   return String(Math.ceil(quantity(limit) / (divisor === 0 ? 1 : divisor)));
 }
@@ -66,10 +66,10 @@ const SUFFIXES: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 };
 
-/** The number that a resource.Quantity stands for. Throws CannotHonour when it is none. */
+/** The number that a resource.Quantity stands for. Throws Unsupported when it is none. */
 export function quantity(text: string): number {
   const [, number, suffix = ''] = /^([0-9.]+)(\w{0,2})$/.exec(text) ?? [];
   const factor = SUFFIXES[suffix];
-  if (number === undefined || factor === undefined) throw new CannotHonour(`not a resource quantity: ${text}`);
+  if (number === undefined || factor === undefined) throw new Unsupported(`not a resource quantity: ${text}`);
   return Number(number) * factor;
 }

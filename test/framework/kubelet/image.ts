@@ -1,5 +1,5 @@
 import type { PathMap } from './paths.ts';
-import { CannotHonour } from './pod.ts';
+import { Unsupported } from './pod.ts';
 
 /** A container image as local files and programs. */
 export interface Image {
@@ -24,7 +24,7 @@ interface Read {
 const WITHOUT_EFFECT_HERE = new Set(['ARG', 'COPY', 'ADD', 'RUN', 'LABEL', 'EXPOSE', 'USER']);
 
 /**
- * The image that the last stage of a Dockerfile makes: ENTRYPOINT and CMD (JSON form), WORKDIR and ENV. Throws CannotHonour for
+ * The image that the last stage of a Dockerfile makes: ENTRYPOINT and CMD (JSON form), WORKDIR and ENV. Throws Unsupported for
  * instructions that change how a container runs and are not known here.
  */
 export function imageFromDockerfile(text: string, files: Pick<Image, 'paths' | 'programs'>): Image {
@@ -58,12 +58,12 @@ function apply(read: Read, instruction: string, rest: string): void {
   else if (instruction === 'WORKDIR') read.workdir = rest;
   else if (instruction === 'ENV') Object.assign(read.env, assignments(rest));
   else if (!WITHOUT_EFFECT_HERE.has(instruction))
-    throw new CannotHonour(`Dockerfile: the stand-in kubelet does not know ${instruction} ${rest}`);
+    throw new Unsupported(`Dockerfile: the stand-in kubelet does not know ${instruction} ${rest}`);
 }
 
 function jsonForm(instruction: string, rest: string): string[] {
   if (!rest.startsWith('['))
-    throw new CannotHonour(`Dockerfile: expected the JSON form of ${instruction}, found ${rest}`);
+    throw new Unsupported(`Dockerfile: expected the JSON form of ${instruction}, found ${rest}`);
   return JSON.parse(rest) as string[];
 }
 

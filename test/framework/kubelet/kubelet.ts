@@ -1,6 +1,6 @@
 /**
  * The stand-in kubelet: runs the pods of the operator's workloads, on all nodes of a fleet, as local processes with exactly the arguments,
- * environment, mounts, probes and tokens of their pod specs. What it does not know it refuses (`honoured.ts`).
+ * environment, mounts, probes and tokens of their pod specs. What it does not know it refuses (`supported-fields.ts`).
  *
  *     const kubelet = await StandInKubelet.start({
  *       client, clock: systemClock, log,
@@ -73,7 +73,7 @@ const RENEWAL_FRACTION = 0.8;
 
 /** See the top of this file. */
 export class StandInKubelet {
-  /** What it could not honour. Tests expect this to be empty. */
+  /** Unsupported fields of pods. Tests expect none. */
   readonly errors: string[] = [];
   readonly #options: StandInKubeletOptions;
   readonly #root: string;
@@ -275,7 +275,7 @@ export class StandInKubelet {
 
   #recordError(message: string): void {
     this.errors.push(message);
-    this.#options.log.error('the stand-in kubelet cannot honour this', { error: message });
+    this.#options.log.error('the stand-in kubelet does not support this', { error: message });
   }
 }
 

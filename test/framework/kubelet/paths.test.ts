@@ -1,5 +1,5 @@
 import { hostFolder, kernelPaths, rewriteArgument, rewriteValue } from './paths.ts';
-import { CannotHonour } from './pod.ts';
+import { Unsupported } from './pod.ts';
 
 const map = new Map([
   ['/run', '/here/run'],
@@ -32,7 +32,7 @@ describe('rewriting paths of a container to local folders', () => {
   test('a hostPath without a folder is refused, naming what there is', () => {
     const node = { name: 'node-1', hostPaths: map };
     expect(hostFolder('/run/api.sock', node)).toBe('/here/run/api.sock');
-    expect(() => hostFolder('/var/lib', node)).toThrow(CannotHonour);
+    expect(() => hostFolder('/var/lib', node)).toThrow(Unsupported);
     expect(() => hostFolder('/var/lib', node)).toThrow('/run, /run/secrets, /app');
   });
 

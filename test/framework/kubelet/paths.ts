@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { CannotHonour } from './pod.ts';
+import { Unsupported } from './pod.ts';
 
 /** From a path in the container (or on the node) to the folder that stands for it here. */
 export type PathMap = ReadonlyMap<string, string>;
@@ -27,12 +27,12 @@ export function rewriteArgument(argument: string, map: PathMap): string {
   return `${flag}${rewriteValue(value, map)}`;
 }
 
-/** Where a hostPath of a node is here. Throws CannotHonour when the node has no folder for it. */
+/** Where a hostPath of a node is here. Throws Unsupported when the node has no folder for it. */
 export function hostFolder(path: string, node: { readonly name: string; readonly hostPaths: PathMap }): string {
   const found = localPath(path, node.hostPaths);
   if (found !== undefined) return found;
   const known = [...node.hostPaths.keys()].join(', ') || 'none';
-  throw new CannotHonour(`hostPath ${path}: node ${node.name} has no folder that stands for it (it has: ${known})`);
+  throw new Unsupported(`hostPath ${path}: node ${node.name} has no folder that stands for it (it has: ${known})`);
 }
 
 /** The folders that stand for parts of the kernel's file systems: every container sees those without a mount. */

@@ -6,11 +6,11 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { localAddress } from './addresses.ts';
 import { Container } from './container.ts';
-import { notHonoured } from './honoured.ts';
+import { unsupportedFields } from './supported-fields.ts';
 import { logFolder, type NodePlace, podFolder, PodSandbox, type Surroundings } from './pod-sandbox.ts';
-import { CANNOT_HONOUR, podStatus } from './pod-status.ts';
+import { UNSUPPORTED, podStatus } from './pod-status.ts';
 import {
-  CannotHonour,
+  Unsupported,
   containerNamed,
   type ContainerStatus,
   hasRun,
@@ -95,7 +95,7 @@ export class PodRunner {
   /** The pod object has changed. */
   update(pod: Pod): void {
     if (JSON.stringify(pod.spec.containers) !== JSON.stringify(this.#pod.spec.containers))
-      this.#refuse(new CannotHonour(`${podName(pod)}: its containers were changed in place`));
+      this.#refuse(new Unsupported(`${podName(pod)}: its containers were changed in place`));
     this.#pod = pod;
     if (this.#isDeleted()) this.#terminate();
     else {
@@ -148,8 +148,8 @@ export class PodRunner {
 
   async #run(): Promise<void> {
     try {
-      const unknown = notHonoured(this.#pod.spec);
-      if (unknown.length > 0) throw new CannotHonour(`${podName(this.#pod)}: ${unknown.join('; ')}`);
+      const unknown = unsupportedFields(this.#pod.spec);
+      if (unknown.length > 0) throw new Unsupported(`${podName(this.#pod)}: ${unknown.join('; ')}`);
       await this.#sandbox.prepare(this.#pod);
       this.#report();
       await Promise.all(
@@ -181,7 +181,7 @@ export class PodRunner {
     this.#surroundings.onError(message);
     this.#refusal = message;
     for (const container of this.#containers) container.terminate(0);
-    this.#wait(CANNOT_HONOUR, message);
+    this.#wait(UNSUPPORTED, message);
   }
 
   /** Why the containers do not start. */

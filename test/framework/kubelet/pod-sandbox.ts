@@ -26,7 +26,7 @@ export interface Surroundings {
   readonly serviceVariables: (node: string, pod: Pod) => Promise<Record<string, string>>;
   readonly backOffScale: number;
   readonly tokenRenewalFraction: number;
-  /** Records what this kubelet cannot honour. */
+  /** Records a field that this kubelet does not support. */
   readonly onError: (message: string) => void;
 }
 
@@ -66,7 +66,7 @@ export class PodSandbox {
     return this.#whereabouts;
   }
 
-  /** Resolves when the containers can start. Tries for ever what may come to be; throws CannotHonour for the rest, and the signal's reason. */
+  /** Resolves when the containers can start. Tries for ever what may come to be; throws Unsupported for the rest, and the signal's reason. */
   async prepare(pod: Pod): Promise<void> {
     const { node, podIP, signal } = this.#options;
     const address = node.address();
@@ -75,7 +75,7 @@ export class PodSandbox {
     this.#whereabouts = { podIP, hostIP: await address };
   }
 
-  /** The process for a container, with the environment as of now. Throws NotYet and CannotHonour. */
+  /** The process for a container, with the environment as of now. Throws NotYet and Unsupported. */
   async command(pod: Pod, name: string): Promise<Command> {
     const { surroundings, node } = this.#options;
     const { objects, image, serviceVariables } = surroundings;

@@ -26,7 +26,7 @@ export function podStatus(
   return {
     phase: phaseOf(inputs),
     startTime,
-    ...(refusal !== undefined && { reason: CANNOT_HONOUR, message: refusal }),
+    ...(refusal !== undefined && { reason: UNSUPPORTED, message: refusal }),
     ...(whereabouts !== undefined && {
       podIP: whereabouts.podIP,
       podIPs: [REPLACE, { ip: whereabouts.podIP }],
@@ -39,7 +39,7 @@ export function podStatus(
 }
 
 /** The reason that a refused pod and its containers show. */
-export const CANNOT_HONOUR = 'StandInKubeletCannotHonour';
+export const UNSUPPORTED = 'StandInKubeletUnsupported';
 
 function phaseOf({ containers, ended }: PodStatusInputs): string {
   if (ended) return containers.some(({ state }) => (state.terminated?.exitCode ?? 137) !== 0) ? 'Failed' : 'Succeeded';

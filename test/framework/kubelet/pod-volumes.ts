@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { V1Container, V1HostPathVolumeSource, V1Volume } from '@kubernetes/client-node';
 import { FileVolume, type FileVolumeOptions } from './file-volume.ts';
 import { hostFolder, type PathMap } from './paths.ts';
-import { CannotHonour, NotYet, type Pod, podName } from './pod.ts';
+import { Unsupported, NotYet, type Pod, podName } from './pod.ts';
 import { projectionsOf } from './projections.ts';
 import { allSettled } from './retry.ts';
 
@@ -23,7 +23,7 @@ export class PodVolumes {
     this.#options = options;
   }
 
-  /** Resolves when all are there. Throws NotYet when something is missing, CannotHonour when it cannot be made. */
+  /** Resolves when all are there. Throws NotYet when something is missing, Unsupported when it cannot be made. */
   async setUp(pod: Pod): Promise<void> {
     await allSettled((pod.spec.volumes ?? []).map(async (volume) => await this.#setUp(pod, volume)));
   }
@@ -35,7 +35,7 @@ export class PodVolumes {
   async mounts(pod: Pod, container: V1Container): Promise<PathMap> {
     const pairs = (container.volumeMounts ?? []).map(async ({ mountPath, name }) => {
       const source = this.#folders.get(name);
-      if (source === undefined) throw new CannotHonour(`${podName(pod)} mounts ${name}, which is no volume of it`);
+      if (source === undefined) throw new Unsupported(`${podName(pod)} mounts ${name}, which is no volume of it`);
       return [mountPath, await this.#bound(source, join(container.name, name))] as const;
     });
     return new Map(await Promise.all(pairs));
@@ -103,7 +103,7 @@ const CHECKS: Readonly<Record<string, (found: Stats) => boolean>> = {
 async function hostPath(pod: Pod, { path, type = '' }: V1HostPathVolumeSource, local: string): Promise<string> {
   if (type === '') return local;
   const check = CHECKS[type];
-  if (check === undefined) throw new CannotHonour(`${podName(pod)}: hostPath ${path}: type ${type}`);
+  if (check === undefined) throw new Unsupported(`${podName(pod)}: hostPath ${path}: type ${type}`);
   if (type === 'DirectoryOrCreate') await mkdir(local, { recursive: true });
   if (type === 'FileOrCreate') {
     await mkdir(dirname(local), { recursive: true });

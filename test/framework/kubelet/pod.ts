@@ -72,7 +72,7 @@ export function podName(pod: Pod): string {
 /** Containers of a pod by name. Throws when there is none with this name. */
 export function containerNamed(pod: Pod, name: string): V1Container {
   const found = pod.spec.containers.find((container) => container.name === name);
-  if (found === undefined) throw new CannotHonour(`${podName(pod)} has no container ${name}`);
+  if (found === undefined) throw new Unsupported(`${podName(pod)} has no container ${name}`);
   return found;
 }
 
@@ -82,8 +82,8 @@ export function hasRun({ state, lastState }: ContainerStatus): boolean {
 }
 
 /** The pod asks for something that this kubelet does not do. It never starts, and the test that caused it must fail. */
-export class CannotHonour extends Error {
-  override readonly name = 'CannotHonour';
+export class Unsupported extends Error {
+  override readonly name = 'Unsupported';
 }
 
 /** Something that the pod needs is not there yet; it is tried again. `reason` is what the container's waiting state shows. */

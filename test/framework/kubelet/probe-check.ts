@@ -3,7 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
 import type { V1Container, V1HTTPGetAction, V1Probe } from '@kubernetes/client-node';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { CannotHonour } from './pod.ts';
+import { Unsupported } from './pod.ts';
 
 /** Where a container can be probed. */
 export interface ProbeTarget {
@@ -12,11 +12,11 @@ export interface ProbeTarget {
   readonly container: V1Container;
 }
 
-/** The number of a port that is given by number or name. Throws CannotHonour for an unknown name. */
+/** The number of a port that is given by number or name. Throws Unsupported for an unknown name. */
 export function portNumber(port: number | string, container: V1Container): number {
   if (typeof port === 'number') return port;
   const found = container.ports?.find(({ name }) => name === port)?.containerPort ?? Number(port);
-  if (Number.isNaN(found)) throw new CannotHonour(`container ${container.name} has no port named "${port}"`);
+  if (Number.isNaN(found)) throw new Unsupported(`container ${container.name} has no port named "${port}"`);
   return found;
 }
 

@@ -73,7 +73,7 @@ describe('forwarding TCP connections', () => {
     expect(await ask(await open(), 'b')).toBe('b');
   });
 
-  test('a cut by silence holds bytes back, and they arrive when it heals', async () => {
+  test('a hanging connection delays bytes, and they arrive when it heals', async () => {
     const before = await open();
     await ask(before, 'a');
     forwarder.cut('hang');
@@ -108,7 +108,7 @@ describe('forwarding TCP connections', () => {
     expect(heard).toEqual([]);
   });
 
-  test('a machine that vanishes says nothing on open connections, and new ones pass', async () => {
+  test('a lost machine closes no open connections, and new ones pass', async () => {
     const before = await open();
     await ask(before, 'a');
     const said: string[] = [];

@@ -9,7 +9,7 @@ import {
   requestToken,
 } from '../../framework/apiserver/cluster.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
-import { auditPosition, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(60_000);
@@ -125,7 +125,7 @@ describe('an apiserver that authenticates callers', () => {
     await attempt(unsigned(agent.token));
     const position = await auditPosition(suite.cluster.auditLogPath);
     await new Promise((resolve) => setTimeout(resolve, 2_000));
-    expect(await ourRequests(suite.cluster.auditLogPath, suite.namespace, position)).toEqual([]);
+    expect(await operatorRequests(suite.cluster.auditLogPath, suite.namespace, position)).toEqual([]);
     const [, payload = ''] = agent.token.split('.');
     expect(suite.apiserver.lines.join('')).toContain('request rejected');
     expect(suite.apiserver.lines.join('')).not.toContain(payload.slice(0, 40));

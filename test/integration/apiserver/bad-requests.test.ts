@@ -9,7 +9,7 @@ import { type BodyCase, bodyCases } from '../../framework/apiserver/fuzz/bodies.
 import { type RawCase, rawCases } from '../../framework/apiserver/fuzz/requests.ts';
 import { fullReport, Subject } from '../../framework/apiserver/fuzz/subject.ts';
 import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
-import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -90,7 +90,7 @@ describe(`bad requests (SEED=${seed})`, () => {
         .filter((line) => line.includes('"level":"error"')),
     ).toEqual([]);
     await eventually(async () => {
-      const requests = await ourRequests(cluster.auditLogPath, installation.namespace, position);
+      const requests = await operatorRequests(cluster.auditLogPath, installation.namespace, position);
       const writes = requests.filter(({ verb, status }) => !['get', 'list', 'watch'].includes(verb) && status < 300);
       const counts = countRequests(writes.filter(({ resource }) => resource !== 'tokenreviews'));
       expect(Object.fromEntries(counts)).toEqual({

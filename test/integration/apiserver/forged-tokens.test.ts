@@ -26,7 +26,7 @@ import { headerForgeries, signatureForgeries } from '../../framework/apiserver/f
 import { type ApiserverProcess, spawnApiserver, sumOf } from '../../framework/apiserver/process.ts';
 import { clusterKey } from '../../framework/apiserver/tokens.ts';
 import type { WireAnswer } from '../../framework/apiserver/wire.ts';
-import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -125,7 +125,7 @@ describe(`forged tokens (SEED=${seed})`, () => {
     const handled = sumOf(metrics, 'brupop_apiserver_requests_total', 'code="200"');
     expect(handled).toBe(goodCalls);
     await eventually(async () => {
-      const counts = countRequests(await ourRequests(cluster.auditLogPath, installation.namespace, position));
+      const counts = countRequests(await operatorRequests(cluster.auditLogPath, installation.namespace, position));
       expect(counts.get('brupop-apiserver get nodes')).toBe(goodCalls);
       expect(counts.get('brupop-apiserver create tokenreviews')).toBe(reviews + accepted);
     });

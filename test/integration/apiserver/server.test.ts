@@ -110,7 +110,7 @@ describe('the listener of an apiserver', () => {
     proxy.cut();
     expect((await cut.client.act(one, 'restore')).code).toBe('Unavailable');
     expect((await cut.client.act(unknown, 'restore')).code).toBe('Unavailable');
-    proxy.mend();
+    proxy.heal();
     await eventually(async () => expect((await cut.client.act(unknown, 'restore')).status).toBe(200));
   });
 

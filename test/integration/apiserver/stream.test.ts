@@ -138,7 +138,7 @@ describe('a shadow stream', () => {
     expect(JSON.stringify(stream.messages.at(-1))).toContain('out of date: no message from the Kubernetes API');
     expect(await readiness()).toContain('out of date: no message from the Kubernetes API');
     expect((await cut.client.act(agent, 'restore')).code).toBe('Unavailable');
-    proxy.mend();
+    proxy.heal();
     await eventually(async () => expect(await readiness()).toBe('ok\n'));
     const second = await cut.client.stream(agent);
     await eventually(() => expect(types(second)).toEqual(['deleted']));

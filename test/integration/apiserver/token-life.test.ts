@@ -203,7 +203,7 @@ describe('a token in use', () => {
     for (const { status, code } of [...(await waiting), await lapsed])
       expect([status, code]).toEqual([503, 'Unavailable']);
     expect(performance.now() - started).toBeLessThan(14_000);
-    proxy.mend();
+    proxy.heal();
     await eventually(async () => expect((await apiserver.client.act(unknown, 'restore')).status).toBe(200));
   });
 });

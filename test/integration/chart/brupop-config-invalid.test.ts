@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(async () => await cluster.stop());
 
-/** What the API server says to such an object. */
+/** What the API server message to such an object. */
 async function answerTo(object: object): Promise<string> {
   const answer = cluster.api.create(`${configs}?dryRun=All&fieldValidation=Strict`, object);
   return await answer.then(
@@ -29,11 +29,11 @@ async function answerTo(object: object): Promise<string> {
   );
 }
 
-describe('the API server accepts no configuration against the rule that', () => {
-  it.each(Object.entries(invalidSpecs))('%s', async (_, { spec, field, says }) => {
+describe('the API server rejects a configuration unless', () => {
+  it.each(Object.entries(invalidSpecs))('%s', async (_, { spec, field, message }) => {
     const answer = await answerTo({ ...named, spec });
     expect(answer).toContain(field);
-    expect(answer).toMatch(says);
+    expect(answer).toMatch(message);
   });
 
   it.each<[string, object, RegExp]>([
@@ -45,12 +45,12 @@ describe('the API server accepts no configuration against the rule that', () => 
       { ...named, metadata: { name: 'default' }, spec: {} },
       /there is only one BrupopConfig, named "cluster": use that name/u,
     ],
-  ])('%s', async (_, object, says) => {
-    expect(await answerTo(object)).toMatch(says);
+  ])('%s', async (_, object, message) => {
+    expect(await answerTo(object)).toMatch(message);
   });
 });
 
-describe('the API server accepts a configuration since', () => {
+describe('the API server accepts a configuration because', () => {
   it.each(Object.entries(validSpecs))('%s', async (_, spec) => {
     expect(await answerTo({ ...named, spec })).toBe('accepted');
   });

@@ -132,7 +132,7 @@ describe.each(components)('%s', (component, kind) => {
     expect(ports.find(({ name }) => name === 'health')?.containerPort).toBe(Number(everyProgram.HEALTH_PORT));
   });
 
-  it('may do no more than it must', () => {
+  it('has only the permissions that it needs', () => {
     const { pod, container } = podFor(component);
     expect(container.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
@@ -189,7 +189,7 @@ describe('the agent', () => {
     expect(tolerations).toEqual([{ operator: 'Exists' }]);
   });
 
-  it('has one token, for the apiserver alone', () => {
+  it('has one token, only for the apiserver', () => {
     const { pod } = podFor(AGENT);
     expect([pod.automountServiceAccountToken, pod.volumes?.filter(({ projected }) => projected)]).toEqual([
       false,
@@ -206,12 +206,12 @@ describe('the agent', () => {
     ]);
   });
 
-  it('sees of the Secret only the certificate authority', () => {
+  it('mounts only the certificate authority of the Secret', () => {
     const secrets = podFor(AGENT).pod.volumes?.flatMap(({ secret }) => (secret ? [secret] : []));
     expect(secrets).toEqual([{ secretName: 'brupop-apiserver-tls', items: [{ key: 'ca.crt', path: 'ca.crt' }] }]);
   });
 
-  it('sees of the host only the socket and the boot ID', () => {
+  it('mounts only the socket and the boot ID of the host', () => {
     const paths = podFor(AGENT).pod.volumes?.flatMap(({ hostPath }) => (hostPath ? [hostPath] : []));
     expect(paths).toEqual([
       { path: '/run/api.sock', type: 'Socket' },
@@ -266,7 +266,7 @@ describe('the apiserver', () => {
     expect(String(https?.containerPort)).toBe(envOf(podFor(APISERVER))['LISTEN_PORT']);
   });
 
-  it('lets itself be evicted one replica at a time, and broken replicas always', () => {
+  it('allows the eviction of one replica at a time, and always of unready ones', () => {
     expect(find(objects, 'PodDisruptionBudget', APISERVER).spec).toEqual({
       maxUnavailable: 1,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',

@@ -150,7 +150,7 @@ it('a shadow with an explicit null for the version it must have is refused', asy
   );
 });
 
-it('a shadow of the Rust operator stays valid, and can be driven on', async () => {
+it('a shadow of the Rust operator stays valid, and its update can continue', async () => {
   const old = {
     apiVersion: `${GROUP}/v2`,
     kind: 'BottlerocketShadow',

@@ -120,7 +120,7 @@ it('kubectl get brc shows a configuration that the controller has not seen yet',
   expect(always).toMatchObject({ Name: 'cluster', Status: null, Managed: null, 'Complete By': null, Age: age });
 });
 
-it('kubectl explain tells of each field what it is for', async () => {
+it('kubectl explain describes every field', async () => {
   const explain = (field: string): string =>
     execFileSync(cluster.assets.kubectl, ['explain', `brc.${field}`, '--recursive'], {
       env: cluster.env,

@@ -74,14 +74,14 @@ describe('a release of the chart', () => {
   });
 
   it('gives agents nothing beyond what every service account has', async () => {
-    const anybody = await rightsOf('anybody');
-    expect(anybody).toContainEqual(expect.stringContaining('selfsubjectreviews'));
-    expect(await rightsOf(AGENT)).toEqual(anybody);
+    const baseline = await rightsOf('baseline');
+    expect(baseline).toContainEqual(expect.stringContaining('selfsubjectreviews'));
+    expect(await rightsOf(AGENT)).toEqual(baseline);
   });
 
-  it('gives the controller this', async () => {
-    const anybody = await rightsOf('anybody');
-    expect((await rightsOf(CONTROLLER)).filter((right) => !anybody.includes(right))).toEqual([
+  it('gives the controller exactly these permissions', async () => {
+    const baseline = await rightsOf('baseline');
+    expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
@@ -95,10 +95,10 @@ describe('a release of the chart', () => {
     expect(await rightsOf(CONTROLLER, 'default')).toContain('events [] [] [create]');
   });
 
-  it('gives the apiserver this, and every service account the keys that tokens are checked with', async () => {
-    const anybody = await rightsOf('anybody');
-    expect(anybody).toContainEqual('[/openid/v1/jwks] [] [get]');
-    expect((await rightsOf(APISERVER)).filter((right) => !anybody.includes(right))).toEqual([
+  it('gives the apiserver exactly these permissions, and every service account the keys that verify tokens', async () => {
+    const baseline = await rightsOf('baseline');
+    expect(baseline).toContainEqual('[/openid/v1/jwks] [] [get]');
+    expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch create delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',

@@ -16,7 +16,7 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
-import { auditPosition, countRequests, ourRequests } from '../../framework/audit.ts';
+import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import type { ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -132,7 +132,7 @@ describe('a controller', () => {
       expect([spec.state, status?.current_version]).toEqual(['Idle', newVersion]);
       await eventually(async () => expect(await eventsOf(name)).toEqual(['UpdateStarted', 'UpdateSucceeded']));
     }
-    const requests = await ourRequests(cluster.auditLogPath, releaseNamespace, position);
+    const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
     expect(requests.filter(({ status }) => status === 403)).toEqual([]);
     const done = requests.filter(({ status, verb }) => verb === 'patch' && status === 200);
     const count = (resource: string, name: string): number =>
@@ -413,7 +413,7 @@ describe('a controller', () => {
     await sleep(1_000);
     const position = await auditPosition(cluster.auditLogPath);
     await sleep(5_000);
-    const counts = countRequests(await ourRequests(cluster.auditLogPath, releaseNamespace, position));
+    const counts = countRequests(await operatorRequests(cluster.auditLogPath, releaseNamespace, position));
     expect([...counts.keys()]).toEqual(['brupop-controller update leases']);
     expect(counts.get('brupop-controller update leases')).toBeLessThanOrEqual(4);
   });
@@ -433,7 +433,7 @@ describe('two controllers', () => {
     await agents.stop();
 
     expect(agents.mostUnderWay()).toBe(1);
-    const requests = await ourRequests(cluster.auditLogPath, releaseNamespace, position);
+    const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
     const specs = requests.filter(({ resource, verb, status }) => {
       return resource === 'bottlerocketshadows' && verb === 'patch' && status === 200;
     });

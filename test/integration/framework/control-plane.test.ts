@@ -53,7 +53,7 @@ describe('the shared control plane', () => {
 
   test('refuses a caller without permission', async () => {
     expect(await refusal('/api/v1/nodes')).toBe(403);
-    expect(await refusal('/api/v1/nodes', cluster.tokens.nobody)).toBe(403);
+    expect(await refusal('/api/v1/nodes', cluster.tokens.unprivileged)).toBe(403);
     expect(await refusal('/api/v1/nodes', 'no-such-token')).toBe(401);
     expect(await refusal('/api/v1/nodes', cluster.adminToken)).toBeUndefined();
   });
@@ -133,7 +133,7 @@ describe('the shared control plane', () => {
     expect(await podReady('ours')).toBeUndefined();
   });
 
-  test('a pod takes as long to end as its annotation says, and a finalizer holds it', async () => {
+  test('a pod terminates after the time in its annotation, and stays while it has a finalizer', async () => {
     await createNode(cluster, { name: `${namespace}-slow` });
     const annotations = { [terminationDelayAnnotation]: '1500ms' };
     const metadata = { name: 'slow', annotations, finalizers: ['test.brupop/hold'] };
@@ -196,7 +196,7 @@ describe('the shared control plane', () => {
     await eventually(async () => expect(await owners()).toEqual([second.metadata?.uid]));
   });
 
-  test('the audit log tells who did what', () => {
+  test('the audit log names the user of each request', () => {
     const entries = readFileSync(cluster.auditLogPath, 'utf8')
       .trim()
       .split('\n')

@@ -169,7 +169,7 @@ describe('the stand-in kubelet', () => {
     await eventually(async () => expect(await program.file(LATE_FILE)).toBe('second'));
   });
 
-  test('readiness leads to an endpoint, which the proxy reaches; a cut node does not', async () => {
+  test('a ready pod gets an endpoint, which the proxy reaches, but not from a cut node', async () => {
     await cluster.api.create(path('services'), {
       metadata: { name: 'brupop-apiserver' },
       spec: { selector: { app: 'served' }, ports: [{ name: 'https', port: 443, targetPort: 8080 }] },
@@ -198,7 +198,7 @@ describe('the stand-in kubelet', () => {
     await eventually(() => expect(here.proxy.targets('https')).toEqual([]));
   });
 
-  test('a container that its liveness probe finds dead is restarted', async () => {
+  test('a container whose liveness probe fails is restarted', async () => {
     const livenessProbe = probe('/livez', { failureThreshold: 1 });
     await create(podOf('sick', here.node, { startupProbe: probe('/livez', { failureThreshold: 30 }), livenessProbe }));
     const pod = await untilReady('sick');
@@ -209,7 +209,7 @@ describe('the stand-in kubelet', () => {
     expect(await here.kubelet.logs('sick')).toContain('got SIGTERM');
   });
 
-  test('a container that fails is restarted, later with back-off, and tells why', async () => {
+  test('a container that fails is restarted, later with back-off, and its status has the reason', async () => {
     const terminationMessagePolicy = 'FallbackToLogsOnError';
     await create(podOf('failing', here.node, { args: ['--exit-after=1'], terminationMessagePolicy }));
     const pod = await untilPod('failing', (one) => stateOf(one)?.state?.waiting?.reason === 'CrashLoopBackOff');
@@ -258,11 +258,11 @@ describe('the stand-in kubelet', () => {
     expect(performance.now() - start).toBeGreaterThan(950);
   });
 
-  test('a pod that asks for what it cannot honour is refused and recorded', async () => {
+  test('a pod with an unsupported field is rejected and recorded', async () => {
     await create(podOf('refused', here.node, { tty: true }));
     const pod = await untilPod(
       'refused',
-      (one) => stateOf(one)?.state?.waiting?.reason === 'StandInKubeletCannotHonour',
+      (one) => stateOf(one)?.state?.waiting?.reason === 'StandInKubeletUnsupported',
     );
     expect(stateOf(pod)?.state?.waiting?.message).toContain('spec.containers[0].tty: true');
     expect(here.kubelet.errors).toEqual([expect.stringContaining('spec.containers[0].tty: true')]);

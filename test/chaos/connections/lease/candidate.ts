@@ -26,7 +26,7 @@ interface Ledger extends KubernetesObject {
   readonly data: { readonly terms: string };
 }
 
-/** A candidate that writes object after object while it leads, each named after its term, through the fence. */
+/** A candidate that writes object after object while it isLeader, each named after its term, through the fence. */
 export class LeaseCandidate {
   readonly identity: string;
   readonly election: LeaderElection;
@@ -45,7 +45,7 @@ export class LeaseCandidate {
     this.#client = client;
     this.election = election;
     this.lines = lines;
-    this.#running = election.run(this.#stopping.signal, (leading) => this.#lead(leading));
+    this.#running = election.run(this.#stopping.signal, (leading) => this.#writeWhileLeader(leading));
   }
 
   static async start(options: LeaseCandidateOptions): Promise<LeaseCandidate> {
@@ -56,7 +56,7 @@ export class LeaseCandidate {
     return new LeaseCandidate(options, client, new LeaderElection({ ...common, ...limits }), lines);
   }
 
-  get leads(): boolean {
+  get isLeader(): boolean {
     return this.election.isLeading();
   }
 
@@ -67,7 +67,7 @@ export class LeaseCandidate {
     await this.#client.close();
   }
 
-  async #lead(leading: AbortSignal): Promise<void> {
+  async #writeWhileLeader(leading: AbortSignal): Promise<void> {
     const { namespace, lease, identity, pauseMs, conditional = false } = this.#options;
     const term = this.ledAt.push(performance.now());
     const client = this.#client.fenced(() => this.election.isLeading());

@@ -101,7 +101,7 @@ class Children {
     return { ms: performance.now() - since, to };
   }
 
-  /** Freezes the leader until another leads and writes, and thaws it. */
+  /** Freezes the leader until another isLeader and writes, and thaws it. */
   async freeze(leader: string): Promise<Handover & { readonly lateWrites: number }> {
     const { ms, to } = await this.handover(leader, 'SIGSTOP');
     const before = await countOf(this.#world, this.#lease, leader);

@@ -14,7 +14,7 @@ import type { Json } from '../tokens.ts';
 import { openWire, type Wire, type WireAnswer } from '../wire.ts';
 import type { BodyCase } from './bodies.ts';
 
-const MARKS: readonly string[] = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL];
+const OWNED_KEYS: readonly string[] = [CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL];
 
 interface LiveNode {
   readonly spec: Json;
@@ -88,7 +88,7 @@ export class Subject {
     const what = `${method} ${action}, ${one.kind}, ${one.contentType ?? 'no type'}: ${one.body.subarray(0, 300).toString('latin1')}`;
     // Only the resource's own schema may refuse what the reader takes.
     const taken = action === 'shadow/status' && this.#isReport(one) && answer?.body.includes(': 422 ') !== true;
-    this.#judge(what, answer, taken ? ['ok'] : ['ok', 'BadRequest', 'TooLarge', 'SpecChanged', 'SpecForbids']);
+    this.#check(what, answer, taken ? ['ok'] : ['ok', 'BadRequest', 'TooLarge', 'SpecChanged', 'SpecForbids']);
     const expected = action === 'shadow/status' && answer?.status === 200 ? statusIn(one.body) : undefined;
     await this.#compare(what, expected);
   }
@@ -97,8 +97,8 @@ export class Subject {
   async raw(kind: string, text: string, codes: readonly string[], cut: boolean): Promise<void> {
     const answers = await this.#send(Buffer.from(text, 'latin1'), cut);
     const what = `${kind}: ${text.replace(this.agent.token, 'TOKEN').slice(0, 300)}`;
-    this.#judge(what, answers[0], codes);
-    for (const answer of answers.slice(1)) this.#judge(`${what} (next)`, answer, [...API_ERROR_CODES, 'ok']);
+    this.#check(what, answers[0], codes);
+    for (const answer of answers.slice(1)) this.#check(`${what} (next)`, answer, [...API_ERROR_CODES, 'ok']);
     const whole = codes.includes('ok') ? statusIn(Buffer.from(JSON.stringify(fullReport(this.shadowUID)))) : undefined;
     await this.#compare(what, whole);
     this.close();
@@ -127,9 +127,9 @@ export class Subject {
     this.close();
     const { spec, metadata } = await this.#cluster.api.get<LiveNode>(`/api/v1/nodes/${this.agent.node}`);
     const { labels = {}, annotations = {} } = metadata;
-    const marks = Object.keys({ ...labels, ...annotations }).filter((key) => MARKS.includes(key));
-    if (spec['unschedulable'] !== undefined || marks.length > 0)
-      this.problems.push(`Node ${this.agent.node} is marked: ${JSON.stringify({ spec, marks })}`);
+    const owned = Object.keys({ ...labels, ...annotations }).filter((key) => OWNED_KEYS.includes(key));
+    if (spec['unschedulable'] !== undefined || owned.length > 0)
+      this.problems.push(`Node ${this.agent.node} has keys of the operator: ${JSON.stringify({ spec, owned })}`);
   }
 
   async #send(bytes: Buffer, cut?: boolean): Promise<readonly WireAnswer[]> {
@@ -143,7 +143,7 @@ export class Subject {
     return answers;
   }
 
-  #judge(what: string, answer: WireAnswer | undefined, codes: readonly string[]): void {
+  #check(what: string, answer: WireAnswer | undefined, codes: readonly string[]): void {
     const { status = 0, code } = answer ?? {};
     const found = answer === undefined ? 'none' : status < 300 ? 'ok' : (code ?? `${status} without a code`);
     if (status >= 500 || !codes.includes(found)) this.problems.push(`${found} ${status} ${answer?.body} for ${what}`);

@@ -1,4 +1,4 @@
-import { notHonoured } from './honoured.ts';
+import { unsupportedFields } from './supported-fields.ts';
 
 const container = { name: 'main', image: 'brupop' };
 const pod = (spec: object): object => ({ containers: [container], restartPolicy: 'Always', ...spec });
@@ -43,9 +43,9 @@ const usual = pod({
   tolerations: [{ operator: 'Exists' }],
 });
 
-describe('the pod spec fields that the stand-in kubelet honours', () => {
+describe('the pod spec fields that the stand-in kubelet supports', () => {
   test('a pod as the API server returns it', () => {
-    expect(notHonoured(usual)).toEqual([]);
+    expect(unsupportedFields(usual)).toEqual([]);
   });
 
   test.each<[string, object, string]>([
@@ -71,6 +71,6 @@ describe('the pod spec fields that the stand-in kubelet honours', () => {
       '.fieldRef.fieldPath: "status.phase"',
     ],
   ])('%s is refused by name', (_name, spec, expected) => {
-    expect(notHonoured(spec)).toEqual([expect.stringContaining(expected)]);
+    expect(unsupportedFields(spec)).toEqual([expect.stringContaining(expected)]);
   });
 });
