@@ -1,4 +1,7 @@
-/** Bundles each program (a package with `src/main.ts`) into one file, `dist/<package>.mjs`, for Node 24. */
+/**
+ * Bundles each program (a package with `src/main.ts`) into one file, `dist/<package>.mjs`, for Node
+ * 24.
+ */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build, type Plugin } from 'esbuild';
@@ -6,13 +9,13 @@ import { build, type Plugin } from 'esbuild';
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 
-// Some dependencies are CommonJS and call require, which an ES module does not have.
+// Some dependencies are CommonJS and call require, which ES modules lack.
 const banner =
   "import { createRequire as __createRequire } from 'node:module';const require = __createRequire(import.meta.url);";
 
 /**
- * Takes Node's own modules without the loader of ES modules: that reads every export of theirs, and a getter among the exports of
- * `node:http` loads the whole of undici, which costs an agent 9 MiB.
+ * Takes Node's own modules without the loader of ES modules: that reads every export of theirs, and
+ * a getter among the exports of `node:http` loads the whole of undici, which costs an agent 9 MiB.
  */
 const builtins: Plugin = {
   name: 'builtins',
@@ -28,7 +31,7 @@ const builtins: Plugin = {
 
 async function bundle(program: string): Promise<void> {
   const outfile = join(dist, `${program}.mjs`);
-  // A bundle of an earlier build must not outlive a build that fails.
+  // A failed build must not leave bundles of an earlier build.
   rmSync(outfile, { force: true });
   const { warnings } = await build({
     entryPoints: [entryOf(program)],
@@ -37,7 +40,7 @@ async function bundle(program: string): Promise<void> {
     platform: 'node',
     target: 'node24',
     format: 'esm',
-    // Less source text is less memory on every node. Names are kept: errors and logs show them.
+    // Less source text takes less memory on every node. Names are kept for errors and logs.
     minify: true,
     keepNames: true,
     legalComments: 'none',

@@ -1,6 +1,7 @@
 /**
  * Writes what follows from the schemas of the API: the definitions of the custom resources in the
- * chart, and the reference of the BrupopConfig in the docs. `--check` only prints which files differ.
+ * chart, and the reference of the BrupopConfig in the docs. `--check` only prints which files
+ * differ.
  *
  * A definition is `scripts/crds/NAME.yaml` (names, printer columns, rules across fields) with the
  * schema merged into it.

@@ -1,4 +1,6 @@
-/** Runs every check of types, style, format and structure, and ends with how many passed and failed. */
+/**
+ * Runs every check of types, style, format and structure, and ends with how many passed and failed.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 

@@ -3,10 +3,10 @@
  * import that runs upward.
  *
  * A room is a folder, or a file directly in `packages/NAME/src`; a folder inside a folder is a room
- * of its own. ROOMS lists the rooms from the lowest to the highest. An import of a value or of a type, static or dynamic, may only go to the
- * same room or to a lower one. A service may import `shared`, and no other package. Tests and the
- * `testing` folders are not part of the product: they may import everything, and nothing in the
- * product imports them.
+ * of its own. ROOMS lists the rooms from the lowest to the highest. An import of a value or of a
+ * type, static or dynamic, may only go to the same room or to a lower one. A service may import
+ * `shared`, and no other package. Tests and the `testing` folders are not part of the product: they
+ * may import everything, and nothing in the product imports them.
  *
  * `node scripts/structure.ts [PACKAGE…]` prints the figures, and `--check` only the violations.
  */
@@ -62,7 +62,9 @@ interface SourceFile {
   readonly lines: number;
   /** Paths below `src` of the files of the same package that it imports. */
   readonly imports: readonly string[];
-  /** Imports of other workspaces and of files outside `src`, such as `@brupop/shared/kube/client`. */
+  /**
+   * Imports of other workspaces and of files outside `src`, such as `@brupop/shared/kube/client`.
+   */
   readonly outside: readonly string[];
 }
 

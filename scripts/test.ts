@@ -1,11 +1,14 @@
 /**
- * Runs the tests: gets the programs of the test control plane, builds the bundles, runs Jest for one project after the other, and ends
- * with a line such as `12 passed, 0 failed`, or `12 passed, 0 failed, 1 skipped`.
+ * Runs the tests: gets the programs of the test control plane, builds the bundles, runs Jest for
+ * one project after the other, and ends with a line such as `12 passed, 0 failed`, or `12 passed, 0
+ * failed, 1 skipped`.
  *
- * `npm test -- [--projects unit,integration,e2e,connections,matrix] [arguments of Jest, such as paths]`
+ * `npm test -- [--projects unit,integration,e2e,connections,matrix] [arguments of Jest, such as
+ * paths]`
  *
- * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with CI=true) none was skipped. Without
- * arguments every project but those of the matrix of faults (connections and matrix), which take long, is run and must have run a test.
+ * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with
+ * CI=true) none was skipped. Without arguments every project but those of the matrix of faults
+ * (connections and matrix), which take long, is run and must have run a test.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,12 +17,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
-/** The temporary folder of everything that this run starts. It goes when the run ends, with whatever was left in it. */
+/** Temporary folder of this run and its children. Removed at the end of the run. */
 const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
 const interrupted = new AbortController();
 const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix'];
 const usualProjects = ['unit', 'integration', 'e2e'];
-/** How many suites run at once where it is not two: those of fleets wait for programs, and those of the matrix for time limits, too. */
+/**
+ * Suites that run in parallel; default 2. Suites of fleets mostly wait for programs, and those of
+ * the matrix for time limits.
+ */
 const workers: Readonly<Partial<Record<string, number>>> = { e2e: 3, matrix: 4 };
 
 interface Result {
@@ -28,7 +34,7 @@ interface Result {
   skipped: number;
 }
 
-/** The part of Jest's JSON result that is read. */
+/** Fields of Jest's JSON result. */
 interface JestResult {
   numPassedTests: number;
   numFailedTests: number;
@@ -38,7 +44,10 @@ interface JestResult {
   numRuntimeErrorTestSuites: number;
 }
 
-/** Runs a Node program of the repository and returns its exit code; one that is ended by a signal counts as 1. */
+/**
+ * Runs a Node program of the repository and returns its exit code; one that is ended by a signal
+ * counts as 1.
+ */
 async function node(args: readonly string[]): Promise<number> {
   if (interrupted.signal.aborted) return 1;
   const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit', env: { ...process.env, TMPDIR: folder } });
@@ -94,7 +103,7 @@ function countsOf(result: JestResult): Result {
   };
 }
 
-/** Why the run as a whole is not a success, or undefined. */
+/** Why the run failed; undefined if it succeeded. */
 function faultOf(results: ReadonlyMap<string, Result>, total: Result, everything: boolean): string | undefined {
   const idle = [...results].filter(([, { passed, failed }]) => passed + failed === 0).map(([project]) => project);
   if (interrupted.signal.aborted) return 'it was interrupted';

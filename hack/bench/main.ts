@@ -1,6 +1,7 @@
 /**
- * `make bench`: what the operator costs. Six nodes with instant hosts, one at a time: time per node and per state transition, requests to
- * kube-apiserver at idle and per node update, open watches, memory. Figures depend on the machine; ratios and counts less so.
+ * `make bench`: measures the cost of the operator. Six nodes with instant hosts, one at a time:
+ * time per node and per state transition, requests to kube-apiserver at idle and per node update,
+ * open watches, memory. Figures depend on the machine; ratios and counts less so.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +20,7 @@ import { type Phase, phaseMs, PHASES, median, type Timeline } from './timeline.t
 const NODES = 6;
 const IDLE_MS = 60_000;
 const SETTLE_MS = 5_000;
-/** Measured of the Rust operator on the same work, six nodes one at a time. */
+/** Figures of the Rust operator for the same work: six nodes, one at a time. */
 const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 17 } as const;
 /** MiB. */
 const AGENT_LIMIT = { resident: 60, anonymous: 16 } as const;
@@ -67,7 +68,7 @@ async function printMemory(title: string, fleet: Fleet, bare: Memory): Promise<v
   }
 }
 
-/** An agent runs on every node, so its memory is a promise. */
+/** Fails the benchmark when an agent uses more memory than AGENT_LIMIT. */
 function checkAgent({ resident, anonymous }: Memory): void {
   if (resident <= AGENT_LIMIT.resident && anonymous <= AGENT_LIMIT.anonymous) return;
   print(`PROBLEM: an agent may take ${AGENT_LIMIT.resident} MiB resident and ${AGENT_LIMIT.anonymous} anonymous`);

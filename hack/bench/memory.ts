@@ -17,7 +17,7 @@ export async function memoryOf(pid: number): Promise<Memory> {
   return { resident: field('VmRSS'), anonymous: field('RssAnon') };
 }
 
-/** The largest values of several processes. */
+/** Largest memory of several processes. */
 export async function largest(pids: readonly number[]): Promise<Memory> {
   const all = await Promise.all(pids.map(memoryOf));
   return {

@@ -2,7 +2,7 @@ import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts
 import type { Fleet } from '../../test/framework/fleet/fleet.ts';
 import { type Milestone, milestonesOf, type Timeline } from './timeline.ts';
 
-/** Notes when each milestone of each node's update was first seen, in epoch milliseconds. */
+/** Records when each milestone of each node's update was first seen, in epoch milliseconds. */
 export class Recorder {
   readonly #timelines = new Map<string, Timeline>();
   readonly #fleet: Fleet;
@@ -17,7 +17,10 @@ export class Recorder {
     return [...this.#timelines].map(([node, timeline]) => ({ ...timeline, ...this.#ofHost(node) }));
   }
 
-  /** The host went down at the reboot call; the first request after it comes from the agent that was started again. */
+  /**
+   * The host went down at the reboot call; the first request after it comes from the agent that was
+   * started again.
+   */
   #ofHost(node: string): Timeline {
     const { history } = this.#fleet.node(node).host;
     const at = history.findIndex(({ path }) => path === '/actions/reboot');

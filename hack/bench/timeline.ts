@@ -1,6 +1,6 @@
 import type { BottlerocketShadow, Operation, ShadowState } from '../../packages/shared/src/api/shadow.ts';
 
-/** What happens to a node during an update, in the order in which it must happen. */
+/** The milestones of an update, in their order. */
 export const MILESTONES = [
   'specStaged',
   'statusStaged',
@@ -16,14 +16,14 @@ export const MILESTONES = [
 ] as const;
 export type Milestone = (typeof MILESTONES)[number];
 
-/** Times of the milestones, milliseconds on one clock. */
+/** Times of the milestones, in milliseconds on one clock. */
 export type Timeline = Partial<Record<Milestone, number>>;
 
 export interface Phase {
   readonly name: string;
   readonly from: Milestone;
   readonly to: Milestone;
-  /** Whose time it is. Only `operator` counts as the operator's own share. */
+  /** What takes the time. Only `operator` counts as the operator's own share. */
   readonly owner: 'operator' | 'drain' | 'host and pod start';
 }
 
@@ -62,7 +62,7 @@ const OF_OPERATION: Record<Operation, readonly Milestone[]> = {
   Restore: [],
 };
 
-/** The milestones that a version of a shadow sets. */
+/** The milestones that a version of a shadow shows. */
 export function milestonesOf({ spec, status }: BottlerocketShadow): Milestone[] {
   if (status === undefined) return [...OF_SPEC[spec.state]];
   const operation = status.lastOperation?.operation;
@@ -75,13 +75,12 @@ export function milestonesOf({ spec, status }: BottlerocketShadow): Milestone[] 
   ];
 }
 
-/** Milliseconds of a phase, undefined when one of its ends was not seen. */
+/** Milliseconds of a phase; undefined when one of its ends was not seen. */
 export function phaseMs(timeline: Timeline, { from, to }: Pick<Phase, 'from' | 'to'>): number | undefined {
   const [started, ended] = [timeline[from], timeline[to]];
   return started === undefined || ended === undefined ? undefined : ended - started;
 }
 
-/** The middle one of the values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;

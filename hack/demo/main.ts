@@ -1,5 +1,6 @@
 /**
- * `make demo`: a real control plane, six nodes with stand-in hosts, workloads, the chart, and a rollout to watch.
+ * `make demo`: shows a rollout on a real control plane with six nodes with stand-in hosts,
+ * workloads and the chart.
  * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger.
  */
 import { parseArgs } from 'node:util';
@@ -19,7 +20,7 @@ const DURATIONS = { refreshMs: 200, prepareMs: 1_200, activateMs: 200, shutdownM
 const STORE_REPLICAS = 3;
 const REDRAW_MS = 250;
 const CLEAN_UP_LIMIT_MS = 15_000;
-/** What a shell reports of a program that Ctrl-C has ended. */
+/** Exit code of a program that was ended with Ctrl-C. */
 const INTERRUPTED = 130;
 
 const USAGE = 'usage: npm run demo -- [--nodes N (2 to 200, default 6)] [--keep]';
@@ -29,7 +30,7 @@ interface DemoOptions {
   readonly size: number;
 }
 
-/** Reads the command line. Throws when it makes no sense. */
+/** Parses the command line. Throws for an unknown or invalid option. */
 function readOptions(): DemoOptions {
   const options = { keep: { type: 'boolean', default: false }, nodes: { type: 'string', default: '6' } } as const;
   const { values } = parseArgs({ options });
@@ -49,11 +50,11 @@ function optionsOrUsage(): DemoOptions {
 
 const { keep, size } = optionsOrUsage();
 const screen = openScreen(process.stdout);
-/** What to undo at the end, latest first. */
+/** Cleanup functions, called in reverse order. */
 const started: (() => Promise<void>)[] = [];
 let cleaning: Promise<void> | undefined;
 
-/** Undoes everything, once, whichever caller asks. */
+/** Runs the cleanup functions once, also when called again. */
 async function cleanUp(): Promise<void> {
   cleaning ??= undo();
   await cleaning;
@@ -65,7 +66,7 @@ async function undo(): Promise<void> {
   for (const stop of started.toReversed()) await stop();
 }
 
-/** What is left after the limit goes with this process: every child has a watchdog. */
+/** After this limit the process exits, and the watchdogs end all children. */
 function stopOn(signal: NodeJS.Signals): void {
   process.once(signal, () => {
     process.exitCode = INTERRUPTED;
@@ -150,7 +151,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) stopOn(signal);
 try {
   await main();
 } catch (error) {
-  // What is being stopped fails in its own ways; only what failed before is news.
+  // Errors after the start of the cleanup are caused by it.
   if (cleaning === undefined) {
     process.exitCode = 1;
     screen.say(`The demonstration failed: ${error instanceof Error ? error.message : String(error)}`);

@@ -2,7 +2,7 @@ import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts
 import type { Fleet } from '../../test/framework/fleet/fleet.ts';
 import { type Row, rowOf } from './rows.ts';
 
-/** How long each node's update took: from its spec leaving Idle to its status being Idle again. */
+/** Duration of each node's update, from a spec other than Idle to the status Idle. */
 export class Rollout {
   readonly #fleet: Fleet;
   readonly #goal: string;
@@ -28,7 +28,7 @@ export class Rollout {
     return nodes.map((node) => rowOf(node, this.#fleet.shadow(node.metadata.name), this.#goal));
   }
 
-  /** Milliseconds by shadow, in the order in which the nodes were done. */
+  /** Milliseconds by shadow, in the order of completion. */
   get times(): ReadonlyMap<string, number> {
     return this.#took;
   }

@@ -20,10 +20,10 @@ const STEPS = {
   Restore: 'restoring',
 } as const;
 
-/** Reasons that the other columns tell. */
+/** Reasons that the other columns already show. */
 const SILENT_REASONS: ReadonlySet<string> = new Set(['UpToDate', 'Updating']);
 
-/** What the API server says of one node, as a row. `goal` is the version that the fleet goes to. */
+/** The row of one node. `goal` is the version that the fleet updates to. */
 export function rowOf(node: V1Node & KubernetesObject, shadow: BottlerocketShadow | undefined, goal: string): Row {
   const version = shadow?.status?.current_version ?? '';
   return {
@@ -55,7 +55,7 @@ function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
 }
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {
-  // The condition is of the time before the update until the controller gets to it.
+  // The condition is from before the update until the controller writes it.
   if (shadow?.spec.state !== 'Idle') return drainWaitsFor(shadow?.status);
   const progressing = shadow.status?.conditions?.find(({ type }) => type === 'Progressing');
   if (progressing === undefined || SILENT_REASONS.has(progressing.reason)) return '';

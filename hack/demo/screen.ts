@@ -1,13 +1,13 @@
 /** Shows lines that change: redrawn in place on a terminal, one line per change elsewhere. */
 export interface Screen {
-  /** Prints a line for good, above what is redrawn. */
+  /** Prints a permanent line above the redrawn lines. */
   say(line: string): void;
-  /** Replaces what was drawn last. `plain` is what to print instead where nothing can be redrawn. */
+  /** Replaces the redrawn lines. `plain` is printed instead if the output is no terminal. */
   draw(lines: readonly string[], plain: readonly string[]): void;
-  /** Leaves what was drawn last standing. */
+  /** Ends the redrawing; the last lines stay. */
   end(): void;
   readonly width: number;
-  /** Lines that can be redrawn. */
+  /** Number of lines that can be redrawn. */
   readonly height: number;
 }
 

@@ -10,7 +10,7 @@ export interface Outcome {
   readonly violations: readonly string[];
 }
 
-/** What the rollout took and what the workloads felt of it, as lines. */
+/** Lines with the duration of the rollout and its effect on the workloads. */
 export function summarize({ rollout, nodes, workloads, mostUnavailable, violations }: Outcome): string[] {
   const times = [...rollout.times.values()];
   const mean = times.reduce((sum, ms) => sum + ms, 0) / Math.max(1, times.length);

@@ -17,7 +17,10 @@ const BAR_WIDTH = 30;
 /** Lines around the rows: headings, a blank line, the bar. */
 const FRAME_LINES = 3;
 
-/** The table with its progress bar, as lines that fit the terminal. Where it is too low, nodes at rest are left out first. */
+/**
+ * The table with its progress bar, as lines that fit the terminal. If the terminal is too low, idle
+ * nodes are omitted first.
+ */
 export function renderProgress({ rows, elapsedMs, width, height }: Progress): string[] {
   const shown = fitting(rows, height - FRAME_LINES);
   const widths = COLUMNS.map((column) => Math.max(HEADINGS[column].length, ...shown.map((row) => row[column].length)));

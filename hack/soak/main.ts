@@ -1,6 +1,7 @@
 /**
- * `make soak FAULTS=1000 SEED=7`: random faults on a fleet that is updated round after round. The seed, which is printed, repeats the same faults in
- * the same order; what they meet depends on the machine as well. The exit code is 1 after a violation.
+ * `make soak FAULTS=1000 SEED=7`: random faults on a fleet that is updated round after round. The
+ * seed, which is printed, repeats the same faults in the same order; their effect also depends on
+ * the machine. The exit code is 1 after a violation.
  */
 import { randomInt } from 'node:crypto';
 import { CAMPAIGN_AT_ONCE, runCampaign } from '../../test/framework/faults/campaign.ts';

@@ -5,11 +5,11 @@ import { withRollingFleet } from '../framework/faults/rolling-fleet.ts';
 
 jest.setTimeout(1_800_000);
 
-/** The long ones are `make soak`. */
+/** `make soak` runs long campaigns. */
 const FAULTS = 12;
 /**
- * Its faults are gone within seconds. Others take minutes by design: a shadow that is deleted while its host is down, an eviction that is cut off
- * inside kube-apiserver.
+ * The fleet recovers from these faults within seconds. Others take minutes by design: a shadow that
+ * is deleted while its host is down, an eviction that is cut off inside kube-apiserver.
  */
 const SEED = 20_261_123;
 

@@ -14,7 +14,7 @@ jest.setTimeout(360_000);
 
 const HOUR_MS = 3_600_000;
 const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
-/** A window of an hour that opens in half a day. */
+/** A window of one hour that opens in 12 hours. */
 const later = (): NonNullable<BrupopConfigSpec['maintenance']> => ({
   windows: [{ schedule: `0 ${(new Date().getUTCHours() + 12) % 24} * * *`, duration: '1h' }],
 });
@@ -28,7 +28,7 @@ async function configOf({ cluster }: FleetContext): Promise<BrupopConfig> {
   return await cluster.api.get<BrupopConfig>('/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster');
 }
 
-/** Until the configuration is wholly in effect; answers its status. */
+/** Waits until the configuration is completely in effect; returns its status. */
 async function untilInEffect(context: FleetContext): Promise<NonNullable<BrupopConfig['status']>> {
   return await eventually(async () => {
     const { metadata, status } = await configOf(context);
@@ -40,7 +40,7 @@ async function untilInEffect(context: FleetContext): Promise<NonNullable<BrupopC
 const reasonOf = ({ conditions = [] }: NonNullable<BrupopConfig['status']>, type: string): string | undefined =>
   conditions.find((condition) => condition.type === type)?.reason;
 
-/** Until each node says that it waits for this. */
+/** Waits until each node waits for this reason. */
 async function untilAllWaitFor(context: FleetContext, expected: RegExp): Promise<void> {
   const { fleet } = context;
   await eventually(() => {
@@ -52,7 +52,10 @@ async function table(context: FleetContext, ...args: string[]): Promise<string> 
   return (await promisify(execFile)('kubectl', ['get', ...args], { env: context.cluster.env })).stdout;
 }
 
-/** Nothing begins while the configuration says so, and each change of it tells another reason at once. */
+/**
+ * No update starts while the configuration prevents it, and each change of it shows another reason
+ * at once.
+ */
 async function holdsBack(context: FleetContext): Promise<void> {
   const { fleet } = context;
   await untilAllWaitFor(context, /^Paused$/);
@@ -80,7 +83,7 @@ async function holdsBack(context: FleetContext): Promise<void> {
   expect(fleet.observer.leftovers()).toEqual([]);
 }
 
-/** Another value in every field that acts on nodes, with a window that is closed. */
+/** Another value in every field that affects nodes, with a closed window. */
 const everythingElse = (): BrupopConfigSpec => ({
   maintenance: { ...later(), timeZone: 'UTC', updateEstimate: '5m', margin: '1m' },
   concurrency: { maxUpdating: '75%', maxUnavailable: 3, maxPerZone: 2, maxZones: 2 },
@@ -94,7 +97,10 @@ const everythingElse = (): BrupopConfigSpec => ({
   order: 'Random',
 });
 
-/** A window that closes while a node is drained, and every other field changed with it: that node goes on undisturbed, no other begins. */
+/**
+ * A window closes while a node is drained, and every other field changes: that node continues, no
+ * other starts.
+ */
 async function closesInTheMiddle(context: FleetContext): Promise<void> {
   const { fleet, cluster } = context;
   await cluster.api.patch('/api/v1/nodes/node-4', { metadata: { annotations: { [SKIP_ANNOTATION]: 'true' } } });
@@ -121,7 +127,7 @@ async function closesInTheMiddle(context: FleetContext): Promise<void> {
   expect(versions(fleet).filter((version) => version === NEW)).toHaveLength(1);
 }
 
-/** Half of four nodes, at most one of a zone, and all zones but two at a time. */
+/** Half of four nodes, at most one per zone, and two zones at a time. */
 async function rollsOutByZone(context: FleetContext): Promise<void> {
   const { fleet, cluster } = context;
   fleet.maxUnavailable = 2;
@@ -146,7 +152,7 @@ describe('one configuration', () => {
       await closesInTheMiddle(context);
       await rollsOutByZone(context);
 
-      // All are offered one more, and go back to the one before what they run.
+      // All hosts offer a newer version; the pin moves them to the previous one.
       const newest = '1.28.0';
       fleet.publish([OLD, NEW, newest]);
       const concurrency = { maxUpdating: 2 };

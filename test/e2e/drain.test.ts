@@ -17,7 +17,9 @@ jest.setTimeout(360_000);
 const STRICT = 'node-2';
 const CORDONED = 'node-3';
 
-/** A database on node-1, a pod on node-2 whose budget allows nothing, and a user's cordon on node-3. */
+/**
+ * A database on node-1, a pod on node-2 whose budget allows nothing, and a user's cordon on node-3.
+ */
 async function arrange({ cluster, namespace }: FleetContext): Promise<void> {
   await createDatabase(cluster, namespace, 'node-1');
   await createPod(cluster, { namespace, node: STRICT, name: 'strict', labels: { app: 'strict' } });
@@ -31,7 +33,8 @@ const reasonOf = ({ fleet }: FleetContext, name: string): string | undefined =>
 describe('a rollout over nodes of which some cannot be drained', () => {
   it('skips those that cannot be drained, shows why, and keeps a StatefulSet from losing two pods at once', async () => {
     const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
-    // The arrangement cordons three nodes; later the one that a user has cordoned counts as unavailable.
+    // The arrangement cordons three nodes; later the one that a user has cordoned counts as
+    // unavailable.
     await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, config, before: arrange }, async (context) => {
       const { fleet, cluster, namespace } = context;
       fleet.maxUnavailable = 2;

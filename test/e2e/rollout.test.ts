@@ -7,7 +7,7 @@ import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-
 
 jest.setTimeout(360_000);
 
-/** Long enough that two nodes that may overlap do. */
+/** Long enough for two updates to overlap if they may. */
 const UNHURRIED = { prepareMs: 200, bootMs: 600 };
 
 describe('a rollout', () => {

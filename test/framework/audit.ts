@@ -27,14 +27,14 @@ interface AuditEvent {
   readonly requestReceivedTimestamp: string;
 }
 
-/** Where the audit log ends now, in bytes: where to read on. */
+/** The current size of the audit log in bytes, to read on from there. */
 export async function auditPosition(path: string): Promise<number> {
   return (await stat(path)).size;
 }
 
 /**
- * The requests of the operator's service accounts from `position` on. A watch is counted where it is opened (stage ResponseStarted), all else where
- * it is answered (ResponseComplete).
+ * The requests of the operator's service accounts from `position` on. A watch counts when it is
+ * opened (stage ResponseStarted), any other request when it is answered (ResponseComplete).
  */
 export async function operatorRequests(path: string, namespace: string, position: number): Promise<AuditedRequest[]> {
   const events = await ourEvents(path, namespace, position);

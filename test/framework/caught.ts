@@ -1,4 +1,4 @@
-/** What `act` throws. Throws itself when `act` throws nothing. */
+/** Returns what `act` throws. Throws when `act` does not throw. */
 export function caught(act: () => unknown): unknown {
   let result: unknown;
   try {

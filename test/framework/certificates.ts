@@ -6,7 +6,9 @@ export interface ServingCertificateOptions {
   dnsNames?: readonly string[];
   /** IPv4 addresses. */
   ipAddresses?: readonly string[];
-  /** Days of validity from now; default 1. A negative number makes a certificate that has expired. */
+  /**
+   * Days of validity from now; default 1. A negative number makes a certificate that has expired.
+   */
   days?: number;
 }
 
@@ -19,7 +21,10 @@ export interface ServingCertificate {
 
 const day = 24 * 60 * 60 * 1000;
 
-/** Makes a fresh certificate authority (P-256) and a serving certificate signed by it, valid from one hour ago. */
+/**
+ * Makes a fresh certificate authority (P-256) and a serving certificate signed by it, valid from
+ * one hour ago.
+ */
 export function makeServingCertificate(options: ServingCertificateOptions): ServingCertificate {
   const days = options.days ?? 1;
   const now = Date.now();
@@ -98,7 +103,10 @@ function ipv4(address: string): Buffer {
   return Buffer.from(address.split('.').map(Number));
 }
 
-/** RFC 5280 wants UTCTime until 2049 (two-digit years) and GeneralizedTime after; OpenSSL and Go read either. */
+/**
+ * RFC 5280 wants UTCTime until 2049 (two-digit years) and GeneralizedTime after; OpenSSL and Go
+ * read either.
+ */
 function validityTime(time: Date): Buffer {
   const digits = time.toISOString().replaceAll(/[-:T]|\.\d+/g, '');
   return time.getUTCFullYear() < 2050

@@ -43,7 +43,10 @@ export function readCrd(name: CrdName): Crd {
   return parse(readFileSync(join(chartDir, 'templates/crds', `${name}.yaml`), 'utf8')) as Crd;
 }
 
-/** Applies the chart's definitions and waits until their objects are served (at most 20 s). Safe to call from several suites at once. */
+/**
+ * Applies the chart's definitions and waits until their objects are served (at most 20 s). Safe to
+ * call from several suites at once.
+ */
 export async function installCrds({ api }: Pick<Connection, 'api'>): Promise<void> {
   for (const name of crdNames) {
     const crd = readCrd(name);

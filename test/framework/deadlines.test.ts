@@ -1,4 +1,4 @@
-/** Holds the time limits that agents, the apiserver and the controller use against each other. */
+/** Compares the time limits of agents, the apiserver and the controller with each other. */
 import { LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
 import { limitRemainingMs } from '../../packages/apiserver/src/drain/settings.ts';
 import { staleness } from '../../packages/apiserver/src/readiness.ts';
@@ -41,7 +41,10 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
   const staging = specOf('StagedAndPerformedUpdate');
   const rebooting = specOf('RebootedIntoUpdate');
   const started = { observedGeneration: 1, startTime: rfc3339(NOW), evicted: 0, remaining: 1 };
-  /** The longest that the apiserver goes on with a drain, the exclusion from load balancers before it included. */
+  /**
+   * The longest that the apiserver goes on with a drain, the exclusion from load balancers before
+   * it included.
+   */
   const drain = policy.drain.exclusionMs + limitRemainingMs(started, policy.drain, [], NOW);
 
   it('is a configuration that is accepted', () => expect(policy.problem).toBeUndefined());

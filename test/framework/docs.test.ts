@@ -89,7 +89,10 @@ describe('what users can rely on', () => {
   });
 });
 
-/** Expects of each "`title` in [name](file)" after "Shown by:" that the file, relative to the folder, has a test of that title. */
+/**
+ * Expects of each "`title` in [name](file)" after "Shown by:" that the file, relative to the
+ * folder, has a test of that title.
+ */
 function expectTest(folder: string, text: string): void {
   const [, shownBy = ''] = text.split('Shown by: ');
   const named = [...shownBy.matchAll(/`(?<title>[^`]+)`\s+in \[[^\]]+\]\((?<file>[^)#]+)\)/gu)];

@@ -7,7 +7,10 @@ export interface EventuallyOptions {
   readonly pauseMs?: number;
 }
 
-/** Repeats `assertion` until it passes. Throws what it threw last when it still fails after the limit. */
+/**
+ * Repeats `assertion` until it passes. Throws what it threw last when it still fails after the
+ * limit.
+ */
 export async function eventually<T>(assertion: () => T | Promise<T>, options: EventuallyOptions = {}): Promise<T> {
   const { limitMs = 20_000, pauseMs = 20 } = options;
   const deadline = performance.now() + limitMs;

@@ -4,8 +4,8 @@ import type { Api } from './control-plane/api.ts';
 const PAUSE_MS = 100;
 
 /**
- * Notes how late this process and the API server are with what takes no time. What has a time limit of seconds proves nothing about the code
- * while the machine itself is frozen for as long.
+ * Measures the delay of this process and of the API server. A time limit of seconds proves nothing
+ * about the code while the machine itself is frozen for as long.
  */
 export class MachineLag {
   readonly #lates: { readonly atMs: number; readonly lateMs: number }[] = [];

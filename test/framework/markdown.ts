@@ -32,7 +32,10 @@ export function codeOf(cell: string | undefined): string {
   return code;
 }
 
-/** The text below a heading, up to the next heading of the same or a higher level; throws when there is no such heading. */
+/**
+ * The text below a heading, up to the next heading of the same or a higher level; throws when there
+ * is no such heading.
+ */
 export function sectionOf(text: string, heading: string): string {
   const lines = text.split('\n');
   const start = lines.findIndex((line) => /^#+ /u.test(line) && line.replace(/^#+ /u, '') === heading);

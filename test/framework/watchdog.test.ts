@@ -7,7 +7,9 @@ import { isAlive } from './control-plane/lock.ts';
 import { eventually } from './eventually.ts';
 import { startWatchdog } from './watchdog.ts';
 
-/** Starts a process by the watchdog, registers another, drops a third, prints their ids and waits. */
+/**
+ * Starts a process by the watchdog, registers another, drops a third, prints their ids and waits.
+ */
 const owner = `
 import { spawn } from 'node:child_process';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';
@@ -41,7 +43,7 @@ describe('a watchdog', () => {
     },
   );
 
-  /** Ends itself in the very moment in which it has started a process. */
+  /** A program that exits right after it has started a process. */
   const hasty = `
 import { existsSync } from 'node:fs';
 import { startWatchdog } from '${join(import.meta.dirname, 'watchdog.ts')}';

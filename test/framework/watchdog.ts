@@ -3,17 +3,20 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 
 /**
- * Ends the registered processes and removes the folder as soon as this process is gone, however it went: the watchdog reads
- * from a pipe whose other end the kernel closes even after a `kill -9`. It lives in a session of its own, so that a Ctrl-C meant
- * for us does not reach it.
+ * Ends the registered processes and removes the folder when this process has ended for any reason:
+ * the watchdog reads from a pipe whose other end the kernel closes even after a `kill -9`. It runs
+ * in its own session, so that it does not receive the Ctrl-C of this process.
  */
 export interface Watchdog {
   /**
-   * Starts a program in a process group of its own, registered before it runs, so that there is no instant at which it could
-   * be left behind. A program that does not exist ends with 127.
+   * Starts a program in a process group of its own, registered before it runs, so that there is no
+   * instant at which it could be left behind. A program that does not exist ends with 127.
    */
   spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess;
-  /** Adds a process that leads a process group (spawned with `detached: true`). Call it right after the spawn. */
+  /**
+   * Adds a process that leads a process group (spawned with `detached: true`). Call it right after
+   * the spawn.
+   */
   add(pid: number): void;
   /** Forgets a process that has ended. Call it on the child's `exit`. */
   drop(pid: number): void;
@@ -46,7 +49,10 @@ done
 exit 1
 `;
 
-/** Registers itself through file 3, the watchdog's pipe, and becomes the program, which does not get the pipe. */
+/**
+ * Registers itself through file 3, the watchdog's pipe, and becomes the program, which does not get
+ * the pipe.
+ */
 const registered = 'echo "add $$" >&3; exec "$0" "$@" 3>&-';
 
 /** Starts a watchdog for `folder`. Throws when `sh` cannot be started. */

@@ -1,4 +1,7 @@
-/** Thousands of connections that do nothing, too little or too much, at once, against an apiserver in a process of its own. */
+/**
+ * Thousands of connections that do nothing, too little or too much, at once, against an apiserver
+ * in a process of its own.
+ */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,9 +17,12 @@ import { connectSharedControlPlane } from '../../framework/control-plane/shared.
 
 jest.setTimeout(120_000);
 
-/** What 2,500 connections may take of the 1 GiB that the chart allows for 12,000. */
+/** Memory for 2,500 connections. The chart allows 1 GiB for 12,000. */
 const MEMORY_LIMIT_MIB = 384;
-/** After the last byte that a client sends: its limit of 10 or 15 s, the 5 s between two looks at the connections, and some for a busy machine. */
+/**
+ * After the last byte of a client: its limit of 10 or 15 s, the interval of 5 s between two checks
+ * of the connections, and a margin for a busy machine.
+ */
 const CLOSED_WITHIN_MS = 30_000;
 const IDLE = 2_000;
 const PER_ADDRESS = 25;
@@ -56,7 +62,10 @@ describe('clients that are slow, idle or send too much', () => {
     return `PUT /v1/nodes/${slow.node}/shadow/status HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${authorization}${more}`;
   };
 
-  /** Connections that say `start` and then a byte every second. Resolves when the server has closed all. */
+  /**
+   * Opens connections that send `start` and then a byte every second. Resolves when the server has
+   * closed all.
+   */
   const drip = async (net: number, count: number, start: string): Promise<Wire[]> => {
     const wires = await openMany(net, count);
     for (const { socket } of wires) socket.write(start);
@@ -76,7 +85,7 @@ describe('clients that are slow, idle or send too much', () => {
     return wires;
   };
 
-  /** TCP connections that begin no handshake. */
+  /** Opens TCP connections that start no TLS handshake. */
   const mute = async (count: number): Promise<void> => {
     const opened = Array.from({ length: count }, (_, number) => {
       const localAddress = `127.4.0.${Math.floor(number / PER_ADDRESS) + 1}`;
@@ -87,13 +96,19 @@ describe('clients that are slow, idle or send too much', () => {
     await inTime(Promise.all(opened));
   };
 
-  /** Pipelined requests whose answers nobody reads: the server stops reading when they pile up. */
+  /**
+   * Sends pipelined requests and reads no response: the server stops reading when its buffers are
+   * full.
+   */
   const deaf = async (count: number): Promise<void> => {
     const request = `${head(undefined, 'content-length: 0\r\n')}\r\n`;
     for (const { socket } of await openMany(5, count)) socket.pause().write(request.repeat(10_000));
   };
 
-  /** A body far over the limit, by its announced length and in chunks; the statuses of the answers. */
+  /**
+   * Sends a body far over the limit, with a Content-Length and in chunks; returns the statuses of
+   * the responses.
+   */
   const greedy = async (agent: Agent | undefined): Promise<number[]> => {
     const statuses: number[] = [];
     for (const framing of ['content-length: 1000000000', 'transfer-encoding: chunked']) {
@@ -132,7 +147,7 @@ describe('clients that are slow, idle or send too much', () => {
       deaf(10),
     ]);
     expect([statusesOf(headers), statusesOf(bodies), [...new Set(large)]]).toEqual([[408], [408], [431]]);
-    // Who goes on sending may lose the answer with the connection.
+    // A client that continues to send may lose the response with the connection.
     expect([
       known.filter((status) => ![413, 0].includes(status)),
       unknown.filter((status) => ![401, 0].includes(status)),
@@ -164,7 +179,7 @@ describe('clients that are slow, idle or send too much', () => {
     expect(apiserver.log()).not.toContain('"level":"error"');
   });
 
-  /** A well-behaved agent: calls twice a second until it is stopped. Throws when one is not served. */
+  /** A correct agent: calls twice a second until it is stopped. Throws when a call fails. */
   async function serve(stop: AbortSignal): Promise<{ calls: number; slowestMs: number }> {
     const client = connectAgent(apiserver.port, apiserver.ca);
     let [calls, slowestMs] = [0, 0];

@@ -22,11 +22,11 @@ import { createLedger, expectOneAtATime, leasePath, readSpec, termsOf, TwoLeader
 jest.setTimeout(120_000);
 
 const LIMITS = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
-/** For renewals that need a second try on a busy machine. */
+/** Margin for renewals that need a second attempt on a busy machine. */
 const PATIENT = { leaseDurationMs: 5_000, renewDeadlineMs: 4_000, retryPeriodMs: 400 };
-/** As the controller has them. */
+/** The durations of the controller. */
 const DEFAULTS = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
-/** The jitter of a candidate and what a busy machine takes. */
+/** Jitter of a candidate, and a margin for a busy machine. */
 const MARGIN_MS = 1_500;
 
 const world = {} as World & { cluster: ControlPlane };
@@ -35,19 +35,19 @@ interface Pair {
   readonly lease: string;
   readonly leader: LeaseCandidate;
   readonly other: LeaseCandidate;
-  /** The leader's way to the API server. */
+  /** The leader's connection to the API server. */
   readonly api: FaultyApi;
 }
 
 let pairs = 0;
 
-/** How many cases are tried at once. */
+/** Cases that run in parallel. */
 const PARALLEL = 15;
 /** A leader on a machine that is frozen for this long may lose leadership. */
 const FROZEN_MS = 400;
 let machineLag: MachineLag | undefined;
 
-/** Retries a case when the machine was frozen meanwhile; not when two led at once. */
+/** Retries a case if the machine was frozen meanwhile, but never after two leaders at once. */
 async function steadily(run: Case, triesLeft = 2): Promise<void> {
   const since = performance.now();
   try {
@@ -59,7 +59,7 @@ async function steadily(run: Case, triesLeft = 2): Promise<void> {
   }
 }
 
-/** Run after the tests, whatever happens. */
+/** Cleanup functions, also run after failures. */
 const ends: (() => Promise<void>)[] = [];
 
 async function start(options: Omit<LeaseCandidateOptions, 'namespace'>): Promise<LeaseCandidate> {
@@ -79,7 +79,10 @@ async function startApi(): Promise<{ api: FaultyApi; access: ClusterAccess }> {
   return { api, access: accessThrough(api, dir) };
 }
 
-/** Two candidates; the leader writes through a proxy. Stops them and expects that no two wrote at once. */
+/**
+ * Runs two candidates; the leader writes through a proxy. Stops them and expects that they did not
+ * write at the same time.
+ */
 async function withPair(
   work: (pair: Pair) => Promise<void>,
   settings: Partial<LeaseCandidateOptions> = {},
@@ -99,13 +102,13 @@ async function withPair(
   await expectOneAtATime(world, lease);
 }
 
-/** The leader's connection fails until another candidate isLeader, and then recovers. */
+/** Breaks the leader's connection until the other candidate is the leader, then repairs it. */
 async function takenOver({ leader, other, api, lease }: Pair, open: Answer, faults: readonly Fault[]): Promise<void> {
   for (const fault of faults) api.set(fault);
   api.interrupt(open);
   const since = performance.now();
   await eventually(() => expect(other.isLeader).toBe(true));
-  // The latest renewal may have been done without an answer, up to the end of the leader's time.
+  // The last renewal may have succeeded without a response, up to the end of the lease.
   expect((other.ledAt[0] ?? Infinity) - since).toBeLessThan(
     LIMITS.leaseDurationMs + LIMITS.renewDeadlineMs + MARGIN_MS,
   );
@@ -116,7 +119,7 @@ async function takenOver({ leader, other, api, lease }: Pair, open: Answer, faul
   expect(leader.isLeader).toBe(false);
 }
 
-/** Writes that were under way arrive when the network is back: no fence can hold them, only the resourceVersion that they carry. */
+/** Writes in flight arrive when the network is back: only their resourceVersion can reject them. */
 async function hung(pair: Pair, how: Cut): Promise<void> {
   pair.api.wire.cut(how);
   await takenOver(pair, mute, []);
@@ -125,7 +128,7 @@ async function hung(pair: Pair, how: Cut): Promise<void> {
   expect(pair.leader.isLeader).toBe(false);
 }
 
-/** The leader is disturbed and keeps leading. */
+/** Disturbs the leader, which must stay the leader. */
 async function kept({ leader, other, api, lease }: Pair, answer: Answer, times: number): Promise<void> {
   api.set({ match: { verbs: ['update'] }, answer, times });
   await eventually(async () => expect(await readSpec(world, lease)).toMatchObject({ holderIdentity: 'a' }));
@@ -164,7 +167,7 @@ const disturbances: Record<string, readonly [Answer, number]> = {
   'one answer to a renewal is half': [{ kind: 'truncated', clean: true }, 1],
 };
 
-/** Edits of the spec by a user, and whether the leader keeps leading. */
+/** Edits of the spec by a user, and whether the leader stays the leader. */
 const edits: Record<string, readonly [(spec: LeaseSpec) => object | undefined, boolean]> = {
   'loses its spec': [() => ({}), true],
   'loses its holder': [(spec) => ({ ...spec, holderIdentity: '' }), true],
@@ -202,7 +205,9 @@ async function edited(
   if (kept !== keeps) throw new Error(`the lead was ${kept ? '' : 'not '}kept: ${leader.lines.join(' ')}`);
 }
 
-/** A leader that stops while its renewal is done but not answered gives the Lease back all the same. */
+/**
+ * Stops a leader whose renewal has succeeded without a response; it must still release the Lease.
+ */
 async function stoppedInRenewal({ leader, other, api }: Pair): Promise<void> {
   api.set({ match: { verbs: ['update'] }, answer: { kind: 'lost' }, times: 1 });
   const before = api.count('update');

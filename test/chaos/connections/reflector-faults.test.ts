@@ -31,10 +31,16 @@ const world = {} as World;
 const STILL_MS = 400;
 const LEASE = 'contended';
 
-/** A new watch is believed for a moment, until it has shown what was missed; that takes a while on a busy machine. */
+/**
+ * A new watch counts as current for a moment before it has delivered the missed events. On a busy
+ * machine this takes longer.
+ */
 const DECEPTION_LIMIT_MS = 1.5 * SILENCE_LIMIT_MS;
 
-/** How often a reflector may try within `ms`: its delays are at least 100, 200, 400, … ms, and start again after a watch of a second. */
+/**
+ * Attempts of a reflector within `ms`: its backoff is at least 100, 200, 400, … ms, and is reset
+ * after a watch of a second.
+ */
 function tries(ms: number): number {
   return Math.floor(Math.log2(ms / 100 + 1)) + 1 + Math.floor(ms / 1_000);
 }
@@ -45,7 +51,7 @@ const answered = (verb: Verb, answer: Answer, times?: number): Fault => ({
   ...(times !== undefined && { times }),
 });
 
-/** Ends the watch and waits until another has been let in. */
+/** Ends the watch and waits until the API server has accepted another one. */
 const broken = async (subject: Subject, answer: Answer, ...faults: Fault[]): Promise<void> => {
   const { api } = subject;
   for (const fault of faults) api.set(fault);
@@ -65,7 +71,10 @@ const lasting = async (subject: Subject, ms: number, answer: Answer, ...faults: 
   subject.api.clear();
 };
 
-/** The next `times` requests are refused and told to come back in a second; they do, and not earlier. */
+/**
+ * Rejects the next `times` requests with Retry-After 1, and expects that they are repeated no
+ * earlier.
+ */
 const patient = async (subject: Subject, first: Answer, verb: Verb): Promise<void> => {
   const before = subject.api.requests.length;
   await broken(subject, first, answered(verb, { kind: 'status', status: 429, retryAfterSeconds: 1 }, 2));
@@ -207,7 +216,7 @@ const table: Record<string, Scenario> = {
   ),
 };
 
-/** What only the API server and its store can do. */
+/** Faults of the API server itself and of etcd. */
 const servers: Record<string, Scenario> = {
   'an API server that is killed and started again': {
     harm: async () => {
@@ -240,7 +249,7 @@ const servers: Record<string, Scenario> = {
   },
 };
 
-/** Two candidates that write while they lead, without a proxy. */
+/** Two candidates that write while they are the leader, without a proxy. */
 async function startCandidates({ cluster, namespace }: World): Promise<LeaseCandidate[]> {
   const limits = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
   const common = { access: cluster.accessAs('admin'), namespace, lease: LEASE, limits, pauseMs: 20 };
@@ -298,7 +307,10 @@ describe('a reflector, while writers write', () => {
   });
 });
 
-/** Follows a collection in which nothing happens, on watches that the API server ends after 4 s, until it has opened a third. */
+/**
+ * Watches a collection without events, on watches that the API server ends after 4 s, until the
+ * third watch is open.
+ */
 async function followQuietly({ cluster, namespace }: World): Promise<readonly SeenRequest[]> {
   const api = await FaultyApi.start(cluster);
   api.set(answered('watch', { kind: 'shortened', seconds: 4 }));
@@ -325,7 +337,7 @@ async function followQuietly({ cluster, namespace }: World): Promise<readonly Se
   return api.requests;
 }
 
-/** Tries a scenario again when its counts and times are not as they should be and the machine stood still meanwhile. */
+/** Retries a scenario whose counts and times are wrong if the machine was frozen meanwhile. */
 async function complaintsOf(name: string, scenario: Scenario, outcome: Outcome, triesLeft = 2): Promise<string[]> {
   const found = complaints(outcome, scenario);
   const wrong =
@@ -336,7 +348,7 @@ async function complaintsOf(name: string, scenario: Scenario, outcome: Outcome, 
   return again === undefined ? found : await complaintsOf(name, scenario, again, triesLeft - 1);
 }
 
-/** What an outcome is not as it should be in. */
+/** The expectations that an outcome violates. */
 function complaints(outcome: Outcome, { lists = 0, watches, silentMs = 0 }: Scenario): string[] {
   const { stored, replayed, listed, missed, deceivedMs } = outcome;
   const rules: [boolean, string][] = [

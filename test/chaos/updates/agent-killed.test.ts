@@ -6,12 +6,12 @@ import { NEW, type FleetContext, withFleet } from '../../framework/fleet/with-fl
 
 jest.setTimeout(600_000);
 
-/** A call that is tried again and again may not come in a state at which it came once. */
+/** A call that is retried may not occur again in the state in which it occurred once. */
 const TRIES = 3;
-/** How often an agent is killed in one update of its node, if all goes as it did before. */
+/** Kills of an agent in one update of its node. */
 const KILLS_PER_UPDATE = 3;
 
-/** Instants that come in every update. */
+/** Instants that occur in every update. */
 const NEVER_MISSED = [
   'before POST /actions/prepare-update of the host in StagedAndPerformedUpdate, Stage',
   'after POST /actions/prepare-update of the host in StagedAndPerformedUpdate, Stage',
@@ -26,7 +26,7 @@ const NEVER_MISSED = [
 async function instantsOfAnUpdate(fleet: Fleet): Promise<Set<string>> {
   const instants = new Set<string>();
   watchCalls(fleet, (_node, instant) => {
-    // A call that only reads leaves everything as it was after the call before it.
+    // A call that only reads changes nothing since the call before it.
     if (instant.method !== 'GET') instants.add(nameOf(instant));
     return 'pass';
   });
@@ -38,7 +38,9 @@ function killAgent(fleet: Fleet, node: string): void {
   for (const pid of fleet.kubelet.pids('brupop-agent', node)) process.kill(pid, 'SIGKILL');
 }
 
-/** One update of each node, whose agent is killed at instants of its own; answers which of them came. */
+/**
+ * Updates each node and kills its agent at its share of the instants; returns those that occurred.
+ */
 async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<string>> {
   const nodes = [...fleet.nodes.keys()];
   const nodeOf = new Map(instants.map((instant, index) => [instant, nodes[index % nodes.length]]));
@@ -54,7 +56,10 @@ async function killAt(fleet: Fleet, instants: readonly string[]): Promise<Set<st
   return killed;
 }
 
-/** Kills until every instant has come, or a few times when one does not come again; answers how many versions that took. */
+/**
+ * Kills agents until every instant has occurred, with a few retries for instants that do not occur
+ * again; returns the number of versions used.
+ */
 async function killAtAll(fleet: Fleet, instants: ReadonlySet<string>): Promise<{ came: Set<string>; rounds: number }> {
   const came = new Set<string>();
   let rounds = 0;
@@ -77,7 +82,7 @@ describe('an agent that is killed', () => {
       expect([...came]).toEqual(expect.arrayContaining(NEVER_MISSED));
       const missed = [...instants].filter((instant) => !came.has(instant));
       expect(missed.slice(Math.floor(instants.size / 4))).toEqual([]);
-      // One update for NEW and one to look at, then one for each round.
+      // One update for NEW, one to record the instants, and one for each round.
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual(
         Array.from({ length: fleet.nodes.size }, () => rounds + 2),
       );

@@ -12,7 +12,8 @@ jest.setTimeout(360_000);
 describe('a drain', () => {
   it('continues after an eviction was cut off, which blocks its disruption budget for two minutes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ fleet, cluster, namespace }) => {
-      // The kill has to come between the count in the budget and the deletion of the pod: a node may drain faster.
+      // The kill must happen between the count in the budget and the deletion of the pod; a node
+      // may drain faster.
       const isCutOff = async (): Promise<boolean> => {
         await untilSomeNodeIsAt(fleet, 'Drain');
         await cluster.components.apiserver.kill('SIGKILL');
@@ -21,7 +22,7 @@ describe('a drain', () => {
         return Object.keys(status?.disruptedPods ?? {}).length === 1;
       };
       expect((await isCutOff()) || (await isCutOff()) || (await isCutOff())).toBe(true);
-      // A scheduler may end with the API server, and nothing else restarts it here.
+      // A scheduler may exit when the API server is unavailable, and nothing else restarts it here.
       await cluster.components.scheduler.restart();
       await fleet.untilAllRun(NEW);
     });

@@ -24,7 +24,7 @@ const moments: Readonly<Record<string, StateTrigger>> = {
 const WRITES: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete']);
 const LIMIT_MS = 60_000;
 
-/** Publishes a version and kills the leading controller at the first such moment; resolves with the kill. */
+/** Publishes a version and kills the leading controller at the moment; resolves after the kill. */
 async function killAt(context: FleetContext, moment: StateTrigger): Promise<{ version: string; how: string }> {
   const version = context.fleet.publishNext();
   if (!(await untilTriggered(context.fleet, moment, { version, limitMs: LIMIT_MS })))
@@ -54,13 +54,13 @@ test('a leader that is frozen past its lease and thawed writes nothing', async (
     const waiting = await untilSomeNodeIsBlocked(fleet);
     const { name = '' } = fleet.observer.leader()?.metadata ?? {};
     fleet.kubelet.kill(name, 'SIGSTOP');
-    // What is on its way is answered by then.
+    // Requests in flight have been answered by then.
     await sleep(1_000);
     const position = await auditPosition(cluster.auditLogPath);
     await eventually(() => expect([name, undefined]).not.toContain(fleet.observer.leader()?.metadata.name), {
       limitMs: LIMIT_MS,
     });
-    // Gives both something to write.
+    // Both have something to write now.
     fleet.kubelet.kill(name, 'SIGCONT');
     await fleet.configure({ paused: true });
     await eventually(() => {
@@ -70,7 +70,7 @@ test('a leader that is frozen past its lease and thawed writes nothing', async (
     });
     await sleep(3_000);
     const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, position);
-    // It may try to renew its Lease, and is refused.
+    // It may try to renew its Lease, which is rejected.
     const writes = requests.filter(({ user, verb, status }) => user === CONTROLLER && WRITES.has(verb) && status < 300);
     const byPod = Map.groupBy(writes, ({ pod }) => pod);
     expect(byPod.get(name)?.map(({ verb, resource }) => `${verb} ${resource}`) ?? []).toEqual([]);

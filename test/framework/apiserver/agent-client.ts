@@ -9,7 +9,7 @@ export interface Answer<T = unknown> {
   readonly code: string | undefined;
 }
 
-/** An open stream and what came of it so far. */
+/** An open stream and its messages so far. */
 export interface Stream {
   readonly status: number;
   readonly messages: readonly StreamMessage[];
@@ -30,10 +30,10 @@ export interface Caller {
   readonly token: string;
 }
 
-/** Plain calls of the contract, without any of an agent's judgement. */
+/** Plain calls of the agent protocol, without the decisions of an agent. */
 export interface AgentClient {
   call<T>(method: string, path: string, options?: CallOptions): Promise<Answer<T>>;
-  /** A call of an action on a node. */
+  /** Calls an action on a node. */
   act<T>(agent: Caller, action: AgentAction, body?: unknown): Promise<Answer<T>>;
   stream(agent: Caller): Promise<Stream>;
   /** Resolves when all answers have been read. */

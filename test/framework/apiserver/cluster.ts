@@ -5,7 +5,7 @@ import { createNamespace } from '../control-plane/namespaces.ts';
 import { createNode } from '../control-plane/nodes.ts';
 import { installCrds } from '../crds.ts';
 
-/** A namespace as the chart sets it up for the apiserver: service accounts and exactly the chart's permissions. */
+/** A namespace with the chart's service accounts and exactly its permissions for the apiserver. */
 export interface Installation {
   readonly namespace: string;
   /** Of the apiserver's service account. */
@@ -25,7 +25,7 @@ export interface Agent {
   readonly token: string;
 }
 
-/** Makes a namespace of its own for a suite. */
+/** Creates a namespace for a suite. */
 export async function installNamespace(cluster: Connection): Promise<Installation> {
   await installCrds(cluster);
   const namespace = await createNamespace(cluster, 'apiserver');

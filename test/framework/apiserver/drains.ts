@@ -9,7 +9,7 @@ import type { RunningApiserver } from './server.ts';
 import { shadowPath, wantReboot } from './shadow.ts';
 import type { Suite } from './suite.ts';
 
-/** A clock whose wall time a test moves forward. Timers run as ever. */
+/** A clock whose wall time a test moves forward. Timers are real. */
 export function shiftedClock(): { readonly clock: Clock; shiftMs: number } {
   const shifted = { shiftMs: 0, clock: { ...systemClock, now: () => systemClock.now() + shifted.shiftMs } };
   return shifted;
@@ -52,7 +52,7 @@ export class NodeToDrain {
     throw new Error(`the drain does not end: ${JSON.stringify(await this.status())}`);
   }
 
-  /** What the shadow says of the drain. */
+  /** `status.drain` of the shadow. */
   async status(): Promise<DrainStatus | undefined> {
     const path = shadowPath(this.#suite.namespace, this.agent.node);
     return (await this.#cluster.api.get<BottlerocketShadow>(path)).status?.drain;

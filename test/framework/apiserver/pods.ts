@@ -10,7 +10,7 @@ export interface PodOptions {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly object[];
-  /** How long its containers take to end, as a Go duration. */
+  /** How long its containers take to terminate, as a Go duration. */
   readonly terminates?: string;
   /** Claims that it mounts. */
   readonly claim?: string;
@@ -68,7 +68,10 @@ export async function podNames(cluster: Connection, namespace: string): Promise<
   return items.map(({ metadata }) => metadata.name).toSorted((a, b) => (a < b ? -1 : 1));
 }
 
-/** A budget that lets no pod with these labels go, and waits until its controller has counted. */
+/**
+ * Creates a budget that allows no disruption of pods with these labels, and waits until its status
+ * is set.
+ */
 export async function createBudget(
   cluster: Connection,
   namespace: string,

@@ -14,12 +14,12 @@ import { accessOf, untilReady, writeCertificate } from './server.ts';
 export interface ApiserverProcess {
   readonly port: number;
   readonly ca: string;
-  /** All that it has written so far. */
+  /** Its output so far. */
   log(): string;
-  /** What /metrics says. */
+  /** Returns the text of /metrics. */
   metrics(): Promise<string>;
   memory(): Promise<Memory>;
-  /** Ends it with SIGTERM. Throws when it does not end well, or not in time. */
+  /** Ends it with SIGTERM. Throws when it exits with an error, or not in time. */
   stop(): Promise<void>;
 }
 
@@ -28,8 +28,8 @@ const root = join(import.meta.dirname, '../../..');
 const nodeFlags = ['--max-old-space-size=256', '--disable-warning=ExperimentalWarning'];
 
 /**
- * Starts an apiserver with the chart's permissions and settings, but for the level of its log when one is given, and waits until it
- * is ready. It ends with this process.
+ * Starts an apiserver with the chart's permissions and settings, but for the level of its log when
+ * one is given, and waits until it is ready. It ends with this process.
  */
 export async function spawnApiserver(
   cluster: Connection,

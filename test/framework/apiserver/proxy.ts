@@ -1,18 +1,18 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A way to a loopback port that can be cut. */
+/** A proxy to a loopback port that can be cut. */
 export interface Proxy {
   readonly port: number;
   /** Cuts all connections, and new ones at once, until `heal`. */
   cut(): void;
-  /** Takes connections and passes no byte on, until `heal`: what a server that is frozen looks like. */
+  /** Accepts connections and forwards no byte until `heal`, like a frozen server. */
   freeze(): void;
   heal(): void;
   readonly close: () => Promise<void>;
 }
 
-/** Passes bytes on to a loopback port. */
+/** Starts a proxy to a loopback port. */
 export async function startProxy(target: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   let open = true;

@@ -29,7 +29,7 @@ export interface RunningApiserver {
   readonly lines: readonly string[];
   /** Calls without a token. */
   readonly client: AgentClient;
-  /** What /metrics says. */
+  /** Returns the text of /metrics. */
   metrics(): Promise<string>;
   /** As SIGTERM: resolves when it has stopped. May be called again. */
   readonly stop: () => Promise<void>;
@@ -38,7 +38,7 @@ export interface RunningApiserver {
 /** What differs from the chart's settings. */
 export interface ApiserverSettings extends Partial<ApiserverConfig> {
   readonly clock?: Clock;
-  /** What the apiserver is told that `/openid/v1/jwks` answers, instead of the cluster's own keys. */
+  /** The response of `/openid/v1/jwks` instead of the cluster's own keys. */
   readonly jwks?: object;
 }
 
@@ -89,14 +89,14 @@ export async function startApiserver(
   }
 }
 
-/** Has a client answer a request for the cluster's key set with another one. */
+/** Makes a client return this response for the cluster's key set. */
 function publish(client: KubeClient, jwks: object): void {
   const request = client.request.bind(client);
   client.request = <T>(one: KubeRequest): Promise<T> =>
     one.path === '/openid/v1/jwks' ? Promise.resolve(jwks as T) : request<T>(one);
 }
 
-/** Waits until /readyz says so. */
+/** Waits until /readyz succeeds. */
 export async function untilReady(healthPort: number): Promise<void> {
   await eventually(
     async () => {
@@ -141,7 +141,10 @@ export function accessOf({ url, ca }: Connection, { token }: Installation, servi
   return { host, port: Number(port), serviceAccountDir };
 }
 
-/** Writes a fresh certificate and key into a folder, valid for this number of days (below 0: expired). */
+/**
+ * Writes a fresh certificate and key into a folder, valid for this number of days (below 0:
+ * expired).
+ */
 export function writeCertificate(dir: string, days = 1): { ca: string; certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(dir, 'tls.crt'), join(dir, 'tls.key')];
   const { cert, key, caCert } = makeServingCertificate({

@@ -34,7 +34,7 @@ export async function wantState(
   return { shadowUID: metadata.uid, generation: metadata.generation ?? 0 };
 }
 
-/** Has the shadow of a node made, and asks for a reboot. */
+/** Creates the shadow of a node, and sets its spec to a reboot. */
 export async function wantReboot(
   cluster: Connection,
   namespace: string,

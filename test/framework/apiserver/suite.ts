@@ -9,22 +9,25 @@ import { type Installation, installNamespace } from './cluster.ts';
 import { type Proxy, startProxy } from './proxy.ts';
 import { type ApiserverSettings, type RunningApiserver, startApiserver } from './server.ts';
 
-/** What a suite works on; there from the first test on. */
+/** The fixture of a suite; available in its tests. */
 export interface Suite {
   readonly cluster: Connection;
   readonly installation: Installation;
   readonly namespace: string;
-  /** The one that most tests call. */
+  /** The apiserver that most tests call. */
   readonly apiserver: RunningApiserver;
-  /** Starts another one; it is stopped after the test, whatever comes of it. */
+  /** Starts another apiserver, which is stopped after the test. */
   start(settings?: ApiserverSettings): Promise<RunningApiserver>;
-  /** As `start`, with a way to the Kubernetes API that can be cut. */
+  /** As `start`, with a proxy to the Kubernetes API that can be cut. */
   startBehindProxy(settings?: ApiserverSettings): Promise<{ apiserver: RunningApiserver; proxy: Proxy }>;
 }
 
 type Changing = { -readonly [Key in keyof Suite]: Suite[Key] };
 
-/** Gives a suite an installation of its own on the shared control plane, with one apiserver for all of its tests. */
+/**
+ * Gives a suite its own installation on the shared control plane, with one apiserver for all of its
+ * tests.
+ */
 export function useApiserver(settings: ApiserverSettings = {}): Suite {
   const suite = useInstallation();
   beforeAll(async () => {
@@ -34,7 +37,10 @@ export function useApiserver(settings: ApiserverSettings = {}): Suite {
   return suite;
 }
 
-/** As `useApiserver`, on a control plane of its own that has this BrupopConfig: there is only one in a cluster. */
+/**
+ * As `useApiserver`, on a control plane of its own that has this BrupopConfig: there is only one in
+ * a cluster.
+ */
 export function useConfiguredApiserver(
   spec: BrupopConfigSpec,
 ): Suite & { configure: typeof configure; components: () => Components } {
@@ -71,7 +77,10 @@ export function useApiserverOn(options: ControlPlaneOptions): Suite {
   return suite;
 }
 
-/** Replaces the BrupopConfig. An apiserver that is started after this follows it from its first call on. */
+/**
+ * Replaces the BrupopConfig. An apiserver that is started after this follows it from its first call
+ * on.
+ */
 async function configure(cluster: Connection, spec: BrupopConfigSpec): Promise<void> {
   const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
   await cluster.api.delete(`${path}/${CONFIG_NAME}`);

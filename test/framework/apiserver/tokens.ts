@@ -5,13 +5,15 @@ import type { Connection } from '../control-plane/connection.ts';
 
 export type Json = Record<string, unknown>;
 
-/** A token taken apart. */
+/** A decoded token. */
 export interface Parts {
   readonly header: Json;
   readonly claims: Json;
 }
 
-/** The cluster's own key for service-account tokens (P-256): with it a test signs what the cluster never would. */
+/**
+ * The cluster's own key for service account tokens (P-256), with which tests sign forged tokens.
+ */
 export interface ClusterKey {
   readonly privateKey: KeyObject;
   readonly publicKey: KeyObject;

@@ -24,7 +24,7 @@ export async function createVolume({ api }: Connection, namespace: string, claim
   return volume;
 }
 
-/** Says, as the attach-detach controller does, that a volume is attached to a node. */
+/** Attaches a volume to a node, as the attach-detach controller does. */
 export async function attach({ api }: Connection, volume: string, nodeName: string): Promise<void> {
   await api.create(attachments, {
     metadata: { name: `attachment-of-${volume}` },
@@ -36,7 +36,7 @@ export async function detach({ api }: Connection, volume: string): Promise<void>
   await api.delete(`${attachments}/attachment-of-${volume}`);
 }
 
-/** Says the same in the Node's status alone, as there may be no VolumeAttachment. */
+/** Attaches a volume only in the Node's status, without a VolumeAttachment. */
 export async function setAttachedInStatus(
   { api }: Connection,
   node: string,

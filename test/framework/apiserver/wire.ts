@@ -16,7 +16,10 @@ export interface Wire {
   readonly socket: TLSSocket;
   /** The answers so far, in order. */
   readonly answers: readonly WireAnswer[];
-  /** Resolves when this number of answers has come, or the server has closed the connection, or after `limitMs`. */
+  /**
+   * Resolves when this number of answers has come, or the server has closed the connection, or
+   * after `limitMs`.
+   */
   until(count: number, limitMs?: number): Promise<readonly WireAnswer[]>;
   readonly closed: Promise<unknown>;
 }
@@ -51,7 +54,7 @@ export async function openWire(to: { port: number; ca: string }, localAddress = 
   return { socket, answers, until, closed };
 }
 
-/** Moves whole answers from the bytes to `answers` and returns the bytes that are left. */
+/** Moves complete responses from the bytes to `answers` and returns the remaining bytes. */
 function takeAnswers(bytes: Buffer, answers: WireAnswer[]): Buffer {
   let rest = bytes;
   for (;;) {

@@ -1,6 +1,9 @@
 import { readCrd, type Schema } from '../crds.ts';
 
-/** A field of the spec of a BrupopConfig that has no fields itself, as the definition of the resource has it. */
+/**
+ * A field of the spec of a BrupopConfig that has no fields itself, as the definition of the
+ * resource has it.
+ */
 export interface SpecField {
   /** Such as `maintenance.windows[0].days`. */
   readonly field: string;

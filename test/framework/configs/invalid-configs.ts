@@ -198,7 +198,7 @@ const flat = groups.flatMap((field): [string, InvalidSpec][] => [
   [`${field} is no list`, wrong(field, [], /must be of type object/u)],
 ]);
 
-/** Specs with a mistake, by what is to be heeded. */
+/** Invalid specs, by the rule that they violate. */
 export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...invalidMaintenance,
   ...concurrency,

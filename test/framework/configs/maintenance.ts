@@ -158,5 +158,5 @@ const blackouts: Record<string, InvalidSpec> = {
   ),
 };
 
-/** Mistakes in `maintenance`, by what is to be heeded. */
+/** Invalid values in `maintenance`, by the rule that they violate. */
 export const invalidMaintenance = { ...schedules, ...windows, ...timeZones, ...blackouts };

@@ -3,9 +3,9 @@ export interface InvalidSpec {
   readonly spec: object;
   /** The field that the API server and the controller name. */
   readonly field: string;
-  /** What the API server message is wrong, or to be written instead. */
+  /** The error message of the API server. */
   readonly message: RegExp;
-  /** Why the controller takes it all the same. Undefined: it does not. */
+  /** Why the controller accepts it nevertheless. Undefined: it rejects it. */
   readonly taken?: string;
 }
 
@@ -16,7 +16,10 @@ export const ITEMS: Readonly<Record<string, object>> = {
   matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },
 };
 
-/** A spec with this value in a field such as `maintenance.windows[0].schedule`; undefined: without the field. */
+/**
+ * A spec with this value in a field such as `maintenance.windows[0].schedule`; undefined: without
+ * the field.
+ */
 export function specWith(field: string, value: unknown): object {
   const [, name = '', list, rest = ''] = /^(\w+)(\[0\])?\.?(.*)$/u.exec(field) ?? [];
   const inner = rest === '' ? value : specWith(rest, value);
@@ -34,7 +37,7 @@ export function wrongAt(path: string, ...rest: Parameters<typeof wrong>): Invali
   return { ...wrong(...rest), field: `spec.${rest[0]}${path}` };
 }
 
-/** Reasons for which the controller takes what the API server refuses. */
+/** Reasons for which the controller accepts what the API server rejects. */
 export const LENGTHS = 'a long text or list does no harm';
 export const OTHER_RELEASE = 'fields that there are not may be those of another release';
 export const TWICE = 'twice is as good as once';

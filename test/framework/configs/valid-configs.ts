@@ -26,7 +26,7 @@ function longestWait(wait: string): { readonly retry: object } {
   return { retry: { backoff, maxBackoff: wait } };
 }
 
-/** Specs at the border of what is allowed, by what is allowed. */
+/** Valid specs at the limits, by the rule that allows them. */
 export const validSpecs: Readonly<Record<string, object>> = {
   'a configuration may have all fields': fullConfig.spec,
   'a configuration may have none': {},
@@ -254,7 +254,9 @@ const groups = {
   ),
 };
 
-/** Any spec that the schema takes, as far as it goes without rare texts; the integration test asks the API server whether it does. */
+/**
+ * Any valid spec, without rare texts. The integration test checks that the API server accepts it.
+ */
 export const anyValidSpec: fc.Arbitrary<object> = fc.record(
   {
     paused: fc.boolean(),

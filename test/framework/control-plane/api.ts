@@ -16,7 +16,7 @@ export class ApiError extends Error {
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** What the tests need to arrange and look at things: plain requests, one at a time, each at most 20 s long. */
+/** A client for tests: plain requests, one at a time, each with a limit of 20 s. */
 export interface Api {
   /** Returns the parsed body. Throws `ApiError` for a status other than 2xx. */
   request<T>(method: Method, path: string, body?: unknown, contentType?: string): Promise<T>;

@@ -2,11 +2,13 @@ import type { Identities, SigningCurve } from './identities.ts';
 
 export type AuditLevel = 'None' | 'Metadata' | 'Request' | 'RequestResponse';
 
-/** How a control plane differs from the usual. */
+/** Options of a control plane. */
 export interface ControlPlaneOptions {
   /** What the audit log keeps of every request; default `Metadata`. */
   auditLevel?: AuditLevel;
-  /** How long a node may miss its heartbeats before it counts as Unknown, in seconds; default 40. */
+  /**
+   * How long a node may miss its heartbeats before it counts as Unknown, in seconds; default 40.
+   */
   nodeMonitorGracePeriod?: number;
   /** The curve of the key that service-account tokens are signed with; default P-256. */
   signingCurve?: SigningCurve;
@@ -89,7 +91,7 @@ export function schedulerArguments(kubeconfig: string): string[] {
   return [`--kubeconfig=${kubeconfig}`, '--secure-port=0', '--leader-elect=false'];
 }
 
-/** It leaves the nodes' leases alone: `node-leases.ts` tells why. */
+/** KWOK does not renew the leases of the nodes; see `node-leases.ts`. */
 export function kwokArguments(kubeconfig: string, nodeSelector: string): string[] {
   return [
     `--kubeconfig=${kubeconfig}`,

@@ -6,8 +6,9 @@ import { buildOf, type Program } from './versions.ts';
 const modules = join(import.meta.dirname, 'modules');
 
 /**
- * Builds a program from the Go module that pins all it is made of, into the file `output`. `go` is the Go command. The
- * watchdog ends the build when this process goes. Throws when Go is missing or the build fails, with the end of what it printed.
+ * Builds a program from the Go module that pins all it is made of, into the file `output`. `go` is
+ * the Go command. The watchdog ends the build when this process goes. Throws when Go is missing or
+ * the build fails, with the end of what it printed.
  */
 export async function build(program: Program, output: string, go: string, watchdog: Watchdog): Promise<void> {
   const { module, package: name, ldflags } = buildOf(program);

@@ -29,7 +29,7 @@ export function cachedPath(folder: string, program: Program): string {
   return join(folder, 'bin', program);
 }
 
-/** Programs get into the cache whole or not at all: a name in `bin` is always a finished file. */
+/** Programs are added to the cache atomically: a file in `bin` is always complete. */
 export function isCached(folder: string, program: Program): boolean {
   return existsSync(cachedPath(folder, program));
 }
@@ -39,7 +39,7 @@ export function makeWorkFolder(folder: string): string {
   return mkdtempSync(join(folder, `work-${process.pid}-`));
 }
 
-/** Removes what processes that are gone have left behind. */
+/** Removes the temporary folders of processes that have ended. */
 export function sweep(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = Number(/^work-(\d+)-/.exec(name)?.[1]);
@@ -47,7 +47,10 @@ export function sweep(folder: string): void {
   }
 }
 
-/** Makes the finished file `path` the cached program: its contents are on the disk before its name is. */
+/**
+ * Makes the finished file `path` the cached program: its contents are on the disk before its name
+ * is.
+ */
 export function install(path: string, folder: string, program: Program): void {
   chmodSync(path, 0o755);
   sync(path);

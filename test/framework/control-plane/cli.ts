@@ -1,7 +1,10 @@
 import { obtainPrograms } from './obtain.ts';
 import { versions } from './versions.ts';
 
-/** `obtain` gets the programs of the test control plane ready and prints their paths; `versions` prints their versions. */
+/**
+ * `obtain` gets the programs of the test control plane ready and prints their paths; `versions`
+ * prints their versions.
+ */
 async function main(command: string | undefined): Promise<void> {
   if (command !== 'obtain' && command !== 'versions') {
     throw new Error(`expected "obtain" or "versions", found ${JSON.stringify(command)}`);

@@ -17,7 +17,7 @@ export interface Coordinates {
   issuer: string;
 }
 
-/** A way to a running control plane. */
+/** A connection to a running control plane. */
 export interface Connection extends Coordinates {
   /** PEM text of the API server's certificate authority. */
   ca: string;
@@ -26,7 +26,10 @@ export interface Connection extends Coordinates {
   kubeconfigPath: string;
   /** One JSON object per line, written before the request is answered. */
   auditLogPath: string;
-  /** Environment for kubectl and helm: their folders first in PATH, KUBECONFIG, and Helm's folders inside `dir`. */
+  /**
+   * Environment for kubectl and helm: their folders first in PATH, KUBECONFIG, and Helm's folders
+   * inside `dir`.
+   */
   env: NodeJS.ProcessEnv;
   /** Requests as the administrator. */
   api: Api;

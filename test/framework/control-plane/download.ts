@@ -15,7 +15,7 @@ export interface DownloadLimits {
 
 export const usualLimits: DownloadLimits = { connect: 5_000, idle: 10_000, total: 5 * 60_000 };
 
-/** The server could not be reached at all, so asking it for something else is of no use. */
+/** Thrown when the server is unreachable, so that no other file is requested from it. */
 export class Unreachable extends Error {
   constructor(address: string, cause: unknown) {
     super(`${address} is out of reach: ${reasonOf(cause)}`, { cause });
@@ -24,8 +24,9 @@ export class Unreachable extends Error {
 }
 
 /**
- * Downloads a published program and returns its contents, after its SHA-256 has been checked. `onProgress` gets the bytes so far.
- * Throws `Unreachable`, or an error for a status other than 200, a file cut short, a sum that differs or is not known.
+ * Downloads a published program and returns its contents, after its SHA-256 has been checked.
+ * `onProgress` gets the bytes so far. Throws `Unreachable`, or an error for a status other than
+ * 200, a file cut short, a sum that differs or is not known.
  */
 export async function download(
   base: string,

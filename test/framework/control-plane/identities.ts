@@ -3,14 +3,17 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { makeServingCertificate } from '../certificates.ts';
 
-/** The users of the control plane, each with a token of its own, so that the audit log tells them apart. */
+/**
+ * The users of the control plane, each with a token of its own, so that the audit log tells them
+ * apart.
+ */
 export const users = {
   admin: { user: 'admin', groups: ['system:masters'] },
   'kube-controller-manager': { user: 'system:kube-controller-manager', groups: [] },
   'kube-scheduler': { user: 'system:kube-scheduler', groups: [] },
   kwok: { user: 'kwok', groups: ['system:masters'] },
   'stand-in-kubelet': { user: 'stand-in-kubelet', groups: ['system:masters'] },
-  /** May do nothing beyond what every authenticated user may. */
+  /** Has only the permissions of every authenticated user. */
   unprivileged: { user: 'unprivileged', groups: [] },
 } as const satisfies Record<string, { user: string; groups: readonly string[] }>;
 
@@ -29,7 +32,10 @@ export interface Identities {
 /** The curve of the key that service-account tokens are signed with. */
 export type SigningCurve = 'P-256' | 'P-384' | 'P-521';
 
-/** Writes the API server's certificate, the token file and the keys that service-account tokens are signed with into `dir`. */
+/**
+ * Writes the API server's certificate, the token file and the keys that service-account tokens are
+ * signed with into `dir`.
+ */
 export function writeIdentities(dir: string, namedCurve: SigningCurve = 'P-256'): Identities {
   const file = (name: string, text: string): string => {
     const path = resolve(dir, name);

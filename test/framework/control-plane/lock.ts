@@ -10,9 +10,10 @@ export interface LockOptions {
 }
 
 /**
- * Runs `work` while this process alone has the lock at `path`. A lock whose owner is dead is taken over. Two processes that take one over
- * in the same instant may both go on: that wastes work and breaks nothing, because programs get in place by rename. Throws when
- * the lock's owner lives and keeps it longer than the limit.
+ * Runs `work` while this process has the lock at `path`. A lock whose owner has ended is taken
+ * over. Two processes that take it over at the same instant may both continue: that wastes work,
+ * but is safe, because programs are renamed into place. Throws when the owner of the lock keeps it
+ * longer than the limit.
  */
 export async function withLock<T>(path: string, options: LockOptions, work: () => Promise<T>): Promise<T> {
   await acquire(path, options);
@@ -62,7 +63,10 @@ function tryAcquire(path: string): boolean {
 
 interface Owner {
   pid: number;
-  /** Tells the process from a later one with the same id; empty where the system does not say. */
+  /**
+   * Distinguishes the process from a later one with the same ID; empty if the system does not
+   * provide it.
+   */
   started: string;
 }
 

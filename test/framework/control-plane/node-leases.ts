@@ -7,11 +7,14 @@ const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
 /** As a kubelet has it: valid for 40 s, renewed every quarter of that time. */
 const VALID_SECONDS = 40;
 const RENEWAL_MS = 10_000;
-/** After a round that failed: kube-apiserver may be one of the victims of a test. */
+/** Delay after a failed round: a test may have stopped kube-apiserver. */
 const RETRY_MS = 1_000;
 const AT_ONCE = 8;
 
-/** Every node that KWOK looks after gets its lease, or has it renewed. A lease that an earlier node of the same name has left becomes the new one's. */
+/**
+ * Creates or renews the lease of every node that KWOK manages. The lease of an earlier node of the
+ * same name is reused.
+ */
 export async function renewNodeLeases(api: Api): Promise<void> {
   const { items } = await api.get<V1NodeList>('/api/v1/nodes');
   const left = items.filter(({ metadata }) => metadata?.annotations?.[kwokNodeAnnotation] !== undefined);
@@ -38,8 +41,9 @@ function microTime(): string {
 }
 
 /**
- * Renews the leases of the nodes for as long as the control plane runs. KWOK 0.8.0 could, but its queue holds every renewal up, of all nodes and for good,
- * once a node is in it twice; a node gets there twice when it is deleted and created again while KWOK is at its lease.
+ * Renews the leases of the nodes while the control plane runs. KWOK 0.8.0 does not do it reliably:
+ * its queue blocks all renewals forever when a node is in it twice, which happens when a node is
+ * deleted and recreated while KWOK renews its lease.
  */
 export class NodeLeases {
   readonly #api: Api;

@@ -74,14 +74,17 @@ async function waitUntilReady(cluster: Cluster, name: string): Promise<V1Node> {
   }
 }
 
-/** What the API server sees of a host that goes down for a reboot: Ready is False, for it and its pods, until `setNodeBooted`. */
+/**
+ * Sets Ready to False for a node and its pods, as after the shutdown of its host, until
+ * `setNodeBooted`.
+ */
 export async function setNodeRebooting(cluster: Cluster, name: string): Promise<void> {
   await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: 'true' } } });
   await patchNodeStatus(cluster, name, { conditions: [ready('False', 'KubeletNotReady', 'node is shutting down')] });
   await patchPods(cluster, name, () => ({ conditions: [podReady('False')] }));
 }
 
-/** What the API server sees of a host that came up: Ready is True, the boot ID is new, and its pods have restarted. */
+/** Sets Ready to True, a new boot ID and restarted pods, as after the boot of a host. */
 export async function setNodeBooted(cluster: Cluster, name: string, bootID: string, osImage?: string): Promise<void> {
   const nodeInfo = osImage === undefined ? { bootID } : { bootID, osImage };
   await patchNodeStatus(cluster, name, {
@@ -101,7 +104,10 @@ function ready(status: 'True' | 'False', reason: string, message: string): objec
   return { type: 'Ready', status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now };
 }
 
-/** Patches the status of the node's running pods, except the operator's, which belong to the stand-in kubelet. */
+/**
+ * Patches the status of the node's running pods, except the operator's, which belong to the
+ * stand-in kubelet.
+ */
 async function patchPods(cluster: Cluster, node: string, change: (status: V1PodStatus) => object): Promise<void> {
   const query = new URLSearchParams({
     fieldSelector: `spec.nodeName=${node},status.phase=Running`,
@@ -118,7 +124,10 @@ async function patchPods(cluster: Cluster, node: string, change: (status: V1PodS
   }
 }
 
-/** A kubelet that comes up restarts containers. A pod whose ContainersReady was not True before stays unready. */
+/**
+ * A kubelet that comes up restarts containers. A pod whose ContainersReady was not True before
+ * stays unready.
+ */
 function restarted(status: V1PodStatus): object {
   const healthy =
     status.conditions?.some(({ type, status }) => type === 'ContainersReady' && status === 'True') ?? false;

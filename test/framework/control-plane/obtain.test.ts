@@ -20,7 +20,10 @@ import { isAlive } from './lock.ts';
 import { type ObtainOptions, obtainPrograms } from './obtain.ts';
 import { programs } from './versions.ts';
 
-/** Stands in for Go: notes what it builds and its own id, and writes the output in two steps with a pause between. */
+/**
+ * Stands in for Go: notes what it builds and its own id, and writes the output in two steps with a
+ * pause between.
+ */
 const fakeGo = `#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 echo "$3" >> "$GO_LOG"

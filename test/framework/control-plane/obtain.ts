@@ -21,7 +21,10 @@ export interface ObtainOptions {
   /** A folder with programs to use as they are; default `KUBEBUILDER_ASSETS`. */
   assetsFolder?: string | undefined;
   cacheFolder?: string;
-  /** Where to download from; an empty address means not to. Default: BRUPOP_DOWNLOAD_<PROJECT>, else the project's own site. */
+  /**
+   * Where to download from; an empty address means not to. Default: BRUPOP_DOWNLOAD_<PROJECT>, else
+   * the project's own site.
+   */
   bases?: Partial<Record<Project, string>>;
   limits?: DownloadLimits;
   /** The Go command; default `go`. */
@@ -40,9 +43,10 @@ interface Job {
 }
 
 /**
- * Returns the paths of the programs: those in the assets folder, else those in the project's cache; what is missing there is downloaded,
- * or built with Go where that fails, and kept in the cache. Processes that need the same at once share the work. Throws when a program can be
- * had in no way, and says what was tried.
+ * Returns the paths of the programs: those in the assets folder, else those in the project's cache;
+ * what is missing there is downloaded, or built with Go where that fails, and kept in the cache.
+ * Processes that need the same programs at the same time share the work. Throws when a program
+ * cannot be obtained, with what was tried.
  */
 export async function obtainPrograms(options: ObtainOptions = {}): Promise<Assets> {
   const assetsFolder = options.assetsFolder ?? process.env['KUBEBUILDER_ASSETS'];
@@ -121,7 +125,10 @@ async function buildAll(left: readonly Program[], work: string, watchdog: Watchd
   }
 }
 
-/** Downloads what can be downloaded and returns the programs that could not. A server out of reach is asked only once. */
+/**
+ * Downloads what can be downloaded and returns the programs that could not. A server out of reach
+ * is asked only once.
+ */
 async function downloadAll(missing: readonly Program[], work: string, job: Job): Promise<Program[]> {
   const unreachable = new Set<string>();
   const left: Program[] = [];

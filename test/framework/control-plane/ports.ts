@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Finds `count` different loopback ports that are free now. They lie below the range that systems take for outgoing connections
- * (32768 and up on Linux), so that a restarted program finds its port still free. Throws after 200 tries.
+ * Finds `count` different loopback ports that are free now. They lie below the range that systems
+ * take for outgoing connections (32768 and up on Linux), so that a restarted program finds its port
+ * still free. Throws after 200 tries.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const found = new Set<number>();

@@ -10,11 +10,20 @@ export interface Component {
   readonly logPath: string;
   /** Undefined while it is not running. */
   readonly pid: number | undefined;
-  /** Sends the signal. Resolves when the process is gone, or at once for SIGSTOP and SIGCONT. Throws when it outlives the signal by 10 s. */
+  /**
+   * Sends the signal. Resolves when the process is gone, or at once for SIGSTOP and SIGCONT. Throws
+   * when it outlives the signal by 10 s.
+   */
   kill(signal: NodeJS.Signals): Promise<void>;
-  /** SIGTERM, and SIGKILL when that takes longer than the limit (2 s). Does nothing when it is not running. */
+  /**
+   * SIGTERM, and SIGKILL when that takes longer than the limit (2 s). Does nothing when it is not
+   * running.
+   */
   stop(): Promise<void>;
-  /** Stops it if it is running, starts it again with the same arguments (and so ports), and resolves when it is ready. */
+  /**
+   * Stops it if it is running, starts it again with the same arguments (and so ports), and resolves
+   * when it is ready.
+   */
   restart(): Promise<void>;
 }
 
@@ -83,7 +92,10 @@ export class ComponentProcess implements Component {
     child.unref();
   }
 
-  /** Resolves when the program is ready. Throws `ComponentExited` when it ends before, and an error when it takes longer than 90 s. */
+  /**
+   * Resolves when the program is ready. Throws `ComponentExited` when it ends before, and an error
+   * when it takes longer than 90 s.
+   */
   async ready(): Promise<void> {
     const { name, probe } = this.#spec;
     const deadline = Date.now() + readyLimit;

@@ -10,8 +10,9 @@ export function duration(ms: number): string {
 }
 
 /**
- * How long work takes in all, in ms: the part that is left goes at the pace of the part that is finished, which is `expectedDone` of
- * `expectedAll` ms and was finished after `finishedAt` ms. Never less than what has gone by.
+ * How long work takes in all, in ms: the part that is left goes at the pace of the part that is
+ * finished, which is `expectedDone` of `expectedAll` ms and was finished after `finishedAt` ms.
+ * Never less than what has gone by.
  */
 export function estimate(expectedAll: number, expectedDone: number, finishedAt: number, elapsed: number): number {
   const pace = expectedDone > 0 ? finishedAt / expectedDone : 1;

@@ -5,7 +5,10 @@ import { type ControlPlane, startControlPlane } from './start.ts';
 
 const variable = 'BRUPOP_TEST_CONTROL_PLANE';
 
-/** Starts the control plane that all suites of a run share, and tells processes started from now on where it is. */
+/**
+ * Starts the control plane that all suites of a run share, and tells processes started from now on
+ * where it is.
+ */
 export async function startSharedControlPlane(): Promise<ControlPlane> {
   const controlPlane = await startControlPlane();
   const { url, dir, caFile, tokens, assets, issuer } = controlPlane;
@@ -18,8 +21,9 @@ export async function startSharedControlPlane(): Promise<ControlPlane> {
 }
 
 /**
- * Connects to the control plane that the test run has started; close the connection in `afterAll`. Suites that stop parts of it, or that
- * look at cluster-wide objects, start one of their own with `startControlPlane`. Throws outside of a test run.
+ * Connects to the control plane that the test run has started; close the connection in `afterAll`.
+ * Suites that stop parts of it, or that look at cluster-wide objects, start one of their own with
+ * `startControlPlane`. Throws outside of a test run.
  */
 export function connectSharedControlPlane(): Connection {
   const path = process.env[variable];

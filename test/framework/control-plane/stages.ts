@@ -1,10 +1,11 @@
 /**
- * What KWOK does to the nodes and pods that have no kubelet of their own.
+ * The stages with which KWOK simulates nodes and pods.
  *
- * Nodes: only one whose Ready condition is missing or Unknown is made Ready; `node-leases.ts` renews their leases. A Ready
- * condition that says False stays as it is, so a test that wrote it decides when the node comes back.
- * Pods: the operator's workloads (they have the component label) belong to the stand-in kubelet and are left alone. Others get ready, complete
- * (when a Job owns them) and go as soon as they are asked to, or after the time in their termination-delay annotation.
+ * Nodes: KWOK makes a node Ready if its condition is missing or Unknown; `node-leases.ts` renews
+ * the leases. A condition Ready=False stays, so that tests can stop a node.
+ * Pods: KWOK ignores the operator's workloads (they have the component label), which the stand-in
+ * kubelet runs. Other pods become ready, complete (if a Job owns them), and terminate at once or
+ * after the time in their termination-delay annotation.
  */
 
 /** Nodes with this annotation (value `fake`) are KWOK's. */

@@ -27,7 +27,10 @@ import type { Assets, Program } from './versions.ts';
 
 export type Components = Record<'etcd' | 'apiserver' | 'controllerManager' | 'scheduler' | 'kwok', Component>;
 
-/** A running control plane that this process owns. It ends with this process, even one that is killed. */
+/**
+ * A running control plane that this process owns. It ends with this process, even one that is
+ * killed.
+ */
 export interface ControlPlane extends Connection {
   components: Components;
   /** Ends all programs and removes the folder. Safe to call twice. */
@@ -37,9 +40,10 @@ export interface ControlPlane extends Connection {
 const attempts = 5;
 
 /**
- * Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback ports, renews the leases of the nodes, and
- * resolves when the API server is ready and the default namespace has its service account (so the controller manager works). Throws when a
- * program ends or is not ready in time, with the end of its log; nothing is left running then.
+ * Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on free loopback
+ * ports, renews the leases of the nodes, and resolves when the API server is ready and the default
+ * namespace has its service account (so the controller manager works). Throws when a program ends
+ * or is not ready in time, with the end of its log; nothing is left running then.
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const assets = await obtainPrograms();
@@ -164,7 +168,7 @@ async function defaultServiceAccount(parts: Parts, api: Api): Promise<void> {
   }
 }
 
-/** Ends the clients first, then the API server, then its store; the watchdog removes the folder. */
+/** Ends the clients first, then the API server, then etcd; the watchdog removes the folder. */
 function stopper(parts: Parts, connection: Connection, leases: NodeLeases, watchdog: Watchdog): () => Promise<void> {
   let stopped: Promise<void> | undefined;
   const stop = async (): Promise<void> => {

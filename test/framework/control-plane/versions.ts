@@ -1,4 +1,7 @@
-/** The one table of what the test control plane is made of. Changing it changes the cache folder's name, so everything is obtained again. */
+/**
+ * The versions of the programs of the test control plane. A change changes the name of the cache
+ * folder, so all programs are obtained again.
+ */
 export const versions = { kubernetes: 'v1.36.3', etcd: 'v3.7.2', kwok: 'v0.8.0', helm: 'v4.3.1' } as const;
 
 export type Project = keyof typeof versions;
@@ -36,11 +39,17 @@ export interface Published {
   path: string;
   /** The program's path inside of the tar.gz that `path` is, when it is one. */
   member?: string;
-  /** SHA-256: a file that the project publishes (a bare sum, or lines of `sum  name`), or the sum where it publishes none. */
+  /**
+   * SHA-256: a file that the project publishes (a bare sum, or lines of `sum name`), or the sum
+   * where it publishes none.
+   */
   checksum: { path: string } | { sum: string | undefined };
 }
 
-/** SHA-256 of published programs whose project publishes no sums. One that is not listed is built instead. */
+/**
+ * SHA-256 of published programs whose project publishes no sums. One that is not listed is built
+ * instead.
+ */
 const pinned: Readonly<Record<string, string>> = {
   'v0.8.0/kwok-linux-amd64': 'f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46',
 };
@@ -72,7 +81,10 @@ const kubernetesFlags = [
   `-X k8s.io/component-base/version.gitMinor=${versions.kubernetes.split('.')[1]}`,
 ];
 
-/** How a program is built: the folder of its Go module below `modules`, the package, the linker's flags. */
+/**
+ * How a program is built: the folder of its Go module below `modules`, the package, the linker's
+ * flags.
+ */
 export function buildOf(program: Program): { module: Project; package: string; ldflags: string } {
   const module = projectOf(program);
   const strip = '-s -w';
@@ -85,7 +97,10 @@ export function buildOf(program: Program): { module: Project; package: string; l
   return { module, package: `k8s.io/kubernetes/cmd/${program}`, ldflags: [strip, ...kubernetesFlags].join(' ') };
 }
 
-/** How long a build takes on two cores with nothing in Go's build cache, in seconds; the first of a module builds what they share. */
+/**
+ * How long a build takes on two cores with nothing in Go's build cache, in seconds; the first of a
+ * module builds what they share.
+ */
 export const buildSeconds: Readonly<Record<Program, number>> = {
   'kube-apiserver': 170,
   'kube-controller-manager': 50,

@@ -57,14 +57,14 @@ export async function deleteMembers({ api }: Cluster, names: readonly string[]):
   }
 }
 
-/** Agents that reach the state of their spec at once. */
+/** Simulated agents, which report the state of their spec at once. */
 export interface Agents {
   /** The most nodes that had a spec other than Idle at the same time. */
   mostUnderWay(): number;
   stop(): Promise<void>;
 }
 
-/** Plays the agents of all shadows, polling every 25 ms, and counts the nodes that update. */
+/** Acts as the agents of all shadows, polling every 25 ms, and counts the nodes that update. */
 export function playAgents(cluster: Cluster): Agents {
   const stopped = new AbortController();
   let most = 0;

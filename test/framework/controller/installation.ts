@@ -14,8 +14,9 @@ const paths: Readonly<Record<string, string>> = {
 };
 
 /**
- * Installs what a controller needs of the chart: definitions, service accounts and exactly the chart's permissions, but no workloads.
- * Returns a folder with `token` and `ca.crt` of the controller's service account.
+ * Installs what a controller needs of the chart: definitions, service accounts and exactly the
+ * chart's permissions, but no workloads. Returns a folder with `token` and `ca.crt` of the
+ * controller's service account.
  */
 export async function installForController(cluster: Connection): Promise<string> {
   await installCrds(cluster);

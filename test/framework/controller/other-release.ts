@@ -5,7 +5,10 @@ import type { serve } from '../../../packages/controller/src/main.ts';
 
 const packages = join(import.meta.dirname, '../../../packages');
 
-/** Builds the controller of another release into `folder`: each text of `changes` is replaced in the defaults. */
+/**
+ * Builds the controller of another release into `folder`: each text of `changes` is replaced in the
+ * defaults.
+ */
 export async function releaseWithOtherDefaults(
   folder: string,
   changes: Readonly<Record<string, string>>,

@@ -7,27 +7,33 @@ import { recover, type Recovery, RECOVERY_MS } from './recovery.ts';
 import { withRollingFleet } from './rolling-fleet.ts';
 import { Tolerances } from './tolerances.ts';
 
-/** Faults that come at the same time, by a name for all of them. */
+/** Faults that are injected at the same time, by the name of the case. */
 export type Cases = Readonly<Record<string, readonly Fault[]>>;
 
-/** A fault on each of the nodes that are at a step of their update, or at one of some. */
+/** A fault on each node that is held at one of these steps. */
 export function onEach(fault: (node: string) => Fault, steps: readonly Operation[] = [...HELD.values()]): Fault[] {
   return [...HELD].filter(([, step]) => steps.includes(step)).map(([node]) => fault(node));
 }
 
 export interface CaseOptions {
-  /** Whether attempts may fail for good, so that a user asks for others: when hosts fail, or users interfere. Otherwise no attempt may. */
+  /**
+   * Whether attempts may fail until a user requests a retry, as after faults of hosts or actions of
+   * users.
+   */
   readonly mayFail: boolean;
 }
 
 export interface CaseResults {
-  /** Names of the cases that were to be played. */
+  /** Names of the cases that were selected. */
   readonly chosen: readonly string[];
-  /** Those that the fleet came passed. */
+  /** Names of the cases that passed. */
   readonly passed: readonly string[];
 }
 
-/** Plays all of `cases`, or of them the one that the environment variable CASE names: `make matrix CASE='etcd is killed'`. */
+/**
+ * Runs all `cases`, or the one that the environment variable CASE names: `make matrix CASE='etcd is
+ * killed'`.
+ */
 export async function runCases(cases: Cases, options: CaseOptions): Promise<CaseResults> {
   const only = process.env['CASE'] ?? '';
   const chosen = Object.entries(cases).filter(([name]) => only === '' || name === only);
@@ -36,9 +42,9 @@ export async function runCases(cases: Cases, options: CaseOptions): Promise<Case
 }
 
 /**
- * On one fleet, for one case after the other: has nodes at every step of their update and others waiting, brings the faults about, and lets the
- * nodes go on, until all are updated with nothing left behind. Answers the names of the cases that it came passed. Throws at the first that it
- * does not, or that violates what must never happen.
+ * Runs one case after the other on one fleet: holds nodes at every step of their update, injects
+ * the faults, and releases the nodes until all are updated with nothing left behind. Returns the
+ * names of the cases that passed. Throws at the first case that fails or violates an invariant.
  */
 async function runOnOneFleet(cases: Cases, options: CaseOptions): Promise<string[]> {
   const names: string[] = [];
@@ -77,7 +83,10 @@ async function runCase(context: FleetContext, faults: readonly Fault[]): Promise
   return recovery;
 }
 
-/** On a host that is down for its reboot there is no power to cut and no agent to hurt. */
+/**
+ * Whether the fault must find a victim. A host that is down for its reboot has no power to cut and
+ * no agent to stop.
+ */
 function isRequired(fault: Fault | undefined): boolean {
   const ofAgent = fault !== undefined && 'who' in fault && fault.who.program === 'agent' ? fault.who.node : undefined;
   const node = fault?.kind === 'power cut' ? fault.node : ofAgent;

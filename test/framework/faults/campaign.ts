@@ -10,28 +10,30 @@ import { drawTrigger, type Trigger, untilTriggered } from './trigger.ts';
 
 export interface CampaignOptions {
   readonly seed: number;
-  /** How many faults in all. */
+  /** Number of faults. */
   readonly faults: number;
-  /** Gets the figures, also of a campaign that does not end well. */
+  /** Collects the figures, also of a campaign that fails. */
   readonly report: Report;
-  /** Is told what happens, a line each. */
+  /** Receives a line for each event. */
   readonly say: (line: string) => void;
-  /** Ends it after the round that is under way. */
+  /** Ends the campaign after the current round. */
   readonly signal?: AbortSignal;
 }
 
-/** How many nodes of a campaign's fleet update at a time. */
+/** Nodes of a campaign's fleet that update at the same time. */
 export const CAMPAIGN_AT_ONCE = 2;
 const FAULTS_PER_ROUND = 20;
-/** Between the beginnings of two faults, at most. */
+/** Maximum time between the starts of two faults. */
 const LONGEST_PAUSE_MS = 1_500;
-/** How long a fault waits for its instant; if that does not come, it strikes all the same. */
+/** How long a fault waits for its instant; after that it is injected without it. */
 const INSTANT_MS = 3_000;
 
 /**
- * Random faults, from a seed, on a fleet that is updated round after round. A round publishes a version, brings faults about that overlap each
- * other, and ends when every node runs the version with nothing left behind; after a failure that is not tried again soon, a user asks for it,
- * as the shadow says. Throws when a round does not end in time; what the observer found is in the report.
+ * Injects random faults, from a seed, into a fleet that is updated round after round. A round
+ * publishes a version, injects overlapping faults, and ends when every node runs the version with
+ * nothing left behind. A failure that is not retried soon is retried manually, as the shadow
+ * describes. Throws when a round does not end in time. The report has the violations that the
+ * observer found.
  */
 export async function runCampaign(context: FleetContext, options: CampaignOptions): Promise<void> {
   const { seed, faults, report, say, signal } = options;
@@ -44,7 +46,7 @@ export async function runCampaign(context: FleetContext, options: CampaignOption
     const drawn = Array.from({ length: Math.min(left, FAULTS_PER_ROUND) }, () => ({
       fault: drawFault(random, nodes),
       pauseMs: random.whole(0, LONGEST_PAUSE_MS),
-      // Every other one waits for an instant.
+      // Every second fault waits for an instant.
       trigger: instants.fraction() < 0.5 ? drawTrigger(instants) : undefined,
     }));
     const version = context.fleet.publishNext();
@@ -63,7 +65,10 @@ export async function runCampaign(context: FleetContext, options: CampaignOption
 interface Drawn {
   readonly fault: Fault;
   readonly pauseMs: number;
-  /** The instant at which it strikes, of the update of its node if it has one; undefined: at once. */
+  /**
+   * The instant at which it is injected, in the update of its node if it has one; undefined: at
+   * once.
+   */
   readonly trigger: Trigger | undefined;
 }
 
@@ -74,7 +79,7 @@ interface Round {
   readonly version: string;
 }
 
-/** One fault per node and program at a time: what two would do to each other is not the operator's fault. */
+/** One fault per node and program at a time; two could affect each other. */
 async function injectAll(round: Round, drawn: readonly Drawn[]): Promise<void> {
   const busy = new Map<string, Promise<void>>();
   for (const one of drawn) {

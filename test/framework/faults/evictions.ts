@@ -8,7 +8,7 @@ const BINDINGS = `${ADMISSION}/validatingadmissionpolicybindings`;
 
 type Cluster = Pick<Connection, 'api'>;
 
-/** From now on (within a second or so) every eviction is refused with 403. */
+/** Rejects every eviction with 403, from about a second after the call. */
 export async function forbidEvictions(cluster: Cluster): Promise<void> {
   const rule = {
     apiGroups: [''],
@@ -25,7 +25,7 @@ export async function forbidEvictions(cluster: Cluster): Promise<void> {
   await create(cluster, BINDINGS, { policyName: NAME, validationActions: ['Deny'] });
 }
 
-/** Takes that back. */
+/** Allows evictions again. */
 export async function allowEvictions(cluster: Cluster): Promise<void> {
   await cluster.api.delete(`${BINDINGS}/${NAME}`);
   await cluster.api.delete(`${POLICIES}/${NAME}`);

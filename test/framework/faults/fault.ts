@@ -9,19 +9,22 @@ export type Victim =
   | { readonly program: 'controller'; readonly which: 'leader' | 'standby' | 'all' }
   | { readonly program: 'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler' };
 
-/** What can go wrong, as a value: JSON, so that a run can be printed and repeated. Times are milliseconds. */
+/** A fault, as JSON, so that a run can be printed and repeated. Times are in milliseconds. */
 export type Fault =
-  /** SIGKILL; what nothing else restarts is restarted after `forMs`. */
+  /** SIGKILL; programs of the control plane are restarted after `forMs`. */
   | { readonly kind: 'killed'; readonly who: Victim; readonly forMs: number }
   /** SIGSTOP, and SIGCONT after `forMs`. */
   | { readonly kind: 'frozen'; readonly who: Victim; readonly forMs: number }
-  /** One after the other, each when the one before is ready again. */
+  /** One after the other, each when the previous one is ready again. */
   | { readonly kind: 'each API server killed' }
   /** Nothing passes between the node of the leading controller and kube-apiserver. */
   | { readonly kind: 'leader cut off'; readonly how: Cut; readonly forMs: number }
-  /** All API servers are gone for this time. */
+  /** All API servers are unavailable for this time. */
   | { readonly kind: 'no API server'; readonly forMs: number }
-  /** Nothing passes, or only in one direction, between pods of a node and the API server or kube-apiserver. */
+  /**
+   * Nothing passes, or only in one direction, between pods of a node and the API server or
+   * kube-apiserver.
+   */
   | {
       readonly kind: 'cut off';
       readonly node: string;
@@ -37,15 +40,15 @@ export type Fault =
   | { readonly kind: 'power cut'; readonly node: string }
   /** The next reboot within `forMs` does not come back until then. */
   | { readonly kind: 'slow to return'; readonly node: string; readonly forMs: number }
-  /** The next boot of a new version within `forMs` falls back to the old one. */
+  /** The next boot of a new version within `forMs` rolls back to the old one. */
   | { readonly kind: 'boot rolls back'; readonly node: string; readonly forMs: number }
   | { readonly kind: 'shadow deleted'; readonly node: string }
   | { readonly kind: 'shadow edited'; readonly node: string; readonly edit: ShadowEdit }
   | { readonly kind: 'label removed'; readonly node: string; readonly forMs: number }
-  /** The Node object and its host are gone, and a new one of the same name joins. */
+  /** The Node object and its host are removed, and a new one of the same name joins. */
   | { readonly kind: 'node replaced'; readonly node: string }
   | { readonly kind: 'pod deleted'; readonly program: 'agent' | 'apiserver' | 'controller'; readonly index: number }
-  /** Evictions are refused with 403. */
+  /** Evictions are rejected with 403. */
   | { readonly kind: 'evictions forbidden'; readonly forMs: number }
   /** The workload's disruption budget allows nothing. */
   | { readonly kind: 'budget strict'; readonly forMs: number };
@@ -55,7 +58,10 @@ export type ShadowEdit = 'spec to Idle' | 'spec to reboot' | 'another version' |
 
 export type FaultKind = Fault['kind'];
 
-/** Faults that take pods down by themselves, so that a disruption budget may be short without anybody having evicted too much. */
+/**
+ * Faults that stop pods themselves, so that a disruption budget may be violated without an
+ * eviction.
+ */
 export const TAKES_PODS_DOWN: ReadonlySet<FaultKind> = new Set(['power cut', 'slow to return', 'node replaced']);
 
 const CUTS: readonly Cut[] = ['reset', 'hang', 'requests lost', 'answers lost'];
@@ -71,7 +77,7 @@ const CONTROL_PLANE = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kub
 
 type Draw = (random: Random, node: string) => Fault;
 
-/** How to draw a fault of each kind. A short time is likelier than a long one. */
+/** Generators of a random fault of each kind. Short times are more likely. */
 const DRAWS: { readonly [K in FaultKind]: Draw } = {
   killed: (random, node) => ({ kind: 'killed', who: victim(random, node), forMs: briefly(random) }),
   frozen: (random, node) => ({ kind: 'frozen', who: victim(random, node), forMs: whileFrozen(random) }),
@@ -111,7 +117,7 @@ const DRAWS: { readonly [K in FaultKind]: Draw } = {
   'budget strict': (random) => ({ kind: 'budget strict', forMs: briefly(random) }),
 };
 
-/** Processes die more often than hosts or users err. */
+/** Faults of processes are more frequent than those of hosts and users. */
 const LIKELY: readonly FaultKind[] = ['killed', 'killed', 'killed', 'frozen', 'frozen', 'cut off', 'cut off'];
 
 export const FAULT_KINDS = Object.keys(DRAWS) as FaultKind[];
@@ -136,7 +142,7 @@ function briefly(random: Random): number {
   return Math.round(100 * 40 ** random.fraction());
 }
 
-/** Up to past the lease of a controller and the time limits of a call. */
+/** Up to longer than the lease of a controller and the time limits of a call. */
 function whileFrozen(random: Random): number {
   return Math.round(200 * 100 ** random.fraction());
 }

@@ -14,15 +14,16 @@ export const HELD: ReadonlyMap<string, LastOperation['operation']> = new Map([
 
 /** Nodes at every step of their update at the same time. */
 export interface HeldSteps {
-  /** What they update to. */
+  /** The version that they update to. */
   readonly version: string;
-  /** Lets them go on. */
+  /** Lets the nodes continue. */
   readonly release: () => Promise<void>;
 }
 
 /**
- * Publishes one version more and resolves when nodes are at every step of their update at the same time: one stages, one waits for a pod
- * that may not be evicted, one activates, one is down for its reboot. The others of the fleet wait.
+ * Publishes the next version and resolves when nodes are at every step of their update at the same
+ * time: one stages, one waits for a pod that cannot be evicted, one activates, one is down for its
+ * reboot. The other nodes wait.
  */
 export async function holdAtSteps(context: FleetContext): Promise<HeldSteps> {
   const { fleet } = context;
@@ -35,7 +36,7 @@ export async function holdAtSteps(context: FleetContext): Promise<HeldSteps> {
   const others = [...fleet.nodes.keys()].filter((name) => !HELD.has(name));
   await eventually(
     async () => {
-      // Some may have failed in the case before.
+      // Some may have failed in the previous case.
       await askAgain(context, version);
       assertHeld(context, version);
     },

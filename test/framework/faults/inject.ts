@@ -11,7 +11,7 @@ import type { Fault, FaultKind, ShadowEdit, Victim } from './fault.ts';
 import { revive } from './recovery.ts';
 
 type Of<K extends FaultKind> = Extract<Fault, { kind: K }>;
-/** A victim that is down at the moment cannot be hit. */
+/** Whether the fault found its victim; one that is down cannot be hit. */
 export type Outcome = 'hit' | 'missed';
 
 type Inject = { readonly [K in FaultKind]: (context: FleetContext, fault: Of<K>) => Promise<Outcome> };
@@ -24,7 +24,7 @@ const PROGRAMS = {
   'kube-scheduler': 'scheduler',
 } as const;
 const MERGE = 'application/merge-patch+json';
-/** Kubernetes is asked again while it is itself one of the victims. */
+/** Calls are retried, because Kubernetes itself may be a victim. */
 const PATIENCE = { limitMs: 60_000, pauseMs: 200 };
 
 const INJECT: Inject = {
@@ -156,12 +156,15 @@ const INJECT: Inject = {
   },
 };
 
-/** Brings the fault about, and resolves when it is over and healed. */
+/** Injects the fault, and resolves when it has ended. */
 export async function inject<K extends FaultKind>(context: FleetContext, fault: Of<K>): Promise<Outcome> {
   return await (INJECT[fault.kind] as (context: FleetContext, fault: Of<K>) => Promise<Outcome>)(context, fault);
 }
 
-/** Starts again what has died of the control plane, and has budgets forget evictions that were cut off: Kubernetes takes two minutes for that. */
+/**
+ * Restarts stopped programs of the control plane, and clears evictions that were cut off from the
+ * status of budgets, which takes Kubernetes two minutes.
+ */
 export async function heal(context: FleetContext): Promise<void> {
   await revive(context);
   const budget = `${budgetPath(context.namespace)}/status`;
@@ -169,7 +172,7 @@ export async function heal(context: FleetContext): Promise<void> {
   await eventually(async () => await context.cluster.api.request('PATCH', budget, forget, MERGE), PATIENCE);
 }
 
-/** Sends a signal; answers to which processes. */
+/** Sends a signal; returns the processes that received it. */
 function signal(context: FleetContext, who: Victim, name: 'SIGKILL' | 'SIGSTOP'): number[] {
   const pids = pidsOf(context, who);
   for (const pid of pids) send(pid, name);
@@ -211,13 +214,13 @@ function replicaPids({ fleet }: FleetContext, program: 'apiserver' | 'controller
   return which === 'leader' ? leaders : all.filter((pid) => !leaders.includes(pid));
 }
 
-/** Throws until the pod is ready again after more restarts than before; one that is gone needs no waiting for. */
+/** Throws until the pod is ready again after more restarts than before, or deleted. */
 function assertRestarted(context: FleetContext, name: string, before: number): void {
   const pod = podsOf(context, APISERVER).find(({ metadata }) => metadata?.name === name);
   if (pod !== undefined && (restartsOf(pod.status) <= before || !isReady(pod))) throw new Error(`${name} is not back`);
 }
 
-/** False when another fault has been faster. */
+/** False if another fault was faster. */
 function killPod({ fleet }: FleetContext, name: string): boolean {
   try {
     fleet.kubelet.kill(name, 'SIGKILL');
@@ -246,7 +249,7 @@ function pick<T>(list: readonly T[], index: number): T | undefined {
   return list[index % Math.max(1, list.length)];
 }
 
-/** Repeats a change until Kubernetes answers; what is not there is left alone. */
+/** Repeats a change until Kubernetes answers; ignores a missing object. */
 async function change(
   { cluster }: FleetContext,
   method: 'DELETE' | 'PATCH',

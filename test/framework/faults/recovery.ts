@@ -3,29 +3,32 @@ import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { eventually } from '../eventually.ts';
 import type { FleetContext } from '../fleet/with-fleet.ts';
 
-/** From the end of the last fault until every node must run the version: an agent that cannot know whether a reboot was asked for waits for seven minutes. */
+/**
+ * Limit from the end of the last fault until every node runs the version. An agent that does not
+ * know whether a reboot was requested waits for seven minutes.
+ */
 export const LONG_RECOVERY_MS = 720_000;
-/** The same after faults that leave no agent in doubt. */
+/** The limit after faults without such a wait. */
 export const RECOVERY_MS = 240_000;
 
-/** How a fleet came through. */
+/** How a fleet recovered. */
 export interface Recovery {
   readonly ms: number;
-  /** Nodes whose shadow said that they would not be tried again soon, and why; a user asked for it. */
+  /** Nodes that needed a manual retry, and why. */
   readonly askedAgain: readonly string[];
 }
 
-/** What is to come true, and how soon. */
+/** The expected result, and its time limit. */
 export interface Expected {
   readonly version: string;
-  /** Which nodes are to run it. */
+  /** The nodes that must run it. */
   readonly nodes: Iterable<string>;
   readonly limitMs: number;
 }
 
 /**
- * Until the nodes run the version with nothing left behind. After a failure that is not tried again soon, a user asks for it, as the shadow says.
- * Throws when it takes longer than the limit.
+ * Waits until the nodes run the version with nothing left behind. A failure that is not retried
+ * soon is retried manually, as the shadow describes. Throws after the limit.
  */
 export async function recover(context: FleetContext, { version, nodes, limitMs }: Expected): Promise<Recovery> {
   const { fleet } = context;
@@ -44,12 +47,15 @@ export async function recover(context: FleetContext, { version, nodes, limitMs }
   return { ms: Math.round(performance.now() - healedAt), askedAgain: [...asked] };
 }
 
-/** Starts again what has died of the control plane, as a kubelet does: a scheduler ends some seconds after it has lost the API server. */
+/**
+ * Restarts stopped programs of the control plane, as a kubelet does: a scheduler exits some seconds
+ * after it lost the API server.
+ */
 export async function revive({ cluster }: FleetContext): Promise<void> {
   for (const part of Object.values(cluster.components)) if (part.pid === undefined) await part.restart();
 }
 
-/** Asks for another attempt, as a user who reads why nodes are not tried again soon; returns the reasons. */
+/** Requests a retry for nodes that are not retried soon, as a user does; returns the reasons. */
 export async function askAgain({ fleet }: FleetContext, version: string): Promise<string[]> {
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {
@@ -61,7 +67,7 @@ export async function askAgain({ fleet }: FleetContext, version: string): Promis
   return reasons;
 }
 
-/** Why an idle node does not begin its update to the version. */
+/** Why an idle node does not start its update to the version. */
 function waitingFor(shadow: BottlerocketShadow | undefined, version: string): Condition | undefined {
   if (shadow?.spec.state !== 'Idle' || shadow.status?.target_version !== version) return undefined;
   return shadow.status.conditions?.find(({ type }) => type === 'Progressing');

@@ -21,7 +21,7 @@ export class Report {
     this.#tried.set(what, (this.#tried.get(what) ?? 0) + 1);
   }
 
-  /** A fault has waited for its instant, and that has come or not. */
+  /** Records whether a fault's instant occurred. */
   waited(hasCome: boolean): void {
     this.#waits += 1;
     if (hasCome) this.#onTime += 1;
@@ -40,7 +40,7 @@ export class Report {
     return [...this.#tried.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Takes over what the observer has found so far; answers what is new. */
+  /** Adds the violations that the observer has found; returns the new ones. */
   check(fleet: Fleet): readonly string[] {
     this.#checks = fleet.observer.checks;
     const known = new Set(this.violations);

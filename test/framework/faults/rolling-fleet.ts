@@ -3,7 +3,10 @@ import { NEW, type FleetContext, type FleetTestOptions, withFleet } from '../fle
 
 const NODES = 6;
 
-/** Six nodes, `atOnce` of them at a time, which look for updates every second and have taken a first one. */
+/**
+ * Runs `body` on six nodes, which check for updates every second, update `atOnce` at a time, and
+ * have run a first update.
+ */
 export async function withRollingFleet(
   atOnce: number,
   body: (context: FleetContext) => Promise<void>,

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Observer } from '../fleet/observer.ts';
 import { type Fault, TAKES_PODS_DOWN } from './fault.ts';
 
-/** Until Kubernetes has noticed that what was down is up. */
+/** Until Kubernetes has noticed that a host is up again. */
 const AFTERMATH_MS = 8_000;
 
-/** Keeps an observer from blaming anybody for what failing hosts do. */
+/** Makes an observer tolerate the consequences of failing hosts. */
 export class Tolerances {
   readonly #observer: Observer;
   #failing = 0;
@@ -14,7 +14,10 @@ export class Tolerances {
     this.#observer = observer;
   }
 
-  /** Runs `body`, which injects the fault, and tolerates its consequences for a while after its end; does not wait for that. */
+  /**
+   * Runs `body`, which injects the fault, and tolerates its consequences for a while after its end;
+   * does not wait for that.
+   */
   async during<T>(fault: Fault, body: () => Promise<T>): Promise<T> {
     if (!TAKES_PODS_DOWN.has(fault.kind)) return await body();
     this.#count(1);

@@ -3,10 +3,13 @@ import type { Fleet } from '../fleet/fleet.ts';
 import type { Call } from '../host/host.ts';
 import type { Random } from './random.ts';
 
-/** An instant of an update, as a value: JSON, so that a run can be printed and repeated. What is left out may be anything. */
+/**
+ * An instant of an update, as JSON, so that a run can be printed and repeated. A missing field
+ * matches anything.
+ */
 export type Trigger = StateTrigger | CallTrigger;
 
-/** A spec comes to call for a state, an agent comes to report one, or to say that a step is under way. */
+/** A spec changes to a state, or an agent reports a state or the start of a step. */
 export interface StateTrigger {
   readonly at: 'state';
   readonly spec?: ShadowState;
@@ -14,7 +17,9 @@ export interface StateTrigger {
   readonly step?: Operation;
 }
 
-/** An agent has sent a call, which has had no effect yet; or the answer is ready and not sent yet. */
+/**
+ * An agent has sent a call that has had no effect yet, or the response is ready and not sent yet.
+ */
 export interface CallTrigger {
   readonly at: 'call sent' | 'call answered';
   readonly to: 'host' | 'API server';
@@ -24,13 +29,16 @@ export interface CallTrigger {
   readonly step?: Operation;
 }
 
-/** In words; two that are equal have the same. */
+/** Text of an instant, the same for equal instants. */
 export function nameOf({ at, method, path, to, spec, step }: CallTrigger): string {
   const when = at === 'call sent' ? 'before' : 'after';
   return `${when} ${method} ${path} of the ${to} in ${spec ?? 'any state'}, ${step ?? 'any step'}`;
 }
 
-/** Has `told` decide on each call of each agent. Calls of the API server only where the fleet watches them. */
+/**
+ * Calls `told` for each call of each agent. Calls to the API server are included only if the fleet
+ * watches them.
+ */
 export function watchCalls(fleet: Fleet, told: (node: string, instant: CallTrigger) => 'drop' | 'pass'): void {
   fleet.callWatcher = async (node, call) => told(node, instantOf(fleet, node, 'API server', call));
   for (const node of fleet.nodes.keys()) watchHost(fleet, node, (instant) => told(node, instant));
@@ -54,14 +62,17 @@ function instantOf(fleet: Fleet, node: string, to: CallTrigger['to'], { moment, 
 }
 
 export interface Awaited {
-  /** Of an update to this version. */
+  /** In an update to this version. */
   readonly version: string;
-  /** On this node; on any, if it is left out. */
+  /** On this node; default any. */
   readonly node?: string | undefined;
   readonly limitMs: number;
 }
 
-/** Resolves when the instant has come, with true, or when it has not come in time. Of calls it sees those to hosts. */
+/**
+ * Resolves with true when the instant occurs, or with false after the limit. Of calls it sees those
+ * to hosts.
+ */
 export async function untilTriggered(fleet: Fleet, trigger: Trigger, awaited: Awaited): Promise<boolean> {
   const come = Promise.withResolvers<boolean>();
   const timer = setTimeout(() => come.resolve(false), awaited.limitMs);
@@ -120,7 +131,7 @@ const SPECS: readonly ShadowState[] = ['StagedAndPerformedUpdate', 'RebootedInto
 const STEPS: readonly Operation[] = ['Stage', 'Drain', 'Activate', 'Reboot', 'Restore'];
 const CALLS = ['/actions/prepare-update', '/actions/activate-update', '/actions/reboot'] as const;
 
-/** A random instant of an update that this fleet can be watched for. */
+/** A random instant of an update that this fleet can observe. */
 export function drawTrigger(random: Random): Trigger {
   return random.pick<() => Trigger>([
     () => ({ at: 'state', spec: random.pick(SPECS) }),

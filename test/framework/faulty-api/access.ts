@@ -4,12 +4,12 @@ import type { FaultyApi } from './faulty-api.ts';
 
 const mode = 0o600;
 
-/** How a pod with its service account's files in `dir` finds the proxy. */
+/** Connection of a pod with its service account's files in `dir` to the proxy. */
 export function accessThrough(api: FaultyApi, dir: string): ClusterAccess {
   return { host: '127.0.0.1', port: api.wire.address.port, serviceAccountDir: dir };
 }
 
-/** Writes a service account's files, or replaces them all at one moment, as a kubelet does. */
+/** Writes a service account's files, or replaces them atomically, as a kubelet does. */
 export async function presentCredentials(dir: string, { token, ca }: { token: string; ca: string }): Promise<void> {
   await showFiles(
     dir,

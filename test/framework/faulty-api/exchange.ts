@@ -5,7 +5,10 @@ import { type Answer, type SeenRequest, statusBody } from './faults.ts';
 const HALF_AN_EVENT = '{"type":"MODIFIED","object":{"metadata":{"name":"hal';
 const NO_JSON = '{"type":"MODIFIED","object":no json}\n';
 
-/** One request with its answer, which is the API server's unless it is told otherwise, at the beginning or in the middle. */
+/**
+ * One request with its response, which is the API server's unless a fault replaces it at its start
+ * or later.
+ */
 export class Exchange {
   readonly request: SeenRequest;
   readonly #response: ServerResponse;
@@ -31,7 +34,7 @@ export class Exchange {
     return this.#upstream !== undefined;
   }
 
-  /** Answers. Rejects when the API server does not. */
+  /** Sends the response. Rejects when the API server does not answer. */
   async answer(answer: Answer | undefined): Promise<void> {
     if (answer === undefined) return await this.#pass();
     const { kind } = answer;
@@ -47,7 +50,7 @@ export class Exchange {
     return await this.#corrupt(answer);
   }
 
-  /** Goes on with `answer` in the middle of what is being sent. */
+  /** Continues the response that is being sent with `answer`. */
   interrupt(answer: Answer): void {
     this.#upstream?.unpipe(this.#response);
     if (answer.kind === 'drip') {

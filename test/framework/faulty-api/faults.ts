@@ -14,7 +14,7 @@ export interface SeenRequest {
   readonly token: string;
   /** On the monotonic clock, milliseconds. */
   readonly atMs: number;
-  /** What was answered instead of what the API server says. */
+  /** The fault that replaced the response of the API server. */
   readonly answer?: Answer;
 }
 
@@ -25,17 +25,19 @@ export interface Match {
 }
 
 /**
- * What is answered instead of what the API server says.
- * - `status`: an error of the API, with `Retry-After` where that is given; the API server never hears of the request
+ * What replaces the response of the API server.
+ * - `status`: an error of the API, with `Retry-After` if given; the API server does not get the
+ *   request
  * - `error-event`: a watch with an ERROR event of that status
- * - `malformed`: a body that is no JSON; in a watch a line that is none
- * - `truncated`: half of the body, or half an event; then the end, `clean` as if that were all, or else a cut connection
- * - `drip`: the API server's answer, one byte at a time
- * - `silent`: nothing, for ever; the API server never hears of the request
- * - `mute`: the head of the API server's answer, then nothing for ever
- * - `lost`: nothing, for ever, although the API server has done what was asked
+ * - `malformed`: a body that is not JSON; in a watch a line that is not JSON
+ * - `truncated`: half of the body, or half an event; then a regular end if `clean`, else a cut
+ *   connection
+ * - `drip`: the API server's response, one byte at a time
+ * - `silent`: no response; the API server does not get the request
+ * - `mute`: the head of the API server's response, then nothing
+ * - `lost`: no response, although the API server has processed the request
  * - `reset`: the connection ends
- * - `shortened`: what the API server answers when it is asked to end the watch after a number of seconds
+ * - `shortened`: a watch that the API server ends after a number of seconds
  */
 export type Answer =
   | { readonly kind: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
@@ -48,7 +50,7 @@ export type Answer =
 export interface Fault {
   readonly match?: Match;
   readonly answer: Answer;
-  /** How many requests get it; default: all until `clear`. */
+  /** Number of requests that get it; default all until `clear`. */
   readonly times?: number;
 }
 

@@ -10,8 +10,8 @@ import { Exchange } from './exchange.ts';
 import { type Answer, type Fault, type Match, matches, seen, type SeenRequest, type Verb } from './faults.ts';
 
 /**
- * A way to a real kube-apiserver on which what it answers can be replaced: a proxy on loopback that ends TLS with a certificate of its own and
- * passes tokens on. Connections as a whole are cut with `wire`.
+ * A proxy on loopback to a real kube-apiserver that can replace responses. It ends TLS with its own
+ * certificate and forwards tokens. `wire` cuts whole connections.
  */
 export class FaultyApi {
   readonly wire: TcpForwarder;
@@ -57,7 +57,7 @@ export class FaultyApi {
     return this.#certificate.caCert;
   }
 
-  /** What has come so far, in order. */
+  /** The requests so far, in order. */
   get requests(): readonly SeenRequest[] {
     return this.#requests;
   }
@@ -66,22 +66,22 @@ export class FaultyApi {
     return this.#requests.filter((request) => matches({ verbs: [verb], ...(path && { path }) }, request)).length;
   }
 
-  /** Adds a fault for requests from now on. Of several that match, the one set first is answered. */
+  /** Adds a fault for later requests. The first added fault that matches applies. */
   set(fault: Fault): void {
     this.#faults.push({ fault, left: fault.times ?? Infinity });
   }
 
-  /** Ends all faults; what was spoilt stays so. */
+  /** Removes all faults. Responses that have started stay faulty. */
   clear(): void {
     this.#faults.length = 0;
   }
 
-  /** How many watches the API server has let in and not ended. */
+  /** Number of watches that the API server has accepted and not ended. */
   get openWatches(): number {
     return this.#watches().length;
   }
 
-  /** Goes on with `answer` in the middle of the watches that are open. */
+  /** Continues all open watches with `answer`. */
   interrupt(answer: Answer, match: Match = {}): void {
     for (const exchange of this.#watches()) if (matches(match, exchange.request)) exchange.interrupt(answer);
   }

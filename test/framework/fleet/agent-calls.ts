@@ -6,15 +6,16 @@ import type { ServingCertificate } from '../certificates.ts';
 import type { CallWatcher } from '../host/host.ts';
 import type { Address } from '../kubelet/service-environment.ts';
 
-/** How the operator's API server shows itself. */
+/** The serving certificate of the operator's API server. */
 export interface Apiserver {
   readonly serverName: string;
   readonly certificate: ServingCertificate;
 }
 
 /**
- * Stands between the agent of one node and the operator's API server, ends its TLS and opens its own, and so can tell of each call when
- * it is sent and when its answer is ready; the call waits for who is told. A connection of the agent has one connection onward.
+ * A TLS proxy between the agent of one node and the operator's API server. It reports each call
+ * when it is sent and when its response is ready; the call waits for the receiver. Each connection
+ * of the agent has one connection to the server.
  */
 export class AgentCalls {
   readonly #watcher: CallWatcher;

@@ -11,7 +11,7 @@ export interface CordonTime {
   readonly hadReplica: boolean;
 }
 
-/** Measures every cordon of a fleet that ends in a reboot. */
+/** Measures all cordons of a fleet that end in a reboot. */
 export class Cordons {
   readonly times: CordonTime[] = [];
   readonly #open = new Map<string, { readonly since: number; readonly hadReplica: boolean }>();
@@ -34,7 +34,9 @@ export class Cordons {
   }
 }
 
-/** Chooses replicas of the API server that run on the agent's node, or on others; all when there is none such. */
+/**
+ * Selects replicas of the API server on the agent's node, or on other nodes; all if there is none.
+ */
 export function replicasOn(fleet: Fleet, where: 'sameNode' | 'otherNodes') {
   return (targets: readonly Address[], node: string): readonly Address[] => {
     const here = replicaAddresses(fleet, node);

@@ -4,8 +4,8 @@ import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 
 /**
- * A StatefulSet `db` of three pods with a volume each, all on one node and without a disruption budget, so that only the drain takes care of
- * them; resolves when they are ready.
+ * Creates a StatefulSet `db` of three pods with a volume each, all on one node and without a
+ * disruption budget, so that only the drain limits their evictions. Resolves when they are ready.
  */
 export async function createDatabase(cluster: Connection, namespace: string, node: string): Promise<void> {
   const { api } = cluster;

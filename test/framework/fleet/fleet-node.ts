@@ -28,7 +28,7 @@ export interface NodeSurroundings {
 /** A Node of the cluster with its stand-in host and what the stand-in kubelet runs on it. */
 export class FleetNode {
   readonly host: BottlerocketHost;
-  /** Whether the cluster sees that the host is down. */
+  /** Whether the Node shows that the host is down. */
   isDown = false;
   #spec: NodeSpec;
   readonly #surroundings: NodeSurroundings;
@@ -40,7 +40,7 @@ export class FleetNode {
     const { folder, version, repository, durations } = surroundings;
     const run = join(folder, spec.name, 'run');
     await mkdir(run, { recursive: true });
-    // The host starts before there is a node to act on, and reboots only after.
+    // The host starts before its Node exists, and reboots only later.
     let node: FleetNode | undefined;
     const onReboot = async (event: RebootEvent): Promise<void> => await node?.reboots(event);
     const host = await BottlerocketHost.start({
@@ -72,19 +72,19 @@ export class FleetNode {
 
   /** Deletes the Node and ends what runs on it. */
   async leave(): Promise<void> {
-    // First, since a reboot may be under way, which acts on the others.
+    // First, because a reboot in progress acts on the others.
     await this.host.stop();
     await this.#unregister();
   }
 
-  /** Has the host, as it is, come back as a Node of another name. */
+  /** Lets the host come back unchanged as a Node of another name. */
   async rename(name: string): Promise<void> {
     await this.#unregister();
     this.#spec = { ...this.#spec, name };
     await this.#register();
   }
 
-  /** Puts the managed label on or takes it off. */
+  /** Sets or removes the managed label. */
   async setManaged(managed: boolean): Promise<void> {
     const labels = { [MANAGED_LABEL]: managed ? MANAGED_LABEL_VALUE : null };
     await this.#surroundings.cluster.api.patch(`/api/v1/nodes/${this.name}`, { metadata: { labels } });
@@ -110,7 +110,7 @@ export class FleetNode {
   private async reboots({ phase, cause, bootID, version }: RebootEvent): Promise<void> {
     const { cluster, kubelet, observer } = this.#surroundings;
     if (phase === 'down') {
-      // A power cut is no fault of the operator.
+      // A power cut is not a violation by the operator.
       if (cause === 'reboot')
         await observer.hostGoesDown(this.name, { bootID, next: this.host.model.partitions.nextVersion });
       await kubelet.nodeDown(this.name, { markNotReady: true });
@@ -129,7 +129,9 @@ async function patiently(call: () => Promise<unknown>): Promise<void> {
   await eventually(call, { limitMs: 60_000, pauseMs: 200 });
 }
 
-/** For a creation that is repeated: what exists already was made by a call whose answer was lost. */
+/**
+ * For a creation that is repeated: what exists already was made by a call whose answer was lost.
+ */
 function ignoreExisting(error: unknown): void {
   if (!(error instanceof ApiError && error.status === 409)) throw error;
 }

@@ -1,6 +1,6 @@
 /**
- * A whole fleet: nodes with stand-in hosts, the stand-in kubelet that runs the chart's pods, a proxy for the operator's Service, and an
- * observer that watches all the time.
+ * A fleet: nodes with stand-in hosts, the stand-in kubelet that runs the chart's pods, a proxy for
+ * the operator's Service, and an observer of the invariants.
  *
  *     const fleet = await Fleet.start({ cluster, nodes: fleetNodes(6), version: '1.26.0', repository: ['1.26.0', '1.27.0'] });
  *     await fleet.operator.install({});
@@ -42,13 +42,15 @@ export interface FleetOptions {
   readonly durations?: Partial<HostDurations>;
   /** How many managed nodes may be unavailable at once; default 1. */
   readonly maxUnavailable?: number;
-  /** Whether `callWatcher` is told what the agents send to the API server. */
+  /** Whether `callWatcher` receives the calls of agents to the API server. */
   readonly watchCalls?: boolean;
 }
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
 const NAMESPACE = 'brupop-bottlerocket-aws';
-/** An eviction that was cut off inside the API server holds up its disruption budget for two minutes. */
+/**
+ * An eviction that was cut off inside the API server blocks its disruption budget for two minutes.
+ */
 const ROLLOUT_LIMIT_MS = 240_000;
 
 /** `count` nodes named `PREFIX-1`… in three zones. */
@@ -66,9 +68,9 @@ export class Fleet {
   readonly proxy: ServiceProxy;
   readonly observer: Observer;
   readonly nodes = new Map<string, FleetNode>();
-  /** The ways from each node to kube-apiserver. */
+  /** Connections from each node to kube-apiserver. */
   readonly kubernetes: NodeLinks;
-  /** Is told of the calls of each node's agent to the API server, when they are watched. */
+  /** Receives the calls of each node's agent to the API server if `watchCalls` is set. */
   callWatcher: ((node: string, call: Call) => Promise<'drop' | 'pass'>) | undefined;
   readonly #calls = new Map<string, Promise<AgentCalls>>();
   /** How many managed nodes may be unavailable at once. */
@@ -149,14 +151,14 @@ export class Fleet {
     this.nodes.delete(name);
   }
 
-  /** Another host and another Node in the place of one of the same name. */
+  /** Replaces a node by another host and another Node of the same name. */
   async replaceNode(name: string): Promise<void> {
     const { spec } = this.node(name);
     await this.removeNode(name);
     await this.addNode(spec);
   }
 
-  /** Has a host, as it is, come back as a Node of another name. */
+  /** Lets a host come back unchanged as a Node of another name. */
   async renameNode(name: string, next: string): Promise<void> {
     const node = this.node(name);
     this.nodes.delete(name);
@@ -179,7 +181,7 @@ export class Fleet {
     return shadowPath(NAMESPACE, node);
   }
 
-  /** Asks, as a user, for another attempt of a node with a version. */
+  /** Requests a retry of a version on a node, as a user does. */
   async askForRetry(node: string, version: string): Promise<void> {
     const metadata = { annotations: { [RETRY_ANNOTATION]: version } };
     await this.#options.cluster.api.patch(this.shadowPath(node), { metadata });
@@ -204,7 +206,7 @@ export class Fleet {
     for (const name of nodes) this.node(name).host.setRepository(repository);
   }
 
-  /** Publishes one version more than before to all hosts, or to some, and answers it: 1.27.0, 1.28.0… */
+  /** Publishes the next version to all hosts, or to some, and returns it: 1.27.0, 1.28.0… */
   publishNext(nodes?: Iterable<string>): string {
     const [major, minor] = this.#published.at(-1)?.split('.').map(Number) ?? [];
     const next = `${major}.${(minor ?? 0) + 1}.0`;
@@ -212,12 +214,12 @@ export class Fleet {
     return next;
   }
 
-  /** Publishes to all hosts what the latest call has published to some. */
+  /** Publishes the latest version to all hosts. */
   publishToAll(): void {
     this.publish(this.#published);
   }
 
-  /** Until every node that is still in the fleet runs `version` and its shadow has come to rest. */
+  /** Waits until every node of the fleet runs `version` and its shadow is idle. */
   async untilAllRun(version: string, limitMs = ROLLOUT_LIMIT_MS): Promise<void> {
     await eventually(
       () => {
@@ -227,26 +229,26 @@ export class Fleet {
     );
   }
 
-  /** Throws unless the node runs `version` and its shadow is at rest. */
+  /** Throws unless the node runs `version` and its shadow is idle. */
   assertRuns(name: string, version: string): void {
     const expected = `${version} (host ${version}), Idle/Idle`;
     const found = this.describe(name);
     if (!found.startsWith(expected)) throw new Error(`${name}: expected ${expected}, found ${found}`);
   }
 
-  /** Version and state of a node and its latest operation, in words. */
+  /** Text with the version, the state and the latest operation of a node. */
   describe(name: string): string {
     const { spec, status } = this.shadow(name) ?? {};
     const state = `${spec?.state}/${status?.current_state}`;
     return `${status?.current_version} (host ${this.node(name).host.version}), ${state} ${JSON.stringify(status?.lastOperation)}`;
   }
 
-  /** What went wrong so far, and what is left behind on nodes. */
+  /** Violations so far, and what the operator left behind on nodes. */
   problems(): string[] {
     return [...this.observer.violations, ...this.observer.leftovers(), ...this.kubelet.errors];
   }
 
-  /** Ends everything that was started, also after a failure. */
+  /** Stops everything that was started, also after a failure. */
   async stop(): Promise<void> {
     await this.kubelet.stop();
     await this.observer.stop();

@@ -12,8 +12,9 @@ const labels = { app: ANCHOR };
 const containers = [{ name: 'main', image: 'workload' }];
 
 /**
- * Puts a pod on each of these nodes that may not be evicted. A further pod of the same disruption budget never becomes ready, so it is unknown
- * that the budget will not let go: drains begin, and wait.
+ * Creates a pod on each of these nodes that cannot be evicted. Another pod of the same disruption
+ * budget never becomes ready, so the controller cannot know that the budget stays blocked: drains
+ * start, and wait.
  */
 export async function holdDrains({ cluster, namespace }: Place, nodes: readonly string[]): Promise<void> {
   const specs = nodes.map((nodeName) => [`${ANCHOR}-${nodeName}`, { containers, nodeName }] as const);
@@ -37,12 +38,12 @@ export async function holdDrains({ cluster, namespace }: Place, nodes: readonly 
   });
 }
 
-/** Does so on every node of the fleet. */
+/** Holds drains on every node of the fleet. */
 export async function holdAllDrains(context: FleetContext): Promise<void> {
   await holdDrains(context, [...context.fleet.nodes.keys()]);
 }
 
-/** Lets those pods go. */
+/** Allows the eviction of those pods. */
 export async function releaseDrains({ cluster, namespace }: Place): Promise<void> {
   await eventually(async () => {
     await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/${ANCHOR}`);

@@ -31,9 +31,9 @@ import { recordingLogger } from '../recording-logger.ts';
 
 type Observed<T> = T & KubernetesObject;
 
-/** What a host boots. */
+/** State of a host at the start of a boot. */
 interface Boot {
-  /** Of the boot that ends. */
+  /** Boot ID of the boot that ends. */
   readonly bootID: string;
   /** The version that its boot loader tries first. */
   readonly next: string | undefined;
@@ -43,23 +43,33 @@ export interface ObserverOptions {
   readonly client: KubeClient;
   /** Namespace of the operator. */
   readonly operatorNamespace: string;
-  /** How many managed nodes may be cordoned or not ready at the same time. May be changed while it watches. */
+  /**
+   * How many managed nodes may be cordoned or not ready at the same time. May be changed while it
+   * watches.
+   */
   readonly maxUnavailable: () => number;
 }
 
 /**
- * Watches a fleet all the time and keeps what must never happen: more nodes unavailable than allowed, a disruption budget violated, a reboot with
- * workload pods still on the node or without a cordon, two reboots for one update. `violations` stays empty in a good run.
+ * Watches a fleet and records violations of its invariants: more nodes unavailable than allowed, a
+ * violated disruption budget, a reboot of a node with workload pods or without a cordon, two
+ * reboots for one update.
  */
 export class Observer {
   readonly violations: string[] = [];
-  /** True while hosts are made to fail: nodes that are not ready and budgets that are short are then not the operator's fault. Its cordons still count. */
+  /**
+   * True while a test makes hosts fail: unready nodes and violated budgets are then tolerated. The
+   * operator's cordons still count.
+   */
   hostsFail = false;
-  /** How often something was held against what must never happen. */
+  /** Number of checks of the invariants. */
   checks = 0;
   /** Most managed nodes seen cordoned or not ready at once. */
   mostUnavailable = 0;
-  /** Smallest number of ready replicas seen since all were ready, by `namespace/name` of Deployments and StatefulSets. */
+  /**
+   * Smallest number of ready replicas seen since all were ready, by `namespace/name` of Deployments
+   * and StatefulSets.
+   */
   readonly leastReady = new Map<string, number>();
   readonly nodes: Reflector<Observed<V1Node>>;
   readonly shadows: Reflector<BottlerocketShadow>;
@@ -72,7 +82,10 @@ export class Observer {
   readonly #lostRecords = new Map<string, number>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[];
-  /** UIDs of nodes and budgets that were healthy once. Before that they are only starting, which violates nothing. */
+  /**
+   * UIDs of nodes and budgets that were healthy once. Before that they are only starting, which
+   * violates nothing.
+   */
   readonly #seenHealthy = new Set<string>();
   /** UIDs of budgets that are violated now. */
   readonly #short = new Set<string>();
@@ -96,7 +109,7 @@ export class Observer {
     this.#running = all.map(async (reflector) => await reflector.run(this.#stop.signal));
   }
 
-  /** To be awaited when a host goes down because of a reboot, before anything else happens to its pods. */
+  /** Checks a reboot; await it when a host goes down, before its pods change. */
   async hostGoesDown(name: string, boot: Boot): Promise<void> {
     try {
       await this.#checkReboot(name);
@@ -120,7 +133,10 @@ export class Observer {
     if (left.length > 0) this.#violated(`${name} went down undrained, with ${left.join(', ')}`);
   }
 
-  /** What an update must not leave behind on the nodes: cordons, labels and annotations of the operator, and unfinished shadows. */
+  /**
+   * What updates left behind on the nodes: cordons, labels and annotations of the operator, and
+   * unfinished shadows.
+   */
   leftovers(): string[] {
     const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
       const { labels = {}, annotations = {} } = metadata;
@@ -162,7 +178,7 @@ export class Observer {
     });
   }
 
-  /** Tries for a while: the API server may be the one that a test has killed. */
+  /** Retries for a while, because a test may have killed the API server. */
   async #get<T>(path: string, query: Readonly<Record<string, string>>): Promise<T> {
     return await eventually(async () => await this.#options.client.request<T>({ method: 'GET', path, query }));
   }
@@ -184,7 +200,7 @@ export class Observer {
 
   #checkBudget(budget: Observed<V1PodDisruptionBudget>): void {
     this.checks += 1;
-    // Tests kill the operator's pods, which no budget prevents.
+    // Tests kill pods of the operator, which budgets do not prevent.
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
     const { name, uid } = budget.metadata;
     if (isWell(budget)) this.#seenHealthy.add(uid);
@@ -198,8 +214,9 @@ export class Observer {
   }
 
   /**
-   * Pods that were ready and are not, but stay: the controller manager is late to see a host that was down for a second only, and then marks the
-   * pods of a node that is up again. They were not evicted.
+   * Pods that are no longer ready, but still exist: the controller manager may notice late that a
+   * host was down for a second, and then marks the pods of a node that is up again. They were not
+   * evicted.
    */
   #markedNotReady({ metadata: { namespace }, spec }: Observed<V1PodDisruptionBudget>): number {
     const ofBudget = this.pods
@@ -222,7 +239,9 @@ export class Observer {
     if (least !== undefined) this.leastReady.set(key, Math.min(least, ready));
   }
 
-  /** One reboot for one update. A user who asks for another attempt, or deletes the record of the first, allows one more. */
+  /**
+   * Expects one reboot for each update. A manual retry, or deleting the shadow, allows one more.
+   */
   #checkSecondReboot(name: string, { bootID, next }: Boot): void {
     const node = this.#boot(name);
     const update = `${node} into ${next}`;
@@ -246,7 +265,7 @@ export class Observer {
   #noteRetry({ metadata, status }: BottlerocketShadow, old: BottlerocketShadow | undefined): void {
     const asked = metadata.annotations?.[RETRY_ANNOTATION];
     if (asked === undefined || old?.metadata.annotations?.[RETRY_ANNOTATION] === asked) return;
-    // What is tried again by itself must not have been booted.
+    // A version that is retried automatically must not have been booted.
     if (!isNotRetried(status)) return;
     const name = metadata.name.replace(/^brs-/u, '');
     this.#reboots.delete(`${this.#boot(name)} into ${asked}`);

@@ -24,7 +24,7 @@ export class Operator {
   readonly namespace: string;
   /** Name of the API server in its certificate. */
   readonly serverName: string;
-  /** What the API server shows to agents. */
+  /** Serving certificate of the API server. */
   readonly certificate: ServingCertificate;
   readonly #cluster: Connection;
 
@@ -35,7 +35,10 @@ export class Operator {
     this.certificate = makeServingCertificate({ commonName: this.serverName, dnsNames: [this.serverName] });
   }
 
-  /** Makes the namespace and the Secret with the API server's certificate, then `helm install`, over definitions that are there already. */
+  /**
+   * Makes the namespace and the Secret with the API server's certificate, then `helm install`, over
+   * definitions that are there already.
+   */
   async install(values: Values): Promise<void> {
     const { api } = this.#cluster;
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };

@@ -4,7 +4,7 @@ import type { Fleet } from './fleet.ts';
 
 const LIMIT: EventuallyOptions = { limitMs: 60_000, pauseMs: 2 };
 
-/** Until a step of the update is under way on some node; answers its name. */
+/** Waits until a step of the update is under way on some node; returns its name. */
 export async function untilSomeNodeIsAt(fleet: Fleet, operation: string): Promise<string> {
   return await untilSomeNode(fleet, `is at ${operation}`, ({ status }) => {
     const last = status?.lastOperation;
@@ -12,12 +12,15 @@ export async function untilSomeNodeIsAt(fleet: Fleet, operation: string): Promis
   });
 }
 
-/** Until some node is told to go to a state; answers its name. */
+/** Waits until the spec of some node calls for a state; returns its name. */
 export async function untilSomeNodeIsToldTo(fleet: Fleet, state: string): Promise<string> {
   return await untilSomeNode(fleet, `is told to go to ${state}`, ({ spec }) => spec.state === state);
 }
 
-/** Until some node says that a disruption budget holds up its drain; answers its name. A node without a pod of the budget is not held up. */
+/**
+ * Waits until a disruption budget blocks the drain of some node; returns its name. A node without a
+ * pod of the budget is not blocked.
+ */
 export async function untilSomeNodeIsBlocked(fleet: Fleet): Promise<string> {
   return await untilSomeNode(fleet, 'says that a disruption budget holds it up', ({ status }) => {
     const { result, blockedBy = [] } = status?.drain ?? {};

@@ -20,17 +20,18 @@ export interface FleetContext {
 
 export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
   readonly values?: Values;
-  /** The BrupopConfig, which is there before the operator. */
+  /** The BrupopConfig, created before the operator is installed. */
   readonly config?: BrupopConfigSpec;
-  /** What happens before the operator is installed. */
+  /** Called before the operator is installed. */
   readonly before?: (context: FleetContext) => Promise<void>;
 }
 
 const LOG_TAIL = 3_000;
 
 /**
- * Runs `body` on a fleet of its own, on a control plane of its own, with workloads and the operator installed; hosts run OLD and are offered
- * NEW. At the end it checks that nothing went wrong and that nothing is left behind on the nodes. A failure comes with the logs of the operator's pods.
+ * Runs `body` on its own fleet and control plane, with workloads and the operator installed. Hosts
+ * run OLD and offer NEW. At the end it throws if an invariant was violated or the operator left
+ * something on a node. Errors include the logs of the operator's pods.
  */
 export async function withFleet(
   options: FleetTestOptions,

@@ -4,7 +4,7 @@ import { eventually } from '../eventually.ts';
 
 export interface WorkloadOptions {
   readonly namespace: string;
-  /** Replicas of the Deployment `web`; its disruption budget leaves out one at a time. */
+  /** Replicas of the Deployment `web`; its disruption budget allows one disruption at a time. */
   readonly webReplicas: number;
   /** Replicas of the StatefulSet `store`. */
   readonly storeReplicas: number;
@@ -62,7 +62,10 @@ function manifests({ namespace, webReplicas, storeReplicas }: WorkloadOptions): 
   ];
 }
 
-/** Creates a Deployment behind a disruption budget, a StatefulSet and a DaemonSet, and waits until all replicas are ready. */
+/**
+ * Creates a Deployment behind a disruption budget, a StatefulSet and a DaemonSet, and waits until
+ * all replicas are ready.
+ */
 export async function createWorkloads(cluster: Pick<Connection, 'api'>, options: WorkloadOptions): Promise<void> {
   for (const [path, body] of manifests(options)) await cluster.api.create(path, body);
   const { namespace, webReplicas, storeReplicas } = options;
@@ -80,7 +83,7 @@ export function budgetPath(namespace: string): string {
   return `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/web`;
 }
 
-/** How many pods of the Deployment `web` its disruption budget lets be unavailable from now on. */
+/** Sets `maxUnavailable` of the disruption budget of the Deployment `web`. */
 export async function allowUnavailable(
   { cluster, namespace }: { readonly cluster: Pick<Connection, 'api'>; readonly namespace: string },
   maxUnavailable: number,

@@ -18,7 +18,10 @@ export interface Call extends Pick<RequestHead, 'method' | 'path'> {
   readonly moment: 'sent' | 'answered';
 }
 
-/** Receives a call, which waits meanwhile; `drop` ends its connection, before its effect or before its answer. */
+/**
+ * Receives a call, which waits meanwhile; `drop` ends its connection, before its effect or before
+ * its answer.
+ */
 export type CallWatcher = (call: Call) => Promise<'drop' | 'pass'>;
 
 const DROPPED: Answer = { status: 500, transport: 'empty' };

@@ -13,9 +13,15 @@ export interface CommandFault {
   delayMs?: number;
   /** The command runs on until this resolves. */
   until?: Promise<void>;
-  /** Where a prepare fails: before or after the inactive set was cleared; default `images`, which is after. */
+  /**
+   * Where a prepare fails: before or after the inactive set was cleared; default `images`, which is
+   * after.
+   */
   failAt?: 'migrations' | 'images';
-  /** The version that a prepare writes instead of its own choice: published since the refresh. Empty: withdrawn since. */
+  /**
+   * The version that a prepare writes instead of its own choice: published since the refresh.
+   * Empty: withdrawn since.
+   */
   writes?: string;
   /** How many runs are concerned; default all until the fault is cleared. */
   times?: number;
@@ -30,7 +36,10 @@ export interface RebootFault {
   stderr?: string;
   /** How long the call takes, in milliseconds, while every other request waits. */
   delayMs?: number;
-  /** `systemctl` is still running when the shutdown kills it: 500 with exit code 15, and the host reboots all the same. */
+  /**
+   * `systemctl` is still running when the shutdown kills it: 500 with exit code 15, and the host
+   * reboots all the same.
+   */
   lingerMs?: number;
   /** The connection breaks without an answer, and the host reboots. */
   answerLost?: boolean;
@@ -52,9 +61,10 @@ export interface BootFault {
 }
 
 /**
- * How the server answers every request, or only those for `path`. Instead of serving it: `hang` (never answers),
- * `garbage` (200, but no JSON), `error` (500). Served, but the answer is late (`slow`), breaks off inside the body
- * (`truncated`) or never comes because the connection closes (`empty`).
+ * How the server answers every request, or only those for `path`. Instead of serving it: `hang`
+ * (never answers), `garbage` (200, but no JSON), `error` (500). Served, but the answer is late
+ * (`slow`), breaks off inside the body (`truncated`) or never comes because the connection closes
+ * (`empty`).
  */
 export interface ApiFault {
   answer: 'hang' | 'garbage' | 'truncated' | 'empty' | 'error' | 'slow';
@@ -64,7 +74,7 @@ export interface ApiFault {
   times?: number;
 }
 
-/** Everything that can be wrong with a host. */
+/** All faults of a host. */
 export interface FaultValues {
   refresh?: CommandFault;
   prepare?: CommandFault;
@@ -96,7 +106,10 @@ export interface FaultValues {
 
 type Limited = CommandType | 'reboot' | 'api';
 
-/** The faults of one host. Values, not scripts: a fault holds until it is set to undefined, cleared or used up. */
+/**
+ * The faults of one host. Values, not scripts: a fault holds until it is set to undefined, cleared
+ * or used up.
+ */
 export class Faults {
   #values: FaultValues = {};
   readonly #apply: () => Promise<void>;
@@ -117,7 +130,7 @@ export class Faults {
     await this.#apply();
   }
 
-  /** A healthy host again. */
+  /** Clears all faults. */
   async clear(): Promise<void> {
     this.#values = {};
     await this.#apply();

@@ -38,7 +38,10 @@ export interface HostOptions {
   /** Milliseconds since the epoch, for timestamps and waves; timers are real. */
   clock?: { now(): number };
   durations?: Partial<HostDurations>;
-  /** How long the server waits for a request's head and keeps an idle connection, in milliseconds; default 5000. */
+  /**
+   * How long the server waits for a request's head and keeps an idle connection, in milliseconds;
+   * default 5000.
+   */
   patienceMs?: number;
   onReboot?: (event: RebootEvent) => Promise<void>;
 }

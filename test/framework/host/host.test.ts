@@ -7,7 +7,10 @@ import { BottlerocketHost, type HostOptions, type RebootEvent } from './host.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** One call with Node's own client, as an agent makes it; rejects with the code of a connection error. */
+/**
+ * One call with Node's own client, as an agent makes it; rejects with the code of a connection
+ * error.
+ */
 function call(host: BottlerocketHost, method: string, path: string): Promise<{ status: number; body: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: string }>();
   const outgoing = request({ socketPath: host.socketPath, method, path, agent: false, timeout: 2000 }, (response) => {

@@ -1,7 +1,8 @@
 /**
- * The stand-in Bottlerocket host: a server on a Unix socket that behaves as the update part of a real host's API server
- * does (the exchanges recorded from one are in `transcripts` and replayed against this by `transcripts.test.ts`),
- * with partition sets, reboots, automatic rollback and failures on demand.
+ * The stand-in Bottlerocket host: a server on a Unix socket that behaves as the update part of a
+ * real host's API server does (the exchanges recorded from one are in `transcripts` and replayed
+ * against this by `transcripts.test.ts`), with partition sets, reboots, automatic rollback and
+ * failures on demand.
  *
  *     const host = await BottlerocketHost.start({
  *       socketPath: join(folder, 'api.sock'),          // a folder of its own per host
@@ -15,10 +16,10 @@
  *     await host.settled();                            // no command runs, no reboot is under way
  *     await host.stop();                               // leaves no files
  *
- * The boot ID is in the file `boot_id` beside the socket, as the kernel prints it. While the host is down there is no
- * socket. Faults are values (`faults.ts`): set them at any time, set one to undefined to heal it. What happens to a host
- * rather than being wrong with it is a method: `powerCut`, `crashApiServer`, `killDispatcher`, `holdUpdateLock`,
- * `replaceSocket`, `powerOn`.
+ * The boot ID is in the file `boot_id` beside the socket, as the kernel prints it. While the host
+ * is down there is no socket. Faults are values (`faults.ts`): set them at any time, set one to
+ * undefined to heal it. What happens to a host rather than being wrong with it is a method:
+ * `powerCut`, `crashApiServer`, `killDispatcher`, `holdUpdateLock`, `replaceSocket`, `powerOn`.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
@@ -155,13 +156,19 @@ export class BottlerocketHost {
     this.setSettings({ 'version-lock': lock });
   }
 
-  /** Sets settings of the updater, by their names below `settings.updates`, at once, as if applied: a user on the host. */
+  /**
+   * Sets settings of the updater, by their names below `settings.updates`, at once, as if applied:
+   * a user on the host.
+   */
   setSettings(updates: Readonly<Record<string, string | boolean>>): void {
     for (const [name, value] of Object.entries(updates)) this.settings.live.set(`settings.updates.${name}`, value);
     this.#readSettings();
   }
 
-  /** Another process holds the update lock for this number of milliseconds: 423 on every update route. */
+  /**
+   * Another process holds the update lock for this number of milliseconds: 423 on every update
+   * route.
+   */
   holdUpdateLock(ms: number): void {
     this.model.lockedByOthers += 1;
     this.#inBackground(ms, () => {
@@ -169,7 +176,9 @@ export class BottlerocketHost {
     });
   }
 
-  /** Kills the dispatcher's process while its command runs; the update program continues by itself. */
+  /**
+   * Kills the dispatcher's process while its command runs; the update program continues by itself.
+   */
   killDispatcher(): void {
     this.model.killDispatcher();
   }
@@ -180,7 +189,10 @@ export class BottlerocketHost {
     await this.#syncSocket();
   }
 
-  /** Power lost and back: nothing is shut down, what is on disk counts. Resolves when the host is up again. */
+  /**
+   * Power lost and back: nothing is shut down, what is on disk counts. Resolves when the host is up
+   * again.
+   */
   async powerCut(): Promise<void> {
     await this.#powerCycle('power cut', async () => undefined, {});
   }
@@ -191,7 +203,10 @@ export class BottlerocketHost {
     await this.#cycle;
   }
 
-  /** The API server crashes, its commands die with it, and it is back after this number of milliseconds on a new inode. */
+  /**
+   * The API server crashes, its commands die with it, and it is back after this number of
+   * milliseconds on a new inode.
+   */
   async crashApiServer(ms: number): Promise<void> {
     this.model.killCommands();
     await this.#server.close('leave');
@@ -200,7 +215,10 @@ export class BottlerocketHost {
     await this.#syncSocket();
   }
 
-  /** Resolves when no command, settings apply or reboot is under way; never for a host that does not return. */
+  /**
+   * Resolves when no command, settings apply or reboot is under way; never for a host that does not
+   * return.
+   */
   async settled(): Promise<void> {
     while (this.#background.size > 0 || this.#cycle !== undefined) {
       await Promise.all([...this.#background, this.#cycle]);

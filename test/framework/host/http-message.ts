@@ -37,7 +37,10 @@ export function text(status: number, body = ''): Answer {
   return { status, body };
 }
 
-/** Parses a request head up to the blank line (which `head` lacks); undefined for what is no HTTP/1 request. */
+/**
+ * Parses a request head up to the blank line (which `head` lacks); undefined for what is no HTTP/1
+ * request.
+ */
 export function parseHead(head: string): RequestHead | undefined {
   const [first = '', ...lines] = head.split('\r\n');
   const [, method, target, minor] = REQUEST_LINE.exec(first) ?? [];
@@ -59,8 +62,8 @@ export function wantsClose(head: RequestHead): boolean {
 }
 
 /**
- * Serializes an answer with exactly the header names and order of the real server: `content-length` (never on a 204),
- * `connection: close`, `allow`, `content-type`, `date`.
+ * Serializes an answer with exactly the header names and order of the real server: `content-length`
+ * (never on a 204), `connection: close`, `allow`, `content-type`, `date`.
  */
 export function formatAnswer(answer: Answer, options: { close: boolean; httpVersion: '1.0' | '1.1' }): Buffer {
   const body = Buffer.from(answer.body ?? '');

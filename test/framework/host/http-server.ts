@@ -143,7 +143,9 @@ class Connection {
   }
 }
 
-/** An HTTP/1.1 server on a Unix socket, written on `node:net` so that it sends no header of its own. */
+/**
+ * An HTTP/1.1 server on a Unix socket, written on `node:net` so that it sends no header of its own.
+ */
 export class SocketServer {
   readonly #path: string;
   readonly #handler: RequestHandler;
@@ -163,8 +165,8 @@ export class SocketServer {
   }
 
   /**
-   * Listens at the path, on a new inode. The socket is bound beside the path and renamed, so that closing the server
-   * leaves the file (Node removes only the path it bound), as a crash does.
+   * Listens at the path, on a new inode. The socket is bound beside the path and renamed, so that
+   * closing the server leaves the file (Node removes only the path it bound), as a crash does.
    */
   async listen(): Promise<void> {
     const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -180,7 +182,10 @@ export class SocketServer {
     await rename(beside, this.#path);
   }
 
-  /** Stops at once, breaking every connection; `unlink` as a clean stop does, or leave the file as a crash does. */
+  /**
+   * Stops at once, breaking every connection; `unlink` as a clean stop does, or leave the file as a
+   * crash does.
+   */
   async close(file: 'unlink' | 'leave'): Promise<void> {
     const server = this.#server;
     this.#server = undefined;

@@ -1,6 +1,8 @@
 /** One of the two partition sets, with the attributes the boot loader reads. */
 export interface PartitionSet {
-  /** The version whose images are complete on this set; undefined when it is empty or half-written. */
+  /**
+   * The version whose images are complete on this set; undefined when it is empty or half-written.
+   */
   version: string | undefined;
   priority: number;
   triesLeft: number;
@@ -13,8 +15,8 @@ export type UnprovenBoot = (version: string | undefined) => 'boots' | 'fails';
 const BOOT_ATTEMPTS = 3;
 
 /**
- * The A/B partition sets on the host's disk. What is written here outlives reboots and power cuts, so an activated
- * update boots whatever causes the reboot.
+ * The A/B partition sets on the host's disk. What is written here outlives reboots and power cuts,
+ * so an activated update boots whatever causes the reboot.
  */
 export class PartitionTable {
   readonly sets: readonly [PartitionSet, PartitionSet];
@@ -78,8 +80,9 @@ export class PartitionTable {
   }
 
   /**
-   * Boots as the boot loader does: highest priority among the sets that were successful or have a try left; the try is
-   * spent before the boot. A failed boot is followed by another, which falls back. Returns the number of attempts.
+   * Boots as the boot loader does: highest priority among the sets that were successful or have a
+   * try left; the try is spent before the boot. A failed boot is followed by another, which falls
+   * back. Returns the number of attempts.
    */
   boot(unproven: UnprovenBoot): number {
     for (let attempt = 1; attempt <= BOOT_ATTEMPTS; attempt += 1) {

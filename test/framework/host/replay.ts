@@ -19,7 +19,10 @@ export interface Exchange {
 /** What came back for one request. */
 export interface Received {
   text: string;
-  /** Milliseconds from the request until the server closed the connection; undefined when it did not. */
+  /**
+   * Milliseconds from the request until the server closed the connection; undefined when it did
+   * not.
+   */
   closedAfterMs?: number;
 }
 
@@ -136,7 +139,10 @@ export function responseText({ response }: Exchange): string {
   return `HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${headers.join('')}\r\n${response.body}`;
 }
 
-/** Response text without what differs from run to run: dates, times, build IDs, lengths, the order of committed keys. */
+/**
+ * Response text without what differs from run to run: dates, times, build IDs, lengths, the order
+ * of committed keys.
+ */
 export function comparable(text: string): string {
   const sorted = text.replace(/\["settings\.[^\]]*\]$/, (list) =>
     JSON.stringify((JSON.parse(list) as string[]).toSorted()),
@@ -171,8 +177,8 @@ function wholeAnswers(received: Buffer): number | undefined {
 }
 
 /**
- * Sends bytes and reads the answers to them, on a connection of its own; with `untilClosed` also waits for its end.
- * Rejects when they are not there in time.
+ * Sends bytes and reads the answers to them, on a connection of its own; with `untilClosed` also
+ * waits for its end. Rejects when they are not there in time.
  */
 export async function send(
   path: string,

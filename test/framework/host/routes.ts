@@ -14,12 +14,14 @@ export interface RouteContext {
   readonly faults: Faults;
   /** Runs a command that was started to its end, in the background. */
   run(job: Job): void;
-  /** Lets the update programs see the live settings, in the background; an answer when the applier cannot be started. */
+  /**
+   * Lets the update programs see the live settings, in the background; an answer when the applier
+   * cannot be started.
+   */
   applySettings(): Answer | undefined;
   reboot(): Promise<Answer>;
 }
 
-/** Answers one request. */
 export type Route = (head: RequestHead, body: string) => Answer | Promise<Answer>;
 
 const OS_RELEASE_FAILED = "Unable to get OS release data: Unable to load release data from file '/usr/lib/os-release'";
@@ -69,7 +71,10 @@ function exec({ method }: RequestHead): Answer {
   return { status: 400, reason: 'No WebSocket Upgrade header found' };
 }
 
-/** All routes by method and path; whatever is not here is a 404 with an empty body, wrong methods too. */
+/**
+ * All routes by method and path; whatever is not here is a 404 with an empty body, wrong methods
+ * too.
+ */
 export function routes(context: RouteContext): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
     ['GET /os', (head) => getOs(context, head)],

@@ -47,7 +47,10 @@ function guess(value: string): unknown {
   return /^(?:true|false|\d+(?:\.\d+)?)$/.test(value) ? (JSON.parse(value) as unknown) : value;
 }
 
-/** `PATCH /settings/keypair`, for keys of two segments and less: `updates.version-lock=1.2.3`, `motd=hi`. */
+/**
+ * `PATCH /settings/keypair`, for keys of two segments and less: `updates.version-lock=1.2.3`,
+ * `motd=hi`.
+ */
 function patchKeyPairs(settings: Settings, head: RequestHead, body: string): Answer {
   const { request_payload: pairs } = JSON.parse(body) as { request_payload: string[] };
   for (const pair of pairs) {
@@ -75,7 +78,10 @@ function commitAndApply(context: RouteContext, head: RequestHead): Answer {
   return answer.status === 200 ? (context.applySettings() ?? answer) : answer;
 }
 
-/** `null` after a 204 that announces no body: a fault of the real server that breaks Node's HTTP client. */
+/**
+ * `null` after a 204 that announces no body: a fault of the real server that breaks Node's HTTP
+ * client.
+ */
 function apply(context: RouteContext): Answer {
   return context.applySettings() ?? { status: 204, contentType: 'application/json', body: 'null' };
 }

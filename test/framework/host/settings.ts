@@ -49,7 +49,9 @@ function flatten(value: Nested | SettingValue, path: readonly string[], into: Ma
   }
 }
 
-/** Stored keys and values as nested JSON without the outer `settings`, keys in alphabetical order. */
+/**
+ * Stored keys and values as nested JSON without the outer `settings`, keys in alphabetical order.
+ */
 export function nest(entries: Iterable<readonly [string, SettingValue]>): Nested {
   const root: Nested = {};
   for (const [key, value] of [...entries].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
@@ -84,7 +86,10 @@ function refused(body: string, settings: Nested): SettingsError | undefined {
   return jsonError(`Unable to deserialize into FriendlyVersion: Invalid version string '${lock}'`, column);
 }
 
-/** The part of the host's settings that the update part needs: a store of live values and pending transactions. */
+/**
+ * The part of the host's settings that the update part needs: a store of live values and pending
+ * transactions.
+ */
 export class Settings {
   readonly live = new Map<string, SettingValue>(Object.entries(DEFAULTS));
   readonly #pending = new Map<string, Map<string, SettingValue>>();

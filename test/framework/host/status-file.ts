@@ -35,7 +35,10 @@ export interface CommandResult {
 const STATES: readonly string[] = ['Idle', 'Available', 'Staged', 'Ready'];
 const TIMESTAMP = /^(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/;
 
-/** Nanoseconds since the epoch as the host prints them: the shortest of 0, 3, 6 and 9 fraction digits. */
+/**
+ * Nanoseconds since the epoch as the host prints them: the shortest of 0, 3, 6 and 9 fraction
+ * digits.
+ */
 export function formatTimestamp(nanoseconds: bigint): string {
   const seconds = new Date(Number(nanoseconds / 1_000_000_000n) * 1000).toISOString().slice(0, 19);
   const fraction = (nanoseconds % 1_000_000_000n)
@@ -56,7 +59,10 @@ function readCommand(command: CommandResult | null | undefined): CommandResult |
   return command == null ? null : { ...command, timestamp: normalizeTimestamp(command.timestamp) };
 }
 
-/** Reads a status file; undefined when the host's programs could not read it. Absent optional fields read as null. */
+/**
+ * Reads a status file; undefined when the host's programs could not read it. Absent optional fields
+ * read as null.
+ */
 export function parseStatus(text: string): UpdateStatus | undefined {
   try {
     const raw = JSON.parse(text) as Partial<UpdateStatus>;

@@ -10,7 +10,10 @@ import { parseStatus } from './status-file.ts';
 const scenarios = await replay.readScenarios();
 const folder = await mkdtemp(join(tmpdir(), 'host-'));
 const PATIENCE_MS = 1000;
-/** These steps come after everything in the background has ended; the others only after command and reboot. */
+/**
+ * These steps come after everything in the background has ended; the others only after command and
+ * reboot.
+ */
 const AFTER_ALL = ['status after the orphaned updog has ended', 'refresh after the apply is through'];
 
 /** The host's state in the words of the recording. */
@@ -50,7 +53,10 @@ async function exchange(host: BottlerocketHost, recorded: Exchange, times: Map<s
   return performance.now() - started;
 }
 
-/** A record kept in the recording is kept in the replay, a new one is new; a status file put in place is restored. */
+/**
+ * A record kept in the recording is kept in the replay, a new one is new; a status file put in
+ * place is restored.
+ */
 function compareTimestamps(recorded: Exchange, received: string, times: Map<string, string>): void {
   const expected = replay.timestampOf(replay.responseText(recorded));
   const actual = replay.timestampOf(received);

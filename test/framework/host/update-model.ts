@@ -41,8 +41,9 @@ const NOT_VALID =
   'Could not mark inactive partition for boot: Inactive partition /dev/nvme0n1 has not been marked valid for upgrade\n';
 
 /**
- * The update part of a host: its status file (lost at every reboot), its lock, its partition sets and what each command
- * does to them. It keeps no time of its own: `dispatch` starts a command, the owner of the model calls `finish` later.
+ * The update part of a host: its status file (lost at every reboot), its lock, its partition sets
+ * and what each command does to them. It keeps no time of its own: `dispatch` starts a command, the
+ * owner of the model calls `finish` later.
  */
 export class UpdateModel {
   readonly partitions: PartitionTable;
@@ -97,7 +98,10 @@ export class UpdateModel {
     return job;
   }
 
-  /** Ends a command: what the update program did, then the record, then the lock. A command that was killed does nothing. */
+  /**
+   * Ends a command: what the update program did, then the record, then the lock. A command that was
+   * killed does nothing.
+   */
   finish(job: Job): void {
     const status = this.statusFile === undefined ? undefined : parseStatus(this.statusFile);
     if (this.#orphans.delete(job)) this.#work(job);
@@ -117,7 +121,10 @@ export class UpdateModel {
     this.statusFile = JSON.stringify(status);
   }
 
-  /** The dispatcher's process dies: the lock is free, nothing is recorded, the update program continues to write. */
+  /**
+   * The dispatcher's process dies: the lock is free, nothing is recorded, the update program
+   * continues to write.
+   */
   killDispatcher(): void {
     if (this.#running !== undefined) this.#orphans.add(this.#running);
     this.#running = undefined;
@@ -129,7 +136,10 @@ export class UpdateModel {
     this.#orphans.clear();
   }
 
-  /** Power off, then boot; returns how many boot attempts it took. Everything outside the disk is lost. */
+  /**
+   * Power off, then boot; returns how many boot attempts it took. Everything outside the disk is
+   * lost.
+   */
   boot(): number {
     this.killCommands();
     this.lockedByOthers = 0;
@@ -246,7 +256,7 @@ export class UpdateModel {
     return { arch: this.arch, version, variant: this.variant };
   }
 
-  /** Unique, since agents distinguish records by it. */
+  /** Unique, because agents distinguish records by it. */
   #timestamp(): string {
     const now = BigInt(Math.floor(this.#options.now())) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
     this.#lastTimestamp = now > this.#lastTimestamp ? now : this.#lastTimestamp + 1n;

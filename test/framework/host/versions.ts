@@ -1,8 +1,12 @@
 /**
- * What the host's update program offers and chooses: semantic versions, waves and the version lock. Pure functions.
+ * What the host's update program offers and chooses: semantic versions, waves and the version lock.
+ * Pure functions.
  */
 
-/** A published version; `waves` maps the first seed of a wave to the RFC 3339 time at which that wave starts. */
+/**
+ * A published version; `waves` maps the first seed of a wave to the RFC 3339 time at which that
+ * wave starts.
+ */
 export interface PublishedVersion {
   version: string;
   waves?: Record<number, string>;
@@ -31,7 +35,10 @@ function comparePreRelease(a: string | undefined, b: string | undefined): number
   return a < b ? -1 : 1;
 }
 
-/** Negative, zero or positive as `a` is older than, the same as or newer than `b`. Throws on what is no version. */
+/**
+ * Negative, zero or positive as `a` is older than, the same as or newer than `b`. Throws on what is
+ * no version.
+ */
 export function compareVersions(a: string, b: string): number {
   const left = VERSION.exec(a);
   const right = VERSION.exec(b);
@@ -43,7 +50,10 @@ export function compareVersions(a: string, b: string): number {
   return comparePreRelease(left[4], right[4]);
 }
 
-/** Whether a host with this seed may take a version with these waves at `now` (milliseconds since the epoch). */
+/**
+ * Whether a host with this seed may take a version with these waves at `now` (milliseconds since
+ * the epoch).
+ */
 export function waveReady(waves: Record<number, string> | undefined, seed: number, now: number): boolean {
   const starts = Object.entries(waves ?? {})
     .map(([key, time]) => ({ key: Number(key), time: Date.parse(time) }))
@@ -57,7 +67,10 @@ export function waveReady(waves: Record<number, string> | undefined, seed: numbe
   return now >= Math.min(end.time, start.time + (end.time - start.time) * share);
 }
 
-/** The versions a refresh lists: wave-ready and not above the published maximum, newest first, older ones included. */
+/**
+ * The versions a refresh lists: wave-ready and not above the published maximum, newest first, older
+ * ones included.
+ */
 export function offeredVersions(
   repository: readonly PublishedVersion[],
   maxVersion: string | undefined,
@@ -72,8 +85,9 @@ export function offeredVersions(
 }
 
 /**
- * The version chosen from those offered. `latest` takes the newest above the running one, or the newest at all when
- * the running one is above the published maximum; a lock takes exactly that version, older ones too, never the running one.
+ * The version chosen from those offered. `latest` takes the newest above the running one, or the
+ * newest at all when the running one is above the published maximum; a lock takes exactly that
+ * version, older ones too, never the running one.
  */
 export function chooseVersion(
   offered: readonly string[],

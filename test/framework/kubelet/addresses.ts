@@ -6,14 +6,17 @@ const CLAIM_PORT = 19_998;
 const ATTEMPTS = 100;
 const PER_BLOCK = 250;
 
-/** The loopback address that a pod IP (10.R.x.y, as the API shows it) stands for here: 127.R.x.y. */
+/**
+ * The loopback address that a pod IP (10.R.x.y, as the API shows it) stands for here: 127.R.x.y.
+ */
 export function localAddress(podIP: string): string {
   return podIP.replace(/^10\./, '127.');
 }
 
 /**
- * Hands out pod IPs 10.R.x.y. R is claimed for this process on this machine by a listener on 127.R.0.1 that is held until `release`, so that
- * fleets at the same time do not share addresses. R is from 2 to 63: what lies above belongs to nodes, Services and KWOK's pods.
+ * Hands out pod IPs 10.R.x.y. R is claimed for this process on this machine by a listener on
+ * 127.R.0.1 that is held until `release`, so that fleets at the same time do not share addresses. R
+ * is from 2 to 63: what lies above belongs to nodes, Services and KWOK's pods.
  */
 export class PodAddresses {
   readonly #range: number;

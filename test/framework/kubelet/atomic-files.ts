@@ -13,8 +13,9 @@ export type Files = ReadonlyMap<string, FileContent>;
 const DATA = '..data';
 
 /**
- * Makes `dir` show exactly these files, all at one moment, as the kubelet's AtomicWriter does: they are written to a fresh folder, `..data`
- * is switched to it by a rename, and what users see are links through `..data`.
+ * Makes `dir` show exactly these files, all at one moment, as the kubelet's AtomicWriter does: they
+ * are written to a fresh folder, `..data` is switched to it by a rename, and what users see are
+ * links through `..data`.
  */
 export async function showFiles(dir: string, files: Files): Promise<void> {
   const before = await readlink(join(dir, DATA)).catch(() => undefined);

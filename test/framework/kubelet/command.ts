@@ -27,10 +27,11 @@ export interface CommandInputs {
 }
 
 /**
- * The local process of a container: `command` replaces ENTRYPOINT and CMD, `args` replaces CMD. A real node gives each container a mount
- * namespace; here instead every env value and argument that equals or starts with a mountPath (or a folder of the image) is rewritten to
- * the local folder. Nothing of this process's own environment is passed on. Throws Unsupported when the image has no such program or
- * folder here.
+ * The local process of a container: `command` replaces ENTRYPOINT and CMD, `args` replaces CMD. A
+ * real node gives each container a mount namespace; here instead every env value and argument that
+ * equals or starts with a mountPath (or a folder of the image) is rewritten to the local folder.
+ * Nothing of this process's own environment is passed on. Throws Unsupported when the image has no
+ * such program or folder here.
  */
 export function commandOf({ container, image, hostname, env, mounts }: CommandInputs): Command {
   const paths: PathMap = new Map([...image.paths, ...mounts]);

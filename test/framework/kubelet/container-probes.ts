@@ -10,7 +10,9 @@ export interface ContainerProbesOptions {
   readonly clock: Clock;
   /** Aborts when the process has ended. */
   readonly exited: AbortSignal;
-  /** Aborts when the pod is asked to end: from then on only readiness is probed, as in the kubelet. */
+  /**
+   * Aborts when the pod is asked to end: from then on only readiness is probed, as in the kubelet.
+   */
   readonly ending: AbortSignal;
   readonly onStarted: () => void;
   readonly onReady: (ready: boolean) => void;

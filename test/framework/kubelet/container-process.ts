@@ -18,7 +18,10 @@ export interface Exit {
 /** What remains for SIGTERM when a preStop hook has used up the grace period, as in the kubelet. */
 const LEAST_AFTER_PRE_STOP_MS = 2_000;
 
-/** The process group that stands for a running container. It ends with this (the kubelet's) process, however that goes. */
+/**
+ * The process group that stands for a running container. It ends with this (the kubelet's) process,
+ * however that goes.
+ */
 export class ContainerProcess {
   readonly pid: number | undefined;
   /** Resolves when the process has ended; never rejects. */
@@ -29,7 +32,10 @@ export class ContainerProcess {
   #cancelKill: (() => void) | undefined;
   #killAt = Number.POSITIVE_INFINITY;
 
-  /** Starts it with its output appended to `logPath`. A program that cannot be started counts as one that ended with 128. */
+  /**
+   * Starts it with its output appended to `logPath`. A program that cannot be started counts as one
+   * that ended with 128.
+   */
   constructor(command: Command, o: { readonly logPath: string; readonly watchdog: Watchdog; readonly clock: Clock }) {
     mkdirSync(dirname(o.logPath), { recursive: true });
     const log = openSync(o.logPath, 'a');
@@ -62,7 +68,10 @@ export class ContainerProcess {
     this.#cancelKill = this.#clock.after(ms, () => this.killNow());
   }
 
-  /** The preStop hook and SIGTERM, and SIGKILL when the grace period is over. Resolves when the process has ended. */
+  /**
+   * The preStop hook and SIGTERM, and SIGKILL when the grace period is over. Resolves when the
+   * process has ended.
+   */
   async stop(graceMs: number, preStop?: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const start = this.#clock.monotonic();
     if (preStop !== undefined) await this.#runPreStop(graceMs, preStop);

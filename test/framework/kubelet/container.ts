@@ -27,7 +27,7 @@ export interface ContainerOptions {
   readonly logPath: (restart: number) => string;
   /** The status has changed. */
   readonly changed: () => void;
-  /** The status before the node went down, for a container that comes up with the node. */
+  /** The status before the node went down, for a container that restarts with the node. */
   readonly before?: ContainerStatus;
 }
 
@@ -79,7 +79,10 @@ export class Container {
     }
   }
 
-  /** Ends the container within the grace period; called again, a shorter one counts. `run` resolves when that is done. */
+  /**
+   * Ends the container within the grace period; called again, a shorter one counts. `run` resolves
+   * when that is done.
+   */
   terminate(graceMs: number): void {
     if (this.#isEnding()) {
       this.#process?.killWithin(graceMs);
@@ -199,7 +202,9 @@ export class Container {
   }
 }
 
-/** What the container runtime says of a container that ran when the node went down. */
+/**
+ * The status that the container runtime reports for a container that ran when the node went down.
+ */
 function lostWithNode(before: ContainerStatus): TerminatedState {
   const ended = before.state.terminated ?? (before.state.waiting && before.lastState.terminated);
   if (ended !== undefined) return ended;

@@ -2,8 +2,9 @@ const BASE_MS = 10_000;
 const CAP_MS = 300_000;
 
 /**
- * How long a container that has ended waits for its restart, as a kubelet has it: the first restart comes at once, later ones 10 s, 20 s,
- * 40 s, … up to 5 min after the end; from the start again when 10 min (twice the cap) have passed since the latest restart.
+ * How long a container that has ended waits for its restart, as a kubelet has it: the first restart
+ * comes at once, later ones 10 s, 20 s, 40 s, … up to 5 min after the end; from the start again
+ * when 10 min (twice the cap) have passed since the latest restart.
  */
 export class CrashBackOff {
   readonly #scale: number;

@@ -8,7 +8,7 @@ export interface EnvironmentInputs {
   readonly pod: Pod;
   readonly container: V1Container;
   readonly whereabouts: Whereabouts;
-  /** Variables made of Services. The container's own win. */
+  /** Variables of Services. The container's own take precedence. */
   readonly services: Readonly<Record<string, string>>;
   readonly object: (reference: DataReference) => DataObject | undefined;
 }
@@ -16,8 +16,9 @@ export interface EnvironmentInputs {
 export type Variables = Readonly<Record<string, string>>;
 
 /**
- * The environment of a container in the kubelet's order: `envFrom`, then `env`, each value expanded with what stands before it and with
- * the Services' variables. Throws NotYet when an object or key is missing that is not optional.
+ * The environment of a container in the kubelet's order: `envFrom`, then `env`, each value expanded
+ * with what stands before it and with the Services' variables. Throws NotYet when an object or key
+ * is missing that is not optional.
  */
 export function environmentOf(inputs: EnvironmentInputs): Record<string, string> {
   const own: Record<string, string> = {};

@@ -3,8 +3,8 @@ import { localAddress } from './addresses.ts';
 import { Unsupported, containerNamed, type Pod, podName, type Whereabouts } from './pod.ts';
 
 /**
- * The value of a `fieldRef` in an environment. `status.podIP` is the local address 127.R.x.y: programs listen on it, and it differs for each pod.
- * Throws Unsupported for an unknown path.
+ * The value of a `fieldRef` in an environment. `status.podIP` is the local address 127.R.x.y:
+ * programs listen on it, and it differs for each pod. Throws Unsupported for an unknown path.
  */
 export function environmentField(fieldPath: string, pod: Pod, { podIP, hostIP }: Whereabouts): string {
   const values: Record<string, string | undefined> = {
@@ -18,7 +18,10 @@ export function environmentField(fieldPath: string, pod: Pod, { podIP, hostIP }:
   return values[fieldPath] ?? metadataField(fieldPath, pod);
 }
 
-/** The value of a `fieldRef` to metadata, in an environment or a file. Throws Unsupported for an unknown path. */
+/**
+ * The value of a `fieldRef` to metadata, in an environment or a file. Throws Unsupported for an
+ * unknown path.
+ */
 export function metadataField(fieldPath: string, pod: Pod): string {
   const [, field = '', key] = /^metadata\.(\w+)(?:\['([^']+)'\])?$/.exec(fieldPath) ?? [];
   const { name, namespace, uid, labels = {}, annotations = {} } = pod.metadata;
@@ -43,7 +46,10 @@ function lines(map: Readonly<Record<string, string>>): string {
     .join('\n');
 }
 
-/** The value of a `resourceFieldRef` to a limit, in units of the divisor, rounded up. Throws Unsupported when the limit is not set: a node's allocatable has no meaning here. */
+/**
+ * The value of a `resourceFieldRef` to a limit, in units of the divisor, rounded up. Throws
+ * Unsupported when the limit is not set: a node's allocatable has no meaning here.
+ */
 export function resourceField(ref: V1ResourceFieldSelector, pod: Pod, container: string): string {
   const name = ref.containerName ?? container;
   const limit = containerNamed(pod, name).resources?.limits?.[ref.resource.replace('limits.', '')];

@@ -19,8 +19,8 @@ export interface FileVolumeOptions {
 }
 
 /**
- * A volume of files that follows its sources: Secrets, ConfigMaps, fields of the pod and tokens. A change is shown at once; a real kubelet
- * takes up to a minute or so.
+ * A volume of files that follows its sources: Secrets, ConfigMaps, fields of the pod and tokens. A
+ * change is shown at once; a real kubelet takes up to a minute or so.
  */
 export class FileVolume {
   readonly #options: FileVolumeOptions;
@@ -37,7 +37,10 @@ export class FileVolume {
     this.#signal = AbortSignal.any([options.signal, this.#end.signal]);
   }
 
-  /** Resolves when the files are there. Throws NotYet when a source is missing, KubeError when a token is refused. */
+  /**
+   * Resolves when the files are there. Throws NotYet when a source is missing, KubeError when a
+   * token is refused.
+   */
   async open(): Promise<void> {
     const { projections } = this.#options;
     const references = referencesOf(projections, this.#pod.metadata.namespace);
@@ -79,7 +82,10 @@ export class FileVolume {
     this.#tokens.set(path, await requestToken(tokens, this.#pod, projection, this.#signal));
   }
 
-  /** Renews a token in time until the pod ends, or until the API server refuses: the pod is gone then. */
+  /**
+   * Renews a token in time until the pod ends, or until the API server refuses: the pod is gone
+   * then.
+   */
   async #keepFresh(path: string): Promise<void> {
     const { tokens, log } = this.#options;
     try {

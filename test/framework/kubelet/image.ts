@@ -24,8 +24,8 @@ interface Read {
 const WITHOUT_EFFECT_HERE = new Set(['ARG', 'COPY', 'ADD', 'RUN', 'LABEL', 'EXPOSE', 'USER']);
 
 /**
- * The image that the last stage of a Dockerfile makes: ENTRYPOINT and CMD (JSON form), WORKDIR and ENV. Throws Unsupported for
- * instructions that change how a container runs and are not known here.
+ * The image that the last stage of a Dockerfile makes: ENTRYPOINT and CMD (JSON form), WORKDIR and
+ * ENV. Throws Unsupported for instructions that change how a container runs and are not known here.
  */
 export function imageFromDockerfile(text: string, files: Pick<Image, 'paths' | 'programs'>): Image {
   let read = emptyStage();

@@ -1,6 +1,7 @@
 /**
- * The stand-in kubelet: runs the pods of the operator's workloads, on all nodes of a fleet, as local processes with exactly the arguments,
- * environment, mounts, probes and tokens of their pod specs. What it does not know it refuses (`supported-fields.ts`).
+ * The stand-in kubelet: runs the pods of the operator's workloads, on all nodes of a fleet, as
+ * local processes with exactly the arguments, environment, mounts, probes and tokens of their pod
+ * specs. It rejects fields that it does not support (`supported-fields.ts`).
  *
  *     const kubelet = await StandInKubelet.start({
  *       client, clock: systemClock, log,
@@ -39,8 +40,9 @@ import { type ServiceAddress, ServiceVariables } from './service-variables.ts';
 export interface NodeOptions {
   readonly name: string;
   /**
-   * Folders of the node and where they are here; hostPath volumes resolve in them, by the longest match. Entries below `/proc` and `/sys` are
-   * seen by every container without a mount, as the kernel's file systems are.
+   * Folders of the node and where they are here; hostPath volumes resolve in them, by the longest
+   * match. Entries below `/proc` and `/sys` are seen by every container without a mount, as the
+   * kernel's file systems are.
    */
   readonly hostPaths: PathMap;
 }
@@ -147,8 +149,9 @@ export class StandInKubelet {
   }
 
   /**
-   * The node is off: SIGKILL to all its processes at once; its pods are left alone until `nodeUp`. With `markNotReady` their Ready
-   * condition becomes False, as the node lifecycle controller has it once the node is not Ready.
+   * The node is off: SIGKILL to all its processes at once; its pods are left alone until `nodeUp`.
+   * With `markNotReady` their Ready condition becomes False, as the node lifecycle controller has
+   * it once the node is not Ready.
    */
   async nodeDown(name: string, options: { readonly markNotReady?: boolean } = {}): Promise<void> {
     this.#node(name).up = false;
@@ -167,8 +170,9 @@ export class StandInKubelet {
   }
 
   /**
-   * The node has booted: its pods start again, each with its restart count one higher, a new address and new tokens, at once and without back-off. What
-   * an emptyDir held is still there unless it was in memory. Pods that were deleted meanwhile are finished.
+   * The node has booted: its pods start again, each with its restart count one higher, a new
+   * address and new tokens, at once and without back-off. What an emptyDir held is still there
+   * unless it was in memory. Pods that were deleted meanwhile are finished.
    */
   async nodeUp(name: string): Promise<void> {
     const pods = this.#podsOn(name);
@@ -182,19 +186,28 @@ export class StandInKubelet {
     return this.#runnersOf({ component, node }).flatMap((runner) => runner.pids);
   }
 
-  /** Sends a signal to the containers of a pod, given as `name` or `namespace/name`. Throws when it does not run here. */
+  /**
+   * Sends a signal to the containers of a pod, given as `name` or `namespace/name`. Throws when it
+   * does not run here.
+   */
   kill(pod: string, signal: NodeJS.Signals): void {
     const found = this.#runnersOf({ pod });
     if (found.length !== 1) throw new Error(`expected one pod ${pod} to run here, found ${found.length}`);
     for (const runner of found) runner.signal(signal);
   }
 
-  /** What the containers of a pod have written since its start, oldest first; also of a pod that is gone. */
+  /**
+   * What the containers of a pod have written since its start, oldest first; also of a pod that is
+   * gone.
+   */
   async logs(pod: string): Promise<string> {
     return await readLogs(this.#root, pod);
   }
 
-  /** Ends all processes (SIGTERM, then SIGKILL), removes its folder, logs included, and gives the pod IPs free. Reports nothing. Safe to call twice. */
+  /**
+   * Ends all processes (SIGTERM, then SIGKILL), removes its folder, logs included, and gives the
+   * pod IPs free. Reports nothing. Safe to call twice.
+   */
   async stop(): Promise<void> {
     if (this.#end.signal.aborted) return;
     this.#end.abort();

@@ -9,7 +9,10 @@ interface NodeObject {
   readonly status?: { readonly addresses?: readonly { readonly type: string; readonly address: string }[] };
 }
 
-/** The InternalIP of a node, or `127.0.0.1` when it has none. Throws KubeError when there is no such node. */
+/**
+ * The InternalIP of a node, or `127.0.0.1` when it has none. Throws KubeError when there is no such
+ * node.
+ */
 export async function nodeAddress(
   client: KubeClient,
   clock: Clock,

@@ -1,7 +1,10 @@
 import type { Address } from './service-environment.ts';
 import { type Cut, TcpForwarder } from './tcp-forwarder.ts';
 
-/** The ways from each node to one Service: per node and port a listener on loopback, which can be cut per node. */
+/**
+ * The ways from each node to one Service: per node and port a listener on loopback, which can be
+ * cut per node.
+ */
 export class NodeLinks {
   readonly #target: (port: string, node: string) => Address | undefined;
   /** By node, then by port name. */
@@ -13,7 +16,10 @@ export class NodeLinks {
     this.#target = target;
   }
 
-  /** Where pods of the node reach a port of the Service (empty name: its only, unnamed one). The same answer each time. */
+  /**
+   * Where pods of the node reach a port of the Service (empty name: its only, unnamed one). The
+   * same answer each time.
+   */
   async address(node: string, port = ''): Promise<Address> {
     const ofNode = this.#forwarders.get(node) ?? new Map<string, Promise<TcpForwarder>>();
     this.#forwarders.set(node, ofNode);
@@ -28,7 +34,7 @@ export class NodeLinks {
     for (const forwarder of await this.#of(node)) forwarder.cut(how);
   }
 
-  /** What a node is connected to now vanishes without a word; new connections pass. */
+  /** Makes open connections of a node hang without an end; new connections pass. */
   async strand(node: string): Promise<void> {
     for (const forwarder of await this.#of(node)) forwarder.strand();
   }

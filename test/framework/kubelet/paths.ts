@@ -5,8 +5,8 @@ import { Unsupported } from './pod.ts';
 export type PathMap = ReadonlyMap<string, string>;
 
 /**
- * The local path of `path`, by the longest entry that equals it or is a folder above it; undefined when there is none. This is what a
- * mount namespace does on a real node.
+ * The local path of `path`, by the longest entry that equals it or is a folder above it; undefined
+ * when there is none. This is what a mount namespace does on a real node.
  */
 export function localPath(path: string, map: PathMap): string | undefined {
   const entries = [...map].map(([from, to]) => ({ from: from.replace(/\/+$/, ''), to }));
@@ -35,7 +35,10 @@ export function hostFolder(path: string, node: { readonly name: string; readonly
   throw new Unsupported(`hostPath ${path}: node ${node.name} has no folder that stands for it (it has: ${known})`);
 }
 
-/** The folders that stand for parts of the kernel's file systems: every container sees those without a mount. */
+/**
+ * The folders that stand for parts of the kernel's file systems: every container sees those without
+ * a mount.
+ */
 export function kernelPaths(hostPaths: PathMap): PathMap {
   return new Map([...hostPaths].filter(([path]) => /^\/(proc|sys)\//.test(path)));
 }

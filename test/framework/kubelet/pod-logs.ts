@@ -1,7 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
-/** All logs of a pod, given as `name` or `namespace/name`, on any node, by container and restart. Empty when there are none. */
+/**
+ * All logs of a pod, given as `name` or `namespace/name`, on any node, by container and restart.
+ * Empty when there are none.
+ */
 export async function readLogs(root: string, pod: string): Promise<string> {
   const prefix = `${basename(pod)}_`;
   const paths = await readdir(join(root, 'logs'), { recursive: true }).catch(() => []);

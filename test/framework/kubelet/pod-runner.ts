@@ -104,7 +104,10 @@ export class PodRunner {
     }
   }
 
-  /** The controller manager marks the pods of a node that missed its heartbeats; a kubelet that is at work takes that back. */
+  /**
+   * The controller manager marks the pods of a node that missed its heartbeats; a kubelet that is
+   * at work takes that back.
+   */
   #setRight({ status }: Pod): void {
     const shown = readyOf(status?.conditions ?? []);
     if (shown !== undefined && shown !== readyOf(this.#conditions)) this.#writer.repeat();
@@ -124,7 +127,10 @@ export class PodRunner {
     await this.#released();
   }
 
-  /** This kubelet ends: SIGTERM, and SIGKILL after `limitMs`; nothing is reported. Resolves when all have ended. */
+  /**
+   * This kubelet ends: SIGTERM, and SIGKILL after `limitMs`; nothing is reported. Resolves when all
+   * have ended.
+   */
   async stop(limitMs: number): Promise<void> {
     this.#life.abort();
     this.#ending.abort();

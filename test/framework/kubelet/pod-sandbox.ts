@@ -50,7 +50,10 @@ export interface PodSandboxOptions {
 
 const MOUNT_RETRY = { baseMs: 100, capMs: 5_000 };
 
-/** What the containers of one pod need before they can start: address, volumes, and the objects that their environments name. */
+/**
+ * What the containers of one pod need before they can start: address, volumes, and the objects that
+ * their environments name.
+ */
 export class PodSandbox {
   readonly #options: PodSandboxOptions;
   readonly #releases: (() => void)[] = [];
@@ -66,7 +69,10 @@ export class PodSandbox {
     return this.#whereabouts;
   }
 
-  /** Resolves when the containers can start. Tries for ever what may come to be; throws Unsupported for the rest, and the signal's reason. */
+  /**
+   * Resolves when the containers can start. Tries for ever what may come to be; throws Unsupported
+   * for the rest, and the signal's reason.
+   */
   async prepare(pod: Pod): Promise<void> {
     const { node, podIP, signal } = this.#options;
     const address = node.address();
@@ -138,7 +144,10 @@ export class PodSandbox {
   }
 }
 
-/** The folder of a pod's volumes. Short, because the path of a Unix socket has at most 107 characters. */
+/**
+ * The folder of a pod's volumes. Short, because the path of a Unix socket has at most 107
+ * characters.
+ */
 export function podFolder(root: string, pod: Pod): string {
   return join(root, 'pods', pod.metadata.uid.slice(0, 8));
 }

@@ -23,14 +23,18 @@ export class PodVolumes {
     this.#options = options;
   }
 
-  /** Resolves when all are there. Throws NotYet when something is missing, Unsupported when it cannot be made. */
+  /**
+   * Resolves when all are there. Throws NotYet when something is missing, Unsupported when it
+   * cannot be made.
+   */
   async setUp(pod: Pod): Promise<void> {
     await allSettled((pod.spec.volumes ?? []).map(async (volume) => await this.#setUp(pod, volume)));
   }
 
   /**
-   * Paths in the container and what stands for them, for one start of it. A file or socket of the node is pinned as a bind mount pins it: when
-   * the node replaces it later, this start of the container still sees the old one. Throws NotYet when it is not there.
+   * Paths in the container and what stands for them, for one start of it. A file or socket of the
+   * node is pinned as a bind mount pins it: when the node replaces it later, this start of the
+   * container still sees the old one. Throws NotYet when it is not there.
    */
   async mounts(pod: Pod, container: V1Container): Promise<PathMap> {
     const pairs = (container.volumeMounts ?? []).map(async ({ mountPath, name }) => {

@@ -1,7 +1,10 @@
 import type { V1Container, V1PodSpec } from '@kubernetes/client-node';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 
-/** A pod as its JSON is: client-node's types turn times into Date objects, which plain JSON does not have. */
+/**
+ * A pod as its JSON is: client-node's types turn times into Date objects, which plain JSON does not
+ * have.
+ */
 export interface Pod extends KubernetesObject {
   readonly metadata: ObjectMeta & { readonly namespace: string; readonly deletionGracePeriodSeconds?: number };
   readonly spec: V1PodSpec;
@@ -81,12 +84,18 @@ export function hasRun({ state, lastState }: ContainerStatus): boolean {
   return state.running !== undefined || state.terminated !== undefined || lastState.terminated !== undefined;
 }
 
-/** The pod asks for something that this kubelet does not do. It never starts, and the test that caused it must fail. */
+/**
+ * The pod asks for something that this kubelet does not do. It never starts, and the test that
+ * caused it must fail.
+ */
 export class Unsupported extends Error {
   override readonly name = 'Unsupported';
 }
 
-/** Something that the pod needs is not there yet; it is tried again. `reason` is what the container's waiting state shows. */
+/**
+ * Something that the pod needs is not there yet; it is tried again. `reason` is what the
+ * container's waiting state shows.
+ */
 export class NotYet extends Error {
   override readonly name = 'NotYet';
   readonly reason: string;

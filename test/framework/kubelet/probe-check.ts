@@ -20,7 +20,10 @@ export function portNumber(port: number | string, container: V1Container): numbe
   return found;
 }
 
-/** One probe. Answers undefined when it succeeds, else why not. A connection of its own each time; certificates are not checked, as in the kubelet. */
+/**
+ * One probe. Answers undefined when it succeeds, else why not. A connection of its own each time;
+ * certificates are not checked, as in the kubelet.
+ */
 export async function checkOnce(probe: V1Probe, target: ProbeTarget, signal: AbortSignal): Promise<string | undefined> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout((probe.timeoutSeconds ?? 1) * 1000)]);
   try {
@@ -32,7 +35,10 @@ export async function checkOnce(probe: V1Probe, target: ProbeTarget, signal: Abo
   }
 }
 
-/** One GET. Answers undefined for a status from 200 to 399, else what was found. Throws when there is no answer. */
+/**
+ * One GET. Answers undefined for a status from 200 to 399, else what was found. Throws when there
+ * is no answer.
+ */
 export async function httpGet(
   action: V1HTTPGetAction,
   { host, container }: ProbeTarget,

@@ -26,9 +26,10 @@ export class ProbeThreshold {
 const EAGER_MS = 50;
 
 /**
- * How long to wait for the next look at something that is not ready yet, after `waitedMs`: 50 ms at first, later a tenth of the time waited. A real
- * kubelet waits out `periodSeconds`, which would only make tests slow. Such looks between the regular ones count only when
- * they succeed, so that nothing fails sooner than on a real node.
+ * How long to wait for the next look at something that is not ready yet, after `waitedMs`: 50 ms at
+ * first, later a tenth of the time waited. A real kubelet waits out `periodSeconds`, which would
+ * only make tests slow. Such looks between the regular ones count only when they succeed, so that
+ * nothing fails sooner than on a real node.
  */
 export function eagerDelayMs(waitedMs: number): number {
   return Math.max(EAGER_MS, waitedMs / 10);
@@ -42,7 +43,10 @@ export interface ProbeLoopOptions {
   readonly check: () => Promise<string | undefined>;
   /** Look more often until the first success. Not for liveness. */
   readonly eager: boolean;
-  /** Called with each result that the thresholds confirm, the same one again included. Answering true ends the loop. */
+  /**
+   * Called with each result that the thresholds confirm, the same one again included. Answering
+   * true ends the loop.
+   */
   readonly report: (result: ProbeResult, why: string) => boolean;
 }
 

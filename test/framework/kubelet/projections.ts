@@ -29,7 +29,10 @@ export function projectionsOf({ secret, configMap, downwardAPI, projected }: V1V
   };
 }
 
-/** The one source of a volume that is not projected. A Secret volume calls the name of its Secret `secretName`. */
+/**
+ * The one source of a volume that is not projected. A Secret volume calls the name of its Secret
+ * `secretName`.
+ */
 function only({ secret, configMap, downwardAPI }: Sources): V1VolumeProjection {
   if (secret) {
     const { secretName = '', ...rest } = secret;

@@ -25,7 +25,10 @@ interface Watched {
   users: number;
 }
 
-/** Secrets and ConfigMaps that pods refer to: one watch for each object, shared by all pods and ended with the last one, as a kubelet does. */
+/**
+ * Secrets and ConfigMaps that pods refer to: one watch for each object, shared by all pods and
+ * ended with the last one, as a kubelet does.
+ */
 export class ReferencedObjects {
   readonly #options: { readonly client: KubeClient; readonly clock: Clock; readonly log: Logger };
   readonly #watched = new Map<string, Watched>();
@@ -34,7 +37,10 @@ export class ReferencedObjects {
     this.#options = options;
   }
 
-  /** Begins to watch an object, or joins those who do; `onChange` is called for each later change. The answer ends it. Resolves when it can be read with `get`. */
+  /**
+   * Watches an object, shared with other pods; calls `onChange` for each later change. Call the
+   * returned function to end it. Resolves when `get` returns the object.
+   */
   async hold(reference: DataReference, onChange: () => void, signal: AbortSignal): Promise<() => void> {
     const id = idOf(reference);
     const watched = this.#watched.get(id) ?? this.#watch(id, reference);

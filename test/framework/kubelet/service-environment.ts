@@ -18,15 +18,18 @@ export interface ServicePort {
   readonly port: string;
 }
 
-/** A Service with, for each of its ports in order, the address at which pods of one node reach it. */
+/**
+ * A Service with, for each of its ports in order, the address at which pods of one node reach it.
+ */
 export interface ReachableService {
   readonly name: string;
   readonly ports: readonly { readonly name: string; readonly protocol: string; readonly address: Address }[];
 }
 
 /**
- * The environment variables that a kubelet makes of Services: `<NAME>_SERVICE_HOST`, `<NAME>_SERVICE_PORT[_<PORT>]` and the older
- * link variables `<NAME>_PORT…`. Source: kubelet pkg/kubelet/envvars.
+ * The environment variables that a kubelet makes of Services: `<NAME>_SERVICE_HOST`,
+ * `<NAME>_SERVICE_PORT[_<PORT>]` and the older link variables `<NAME>_PORT…`. Source: kubelet
+ * pkg/kubelet/envvars.
  */
 export function serviceEnvironment(services: readonly ReachableService[]): Record<string, string> {
   return Object.fromEntries(services.flatMap(variablesOf));
@@ -68,8 +71,8 @@ function upper(name: string): string {
 const KUBERNETES = { namespace: 'default', name: 'kubernetes' };
 
 /**
- * The Services that a pod gets variables for: those of its namespace that have a cluster IP, unless it sets `enableServiceLinks: false`,
- * and always `kubernetes`.
+ * The Services that a pod gets variables for: those of its namespace that have a cluster IP, unless
+ * it sets `enableServiceLinks: false`, and always `kubernetes`.
  */
 export function servicesFor(
   pod: { readonly namespace: string; readonly enableServiceLinks: boolean },

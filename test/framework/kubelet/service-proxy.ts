@@ -24,8 +24,9 @@ export interface ServiceProxyOptions {
 }
 
 /**
- * Stands in for kube-proxy for one Service: per node and port a listener on loopback that forwards each new connection to a random ready
- * endpoint of the Service's EndpointSlices. Without one the connection is reset. What is open stays open whatever the slices say.
+ * Stands in for kube-proxy for one Service: per node and port a listener on loopback that forwards
+ * each new connection to a random ready endpoint of the Service's EndpointSlices. Without one the
+ * connection is reset. What is open stays open whatever the slices say.
  */
 export class ServiceProxy {
   readonly #slices: Reflector<EndpointSlice>;
@@ -64,7 +65,10 @@ export class ServiceProxy {
   }
 }
 
-/** As kube-proxy chooses: the ready endpoints, or, when there is none, those that still serve while they end. */
+/**
+ * As kube-proxy chooses: the ready endpoints, or, when there is none, those that still serve while
+ * they end.
+ */
 export function targetsOf(slices: readonly EndpointSlice[], port: string): Address[] {
   const ready = addresses(slices, port, ({ conditions }) => conditions?.ready ?? true);
   if (ready.length > 0) return ready;

@@ -13,7 +13,10 @@ import {
   servicesFor,
 } from './service-environment.ts';
 
-/** Where the pods of a node reach a port of a Service; undefined: nowhere but at its cluster IP, where nothing listens. */
+/**
+ * Where the pods of a node reach a port of a Service; undefined: nowhere but at its cluster IP,
+ * where nothing listens.
+ */
 export type ServiceAddress = (node: string, port: ServicePort) => Promise<Address | undefined>;
 
 export interface ServiceVariablesOptions {

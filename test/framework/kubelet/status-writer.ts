@@ -35,7 +35,7 @@ export class StatusWriter {
     this.#begin();
   }
 
-  /** Another actor has overwritten it: writes the latest once more. */
+  /** Writes the latest status again, because another actor has overwritten it. */
   repeat(): void {
     this.#again = true;
     this.#begin();
@@ -63,7 +63,10 @@ export class StatusWriter {
     this.#busy = false;
   }
 
-  /** As the kubelet patches: conditions of others stay, and the UID keeps it from a later pod of the same name. */
+  /**
+   * As the kubelet patches: conditions of others stay, and the UID keeps it from a later pod of the
+   * same name.
+   */
   async #patch(status: string): Promise<void> {
     const { client, clock, pod, signal, onError } = this.#options;
     const { namespace, name, uid } = pod.metadata;

@@ -1,9 +1,12 @@
 /**
- * Everything in a pod spec that this kubelet supports, or may ignore for a stated reason. Whatever is not on the list is refused.
+ * Everything in a pod spec that this kubelet supports, or may ignore for a stated reason. Whatever
+ * is not on the list is refused.
  *
- * Accepted, though local processes cannot be held to it, for want of cgroups, users and mount namespaces of their own: `resources`,
- * the listed fields of `securityContext`, `readOnly` of a mount, `sizeLimit` of an emptyDir. Accepted because others have acted on it
- * (scheduler, admission) or because nothing is pulled: `tolerations`, `affinity`, `priority`, `imagePullSecrets` and their like.
+ * Accepted, though local processes cannot be held to it, for want of cgroups, users and mount
+ * namespaces of their own: `resources`, the listed fields of `securityContext`, `readOnly` of a
+ * mount, `sizeLimit` of an emptyDir. Accepted because others have acted on it (scheduler,
+ * admission) or because nothing is pulled: `tolerations`, `affinity`, `priority`,
+ * `imagePullSecrets` and their like.
  */
 type Rule = (value: unknown, path: string) => string[];
 
@@ -161,7 +164,9 @@ const podSpec = fields({
   imagePullSecrets: any,
 });
 
-/** The fields of a pod spec that are not supported, each with its value; empty when there are none. */
+/**
+ * The fields of a pod spec that are not supported, each with its value; empty when there are none.
+ */
 export function unsupportedFields(spec: unknown): string[] {
   return podSpec(spec, 'spec');
 }

@@ -122,7 +122,9 @@ describe('forwarding TCP connections', () => {
   });
 });
 
-/** A connection past the forwarder that has been answered: what the others sent before would have arrived by then. */
+/**
+ * Waits for a direct connection to be answered: bytes that others sent before have arrived by then.
+ */
 async function pinged(server: Server): Promise<Socket> {
   const socket = connect({ host: '127.0.0.1', port: (server.address() as AddressInfo).port });
   socket.write('ping');

@@ -3,19 +3,22 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import type { Address } from './service-environment.ts';
 
 /**
- * `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and no side is told; `requests lost` and `answers lost`:
- * in one direction only.
+ * `reset`: connections end with RST, new ones too. `hang`: nothing passes in either direction, and
+ * no side is told; `requests lost` and `answers lost`: in one direction only.
  */
 export type Cut = 'reset' | 'hang' | 'requests lost' | 'answers lost';
 
 interface Pair {
   readonly client: Socket;
   server: Socket | undefined;
-  /** The other end's machine has vanished: nothing comes back on this connection, not even its end. */
+  /** The other machine is lost: nothing comes back on this connection, not even its end. */
   stranded?: true;
 }
 
-/** A listener on loopback that forwards each new connection to an address chosen at that moment, and that can be cut. */
+/**
+ * A listener on loopback that forwards each new connection to an address chosen at that moment, and
+ * that can be cut.
+ */
 export class TcpForwarder {
   readonly #server: Server;
   readonly #target: () => Address | undefined;
@@ -52,7 +55,10 @@ export class TcpForwarder {
     }
   }
 
-  /** The machine at the other end of what is open now vanishes without a word; new connections pass. */
+  /**
+   * Makes open connections hang without an end, as when the other machine is lost; new connections
+   * pass.
+   */
   strand(): void {
     for (const pair of this.#pairs) {
       pair.stranded = true;

@@ -15,7 +15,10 @@ export interface IssuedToken {
   readonly renewInMs: number;
 }
 
-/** A kubelet renews a token when `fraction` (on real nodes 0.8) of its life, or a day, has passed. Source: kubelet pkg/kubelet/token, requiresRefresh. */
+/**
+ * A kubelet renews a token when `fraction` (on real nodes 0.8) of its life, or a day, has passed.
+ * Source: kubelet pkg/kubelet/token, requiresRefresh.
+ */
 export function renewalDelayMs(lifeMs: number, fraction: number): number {
   return Math.max(0, Math.min(lifeMs * fraction, DAY_MS));
 }
@@ -27,7 +30,10 @@ export interface TokenSource {
   readonly renewalFraction: number;
 }
 
-/** Asks for a token of the pod's service account, bound to the pod. Throws KubeError when it is refused. */
+/**
+ * Asks for a token of the pod's service account, bound to the pod. Throws KubeError when it is
+ * refused.
+ */
 export async function requestToken(
   { client, clock, renewalFraction }: TokenSource,
   pod: Pod,

@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(async () => await cluster.stop());
 
-/** What the API server message to such an object. */
+/** The error message of the API server for an object. */
 async function answerTo(object: object): Promise<string> {
   const answer = cluster.api.create(`${configs}?dryRun=All&fieldValidation=Strict`, object);
   return await answer.then(

@@ -9,7 +9,10 @@ jest.setTimeout(120_000);
 const shadows = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/default/${SHADOW_PLURAL}`;
 const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 
-/** A version of `object` with the field at `path`, such as `spec.version`, set to `value`, or without it when that is undefined. */
+/**
+ * A version of `object` with the field at `path`, such as `spec.version`, set to `value`, or
+ * without it when that is undefined.
+ */
 function changed(object: object, path: string, value: unknown): object {
   const [name = '', ...rest] = path.split('.');
   const copy: Record<string, unknown> = { ...object };
@@ -26,7 +29,10 @@ beforeAll(async () => {
 
 afterAll(async () => await cluster.stop());
 
-/** Creates the object with its status and reads it back. Unknown fields are refused, so nothing is pruned in silence. */
+/**
+ * Creates the object with its status and reads it back. Unknown fields are rejected, so that
+ * pruning does not go unnoticed.
+ */
 async function store(path: string, object: { metadata: { name: string } }): Promise<unknown> {
   const named = `${path}/${object.metadata.name}`;
   const strict = '?fieldValidation=Strict';
@@ -39,7 +45,7 @@ async function store(path: string, object: { metadata: { name: string } }): Prom
   return { ...stored, metadata: { name: object.metadata.name } };
 }
 
-/** What the API server says to the change of one field of the full example. */
+/** The error message of the API server for a change of one field of the full example. */
 async function refusal(kind: 'shadow' | 'config', path: string, value: unknown): Promise<string> {
   const [list, full] = kind === 'shadow' ? [shadows, fullShadow] : [configs, fullConfig];
   const status = path.startsWith('status') ? '/status' : '';

@@ -35,7 +35,9 @@ async function store(path: string, object: { metadata: { name: string } }): Prom
   await cluster.api.request('PUT', `${path}/${object.metadata.name}/status`, { ...object, metadata });
 }
 
-/** What `kubectl get` asks for and prints, with the cells of the only object by the names of their columns. */
+/**
+ * The requests and the output of `kubectl get`, with the cells of the only object by column name.
+ */
 async function columnsOf(path: string): Promise<{ always: object; wide: object }> {
   const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io';
   const headers = { accept, authorization: `Bearer ${cluster.adminToken}` };

@@ -28,7 +28,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The chart as an earlier version may have been: its definition of shadows lacks `status.bootID`. */
+/**
+ * The chart as an earlier version may have been: its definition of shadows lacks `status.bootID`.
+ */
 function earlierChart(): string {
   const copy = join(folder, 'earlier');
   cpSync(chartDir, copy, { recursive: true });
@@ -43,7 +45,7 @@ async function hasBootID(): Promise<boolean> {
   return crd.spec.versions[0]?.schema.openAPIV3Schema.properties?.['status']?.properties?.['bootID'] !== undefined;
 }
 
-/** What a service account may do, as lines of `kubectl auth can-i --list`. */
+/** The permissions of a service account, as lines of `kubectl auth can-i --list`. */
 async function rightsOf(account: string, namespace = releaseNamespace): Promise<string[]> {
   const user = `system:serviceaccount:${releaseNamespace}:${account}`;
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${releaseNamespace}`, 'system:authenticated'];

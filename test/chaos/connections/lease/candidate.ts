@@ -8,7 +8,7 @@ import { recordingLogger } from '../../../framework/recording-logger.ts';
 export interface LeaseCandidateOptions {
   readonly access: ClusterAccess;
   readonly namespace: string;
-  /** Name of the Lease, and label of all that is written under it. */
+  /** Name of the Lease, and label of all objects that its leaders write. */
   readonly lease: string;
   readonly identity: string;
   readonly limits?: {
@@ -18,7 +18,10 @@ export interface LeaseCandidateOptions {
   };
   /** Between two writes, milliseconds. */
   readonly pauseMs: number;
-  /** Writes its terms into one object instead, each time only if that is as it was read: as the controller writes specs. */
+  /**
+   * Writes its terms into this one object instead, each time with the resourceVersion that it read,
+   * as the controller writes specs.
+   */
   readonly conditional?: boolean;
 }
 
@@ -26,7 +29,10 @@ interface Ledger extends KubernetesObject {
   readonly data: { readonly terms: string };
 }
 
-/** A candidate that writes object after object while it isLeader, each named after its term, through the fence. */
+/**
+ * A candidate that writes objects while it is the leader, each named after its term, through the
+ * fenced client.
+ */
 export class LeaseCandidate {
   readonly identity: string;
   readonly election: LeaderElection;

@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LeaseCandidate, type LeaseCandidateOptions } from './candidate.ts';
 
-/** A candidate in a process of its own, which can be frozen and killed. It starts when it reads a line, and prints when it has observed a holder. */
+/**
+ * A candidate in its own process, which can be frozen and killed. It starts when it reads a line,
+ * and prints a line when it has observed a holder.
+ */
 process.stdout.write('up\n');
 await once(process.stdin, 'data');
 process.stdin.destroy();

@@ -14,12 +14,17 @@ export interface Scenario {
   readonly takeovers: readonly number[];
   readonly stopMs: number;
   readonly killMs: number;
-  /** How many writes of frozen leaders came after another had taken over, thawing included. */
+  /**
+   * Writes of frozen leaders after another candidate had acquired the Lease, also after the thaw.
+   */
   readonly lateWrites: number;
   readonly terms: readonly string[];
 }
 
-/** Four processes write as fast as they can while they lead. Two leaders are frozen past the lease and thawed, one is stopped, one killed. */
+/**
+ * Runs four processes, which write as fast as they can while they are the leader. Two leaders are
+ * frozen past the lease and thawed, one is stopped, one killed.
+ */
 export async function scenario(
   world: World,
   lease: string,
@@ -101,7 +106,7 @@ class Children {
     return { ms: performance.now() - since, to };
   }
 
-  /** Freezes the leader until another isLeader and writes, and thaws it. */
+  /** Freezes the leader until another one leads and writes, then thaws it. */
   async freeze(leader: string): Promise<Handover & { readonly lateWrites: number }> {
     const { ms, to } = await this.handover(leader, 'SIGSTOP');
     const before = await countOf(this.#world, this.#lease, leader);

@@ -22,7 +22,10 @@ interface Ledger {
   readonly data: { readonly terms: string };
 }
 
-/** The terms under whose name objects were written, in the order in which etcd took them; one after the other when no two wrote at once. */
+/**
+ * The terms of the written objects, in the order of their creation in etcd. Terms do not interleave
+ * unless two leaders wrote at once.
+ */
 export async function termsOf({ cluster, namespace }: World, lease: string): Promise<string[]> {
   const path = `/api/v1/namespaces/${namespace}/configmaps?labelSelector=`;
   const { items } = await cluster.api.get<{ items: Written[] }>(`${path}lease%3D${lease}`);
@@ -47,7 +50,7 @@ export async function createLedger({ cluster, namespace }: World, lease: string)
   await cluster.api.create(`/api/v1/namespaces/${namespace}/configmaps`, ledger);
 }
 
-/** Two candidates wrote at once under the same Lease. */
+/** Thrown when two leaders wrote at once under the same Lease. */
 export class TwoLeaders extends Error {
   override readonly name = 'TwoLeaders';
 }

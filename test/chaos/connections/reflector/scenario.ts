@@ -15,17 +15,17 @@ import { MachineLag } from '../../../framework/machine-lag.ts';
 import { recordingLogger } from '../../../framework/recording-logger.ts';
 import { type Write, Writer } from './writer.ts';
 
-/** Of the reflectors under test; the default is 100 times as long. */
+/** Idle limit of the reflectors under test; the default is 100 times as long. */
 export const SILENCE_LIMIT_MS = 1_000;
 
 export interface Scenario {
-  /** Does the harm, for as long as it takes, and ends it. */
+  /** Injects the fault and ends it. */
   readonly harm: (subject: Subject) => Promise<void>;
-  /** How many lists there may be after the first; default 0. */
+  /** Maximum number of lists after the first; default 0. */
   readonly lists?: number;
-  /** How many watches there may be after the first. */
+  /** Maximum number of watches after the first. */
   readonly watches: number;
-  /** The least time for which the reflector must have known that its store was stale, milliseconds. */
+  /** Minimum time for which the reflector must have reported a stale store, in milliseconds. */
   readonly silentMs?: number;
 }
 
@@ -34,26 +34,32 @@ export interface Subject {
   readonly api: FaultyApi;
   readonly reflector: Reflector<KubernetesObject>;
   readonly lines: readonly string[];
-  /** Replaces what a kubelet would keep up to date. */
+  /** Replaces the files that a kubelet keeps up to date. */
   readonly present: (credentials: { token?: string; ca?: string }) => Promise<void>;
 }
 
-/** What came of it. */
+/** The outcome of a scenario. */
 export interface Outcome {
   readonly lists: number;
   readonly watches: number;
-  /** resourceVersion by name: in the store, by replaying all events from the start, and in a list at the end. */
+  /**
+   * resourceVersion by name: in the store, by replaying all events from the start, and in a list at
+   * the end.
+   */
   readonly stored: ReadonlyMap<string, string>;
   readonly replayed: ReadonlyMap<string, string>;
   readonly listed: ReadonlyMap<string, string>;
-  /** Confirmed writes of which there was no event; a list may skip some. */
+  /** Confirmed writes without an event; a list may skip some. */
   readonly missed: readonly Write[];
-  /** The longest time, milliseconds, for which the view was older than the reflector knew, by more than two silences. */
+  /**
+   * The longest time in milliseconds for which the store was stale by more than two idle limits
+   * without the reflector reporting it.
+   */
   readonly deceivedMs: number;
   readonly silentMs: number;
-  /** What did not happen in time. */
+  /** Expected events that did not happen in time. */
   readonly trouble: readonly string[];
-  /** The longest time for which the machine stood still. */
+  /** The longest time for which the machine was frozen. */
   readonly stillMs: number;
 }
 
@@ -62,7 +68,10 @@ interface Arrangement {
   readonly namespace: string;
 }
 
-/** Runs all scenarios at once, while writers write. Answers what came of each, by name; rejected when its events cannot be. */
+/**
+ * Runs all scenarios in parallel, while writers write. Returns the outcome of each by name; rejects
+ * for an impossible sequence of events.
+ */
 export async function endure(
   arrangement: Arrangement,
   scenarios: Readonly<Record<string, Scenario>>,
@@ -245,7 +254,10 @@ class Observation implements Subject {
     void this.#sample();
   }
 
-  /** The first watch begins where the first list was made: from there on every write must be seen. */
+  /**
+   * The first watch starts at the resourceVersion of the first list: every later write must be
+   * seen.
+   */
   #listedAt(fallback: number): number {
     const watch = this.api.requests.find(({ verb }) => verb === 'watch');
     return Number(watch?.query.get('resourceVersion') ?? fallback);
@@ -275,7 +287,7 @@ function versions(objects: readonly KubernetesObject[]): Map<string, string> {
   return new Map(pairs.toSorted(([a], [b]) => a.localeCompare(b)));
 }
 
-/** What a listener believes. Throws when an event cannot follow those before it. */
+/** The objects that a listener knows. Throws when an event cannot follow those before it. */
 function replay(events: readonly ReflectorEvent<KubernetesObject>[]): Map<string, string> {
   const objects = new Map<string, KubernetesObject>();
   for (const { type, object, old } of events) {

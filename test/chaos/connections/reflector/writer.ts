@@ -9,7 +9,10 @@ export interface Write {
   readonly atMs: number;
 }
 
-/** Creates, changes and deletes objects of a collection, again and again, also while the API server does not answer. */
+/**
+ * Creates, changes and deletes objects of a collection repeatedly, also while the API server does
+ * not answer.
+ */
 export class Writer {
   /** What was created or changed, in order. */
   readonly writes: Write[] = [];
@@ -35,7 +38,7 @@ export class Writer {
     await this.#running;
   }
 
-  /** Creates, changes and deletes objects that no other writer has. */
+  /** Creates, changes and deletes objects that no other writer uses. */
   async #write(prefix: string, seed: number): Promise<void> {
     for (let step = seed; !this.#stopping.signal.aborted; step += 1) {
       const name = `${prefix}-${step % 5}`;

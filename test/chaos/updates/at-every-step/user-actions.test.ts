@@ -7,7 +7,8 @@ jest.setTimeout(1_200_000);
 const edited = (edit: ShadowEdit): Fault[] => onEach((node) => ({ kind: 'shadow edited', node, edit }));
 
 const cases: Cases = {
-  // The agent that activates ends with its shadow, so it is unknown whether it has requested a reboot: that node is left alone for 7 minutes.
+  // The agent that activates exits when its shadow is deleted, so it is unknown whether it has
+  // requested a reboot: that node is not restored for 7 minutes.
   'every label is removed for a moment, except during an activation': onEach(
     (node) => ({ kind: 'label removed', node, forMs: 300 }),
     ['Stage', 'Drain', 'Reboot'],

@@ -15,7 +15,7 @@ const calls = [
 const PER_CONNECTION = 24;
 const CONNECTIONS = 8;
 
-/** What came of one forgery. */
+/** The outcome of one forgery. */
 export interface Outcome {
   readonly attempt: Attempt;
   readonly answer: WireAnswer | undefined;
@@ -23,11 +23,14 @@ export interface Outcome {
 
 export interface Result {
   readonly outcomes: readonly Outcome[];
-  /** Answers to the good calls between the forgeries. */
+  /** Responses to the valid calls between the forgeries. */
   readonly good: readonly (WireAnswer | undefined)[];
 }
 
-/** Sends forgeries down kept-alive connections, each from an address of its own, with calls of good agents before and after. */
+/**
+ * Sends forgeries on kept-alive connections, each from its own address, with calls of valid agents
+ * before and after.
+ */
 export class Attack {
   readonly #to: { port: number; ca: string };
   readonly #world: World;
@@ -41,7 +44,7 @@ export class Attack {
     this.#agents = agents;
   }
 
-  /** Good calls so far. */
+  /** Valid calls so far. */
   get goodCalls(): number {
     return this.#goodCalls;
   }
@@ -60,7 +63,10 @@ export class Attack {
     return { outcomes: results.flatMap((one) => one.outcomes), good: results.flatMap((one) => one.good) };
   }
 
-  /** A good call, the forgeries, and a good call again where the connection lives on; all written before an answer is read. */
+  /**
+   * Sends a valid call, the forgeries, and another valid call if the connection stays open; all
+   * before a response is read.
+   */
   async #batch(attempts: readonly Attempt[], closes: boolean): Promise<Result> {
     const wire = await this.#open();
     const good = closes ? 1 : 2;

@@ -19,7 +19,7 @@ const set = (name: string, values: fc.Arbitrary<unknown>): fc.Arbitrary<Change> 
   values.map((value) => (claims) => ({ ...claims, [name]: value }));
 const without: unknown = undefined;
 
-/** Tokens that the cluster has signed, but not for us or not for now. */
+/** Tokens that the cluster has signed, but for another audience or another time. */
 export function untimelyForgeries(world: World): Forgery[] {
   const parts = partsOf(world.victim.token);
   const refused = (name: string, changes: fc.Arbitrary<Change>): Forgery => ({
@@ -183,7 +183,7 @@ function noPods(pod: string): unknown[] {
   return [without, null, {}, [], pod, { name: pod }, { uid: 'x' }, { name: pod, uid: null }, { name: 1, uid: 1 }];
 }
 
-/** Tokens that only the Kubernetes API can tell from good ones. */
+/** Invalid tokens that only the Kubernetes API can detect. */
 export function reviewedForgeries(world: World): Forgery[] {
   const { key, victim, gone, replaced } = world;
   const parts = partsOf(victim.token);
@@ -244,7 +244,7 @@ export function signedTexts({ key, victim }: World): Forgery {
   };
 }
 
-/** What the Kubernetes API takes for good although no kubelet is given it. */
+/** Tokens that the Kubernetes API accepts although no kubelet gets such a token. */
 export function oddButGood({ key, victim }: World): [string, string][] {
   const { header, claims } = partsOf(victim.token);
   const { kid: _, ...nameless } = header;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Agent } from '../cluster.ts';
 import { type ClusterKey, type Json, type Parts, signed } from '../tokens.ts';
 
-/** One call that must be refused. */
+/** One call that must be rejected. */
 export interface Attempt {
   /** Header lines, each with its line end. */
   readonly headers: string;
@@ -13,7 +13,7 @@ export interface Attempt {
   readonly query?: string;
 }
 
-/** A kind of forgery: how many ways there are to do it, and what must come of each. */
+/** A kind of forgery: its variants, and the expected result of each. */
 export interface Forgery {
   readonly name: string;
   readonly attempts: fc.Arbitrary<Attempt>;
@@ -21,19 +21,22 @@ export interface Forgery {
   readonly code: string;
   /** TokenReviews that each costs. */
   readonly reviews: number;
-  /** Only a TokenReview can tell them from good ones, so each costs at most one: over a rate per pod they are answered with 429. */
+  /**
+   * Only a TokenReview can detect them, so each costs at most one. Over a rate per pod the response
+   * is 429.
+   */
   readonly limited?: boolean;
   /** The server closes the connection after it. */
   readonly closes?: boolean;
 }
 
-/** What forgers have in hand. */
+/** What forgers know and possess. */
 export interface World {
   readonly namespace: string;
   /** A live agent's token, and that of one on another node. */
   readonly victim: Agent;
   readonly other: Agent;
-  /** Deleted pods on the victim's node; the second was made again under its name. */
+  /** Deleted pods on the victim's node; the second was recreated under its name. */
   readonly gone: Agent;
   readonly replaced: Agent;
   readonly key: ClusterKey;

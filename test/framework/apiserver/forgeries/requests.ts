@@ -5,7 +5,7 @@ const noisy = Array.from('abcXYZ019._- =/+"\'%');
 
 const line = (text: string): Attempt => ({ headers: `${text}\r\n` });
 
-/** Good tokens in the wrong place, and headers that no server should read. */
+/** Valid tokens in the wrong place, and headers that no server should read. */
 export function requestForgeries({ victim: { token } }: World): Forgery[] {
   const badRequest = { status: 400, code: 'BadRequest', reviews: 0 };
   const noise = fc.string({ minLength: 1, maxLength: 40, unit: fc.constantFrom(...noisy) });

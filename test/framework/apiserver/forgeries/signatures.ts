@@ -50,7 +50,10 @@ function spliced(one: string, two: string): Attempt {
   return bearer(`${one.slice(0, one.lastIndexOf('.'))}${two.slice(two.lastIndexOf('.'))}`);
 }
 
-/** The same bytes written in another way: with the unused bits of the last character set, with padding, in the alphabet of base64. */
+/**
+ * The same bytes written in another way: with the unused bits of the last character set, with
+ * padding, in the alphabet of base64.
+ */
 function loose([token, how]: [string, number]): Attempt {
   if (how === 16) return bearer(`${token}==`);
   const signature = token.slice(token.lastIndexOf('.') + 1);
@@ -104,7 +107,7 @@ const extensions: readonly object[] = [
   { crit: ['alg'] },
 ];
 
-/** Tokens whose header asks to be believed in some other way. */
+/** Tokens whose header requests another way of verification. */
 export function headerForgeries(world: World): Forgery[] {
   const { key } = world;
   const real = partsOf(world.victim.token);
@@ -157,7 +160,7 @@ const unsigned: From<[Parts, string, boolean]> =
     return bearer(`${text}.${keep ? signatureOf(text, key.privateKey) : ''}`);
   };
 
-/** What a verifier that takes the public key for a secret would accept. */
+/** Tokens that a verifier with the public key as an HMAC secret would accept. */
 const mac: From<[Parts, string, number]> =
   ({ key }) =>
   ([{ header, claims }, alg, how]) => {
@@ -197,7 +200,7 @@ function keyNames({ header }: Parts): fc.Arbitrary<string> {
   return fc.oneof(fc.constantFrom(...known, ...odd), fc.uuid());
 }
 
-/** Brings its own key, inside or by an address, with the name of the cluster's or without. */
+/** Tokens with their own key, inside or by URL, with the key ID of the cluster or without. */
 const ownKey: From<[Parts, number, boolean]> =
   ({ strangers }) =>
   ([{ header, claims }, how, named]) => {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import type { Json } from '../tokens.ts';
 
-/** A body and how it is announced. */
+/** A body and its content type. */
 export interface BodyCase {
   readonly kind: string;
   readonly body: Buffer;
-  /** Default `application/json`; undefined: not said. */
+  /** Default `application/json`; undefined: no header. */
   readonly contentType?: string | undefined;
   readonly encoding?: string;
   readonly chunked?: boolean;
@@ -14,7 +14,7 @@ export interface BodyCase {
 const json = 'application/json';
 const text = (kind: string, value: string): BodyCase => ({ kind, body: Buffer.from(value), contentType: json });
 
-/** Bodies that are not what `valid` is, or are by chance. */
+/** Bodies that differ from `valid`, except by chance. */
 export function bodyCases(valid: Json): fc.Arbitrary<BodyCase> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.json({ maxDepth: 4 }).map((value) => text('any JSON', value)) },
@@ -33,7 +33,7 @@ export function bodyCases(valid: Json): fc.Arbitrary<BodyCase> {
   );
 }
 
-/** A copy in which the value at one place is another, is gone, has another name, or has company. */
+/** A copy in which one field is changed, removed, renamed, or gets a sibling. */
 function mutated(valid: Json): fc.Arbitrary<unknown> {
   const places = placesIn(valid);
   const names = fc.oneof(
@@ -188,7 +188,7 @@ function sized(valid: Json): fc.Arbitrary<BodyCase> {
   });
 }
 
-/** A good body that is announced as something else. */
+/** A valid body with another content type. */
 function announced(valid: Json): fc.Arbitrary<BodyCase> {
   const body = Buffer.from(JSON.stringify(valid));
   const types = [

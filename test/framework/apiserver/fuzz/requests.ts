@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 
-/** A request as it goes over the wire, and all that may be said of its answers: the first one's codes (`ok`: any success). */
+/** A request in bytes, and the codes that the first response may have (`ok`: any success). */
 export interface RawCase {
   readonly kind: string;
   readonly text: string;
   readonly codes: readonly string[];
-  /** It ends in the middle: the client then closes its side. */
+  /** It is incomplete: the client then closes its side. */
   readonly cut?: boolean;
 }
 
@@ -16,7 +16,10 @@ interface Target {
   readonly report: string;
 }
 
-/** Requests that frame, name or end themselves badly. None of them may write anything, unless it is the whole report. */
+/**
+ * Requests with wrong framing, paths or ends. None of them may write anything, unless it contains
+ * the whole report.
+ */
 export function rawCases(target: Target): fc.Arbitrary<RawCase> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(...framed(target)) },
@@ -30,7 +33,7 @@ function head({ node, token }: Target, method = 'PUT', action = 'shadow/status',
   return `${method} /v1/nodes/${node}/${action} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n${headers}`;
 }
 
-/** Lengths that contradict each other or the body: what one server takes for a body another takes for a request. */
+/** Lengths that contradict each other or the body, as in request smuggling. */
 function framed(target: Target): RawCase[] {
   const { report } = target;
   const start = head(target, 'PUT', 'shadow/status', 'content-type: application/json\r\n');
@@ -74,7 +77,7 @@ function framed(target: Target): RawCase[] {
 
 const oddCharacters = Array.from('abz09.-_~%/\\;:@&=+$,?#[]{}|^`"<>é');
 
-/** Ways to write a path that some server takes for another. */
+/** Spellings of a path that some servers normalize to another one. */
 function paths(target: Target): fc.Arbitrary<RawCase> {
   const { node, token } = target;
   const tricks = [

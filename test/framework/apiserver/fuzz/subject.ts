@@ -37,7 +37,7 @@ export function fullReport(shadowUID: string): Json {
   return { shadowUID, status };
 }
 
-/** An agent whose calls are made up, and what the cluster has of its node. */
+/** An agent whose calls are generated, and the state of its node in the cluster. */
 export class Subject {
   readonly agent: Agent;
   readonly shadowUID: string;
@@ -65,7 +65,7 @@ export class Subject {
     this.shadowUID = from.shadow.metadata.uid;
   }
 
-  /** Has the agent's shadow made. */
+  /** Creates the agent's shadow. */
   static async make(
     cluster: Connection,
     namespace: string,
@@ -82,18 +82,18 @@ export class Subject {
     return new Subject({ cluster, namespace, agent, open, shadow });
   }
 
-  /** Sends a body and judges the answer and what the shadow is after it. */
+  /** Sends a body and checks the response and the shadow. */
   async body(method: string, action: string, one: BodyCase): Promise<void> {
     const [answer] = await this.#send(requestOf(this.agent, method, action, one));
     const what = `${method} ${action}, ${one.kind}, ${one.contentType ?? 'no type'}: ${one.body.subarray(0, 300).toString('latin1')}`;
-    // Only the resource's own schema may refuse what the reader takes.
+    // Only the schema of the CRD may reject what the reader accepts.
     const taken = action === 'shadow/status' && this.#isReport(one) && answer?.body.includes(': 422 ') !== true;
     this.#check(what, answer, taken ? ['ok'] : ['ok', 'BadRequest', 'TooLarge', 'SpecChanged', 'SpecForbids']);
     const expected = action === 'shadow/status' && answer?.status === 200 ? statusIn(one.body) : undefined;
     await this.#compare(what, expected);
   }
 
-  /** Sends bytes and judges all answers to them, and what the shadow is then. */
+  /** Sends bytes and checks all responses and the shadow. */
   async raw(kind: string, text: string, codes: readonly string[], cut: boolean): Promise<void> {
     const answers = await this.#send(Buffer.from(text, 'latin1'), cut);
     const what = `${kind}: ${text.replace(this.agent.token, 'TOKEN').slice(0, 300)}`;
@@ -104,7 +104,7 @@ export class Subject {
     this.close();
   }
 
-  /** True for a whole report on this agent's shadow, said to be what it is. */
+  /** True for a complete report on this agent's shadow with the right content type. */
   #isReport({ body, contentType, encoding }: BodyCase): boolean {
     if (contentType !== 'application/json' || encoding !== undefined || body.length > 64 * 1024) return false;
     try {
@@ -149,7 +149,7 @@ export class Subject {
     if (status >= 500 || !codes.includes(found)) this.problems.push(`${found} ${status} ${answer?.body} for ${what}`);
   }
 
-  /** The shadow is what it was or, when `status` is given, what that says. */
+  /** Expects an unchanged shadow or, if given, this status. */
   async #compare(what: string, status: Json | undefined): Promise<void> {
     const before = this.#shadow;
     this.#shadow = await this.#cluster.api.get(shadowPath(this.#namespace, this.agent.node));
@@ -164,13 +164,16 @@ export class Subject {
   }
 }
 
-/** What a body says that was taken, as the Kubernetes API keeps it. Throws what the reader throws when it should not have been taken. */
+/**
+ * The status of an accepted body, as the Kubernetes API stores it. Throws when the reader rejects
+ * the body.
+ */
 function statusIn(body: Buffer): Json {
   const { status } = readAs(statusReport, JSON.parse(new TextDecoder().decode(body)));
   return kept(status);
 }
 
-/** Nulls are as good as nothing, and half a character becomes U+FFFD. */
+/** Drops nulls, and replaces lone surrogates by U+FFFD. */
 function kept(status: unknown = {}): Json {
   const text = JSON.stringify(status, (_key, value: unknown) => {
     if (typeof value === 'string') return value.toWellFormed();

@@ -75,7 +75,10 @@ export async function arrange(
 
 export type ContainerSpec = NonNullable<V1Pod['spec']>['containers'][number];
 
-/** A pod of the operator bound to a node, with one container that runs the program and is ready when that answers. */
+/**
+ * A pod of the operator bound to a node, with one container that runs the program and is ready when
+ * that answers.
+ */
 export function podOf(name: string, node: string, container: Partial<ContainerSpec> = {}, spec: object = {}): object {
   const podIP = { name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } };
   const { env = [], args = [], ...rest } = container;

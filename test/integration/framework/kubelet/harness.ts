@@ -1,5 +1,6 @@
 /**
- * A test run of its own that will be killed: starts a kubelet for the node given as argument in the folder given, prints `started`, and waits.
+ * A test run of its own that will be killed: starts a kubelet for the node given as argument in the
+ * folder given, prints `started`, and waits.
  * Arguments: namespace, node, folder.
  */
 import { connectSharedControlPlane } from '../../../framework/control-plane/shared.ts';
