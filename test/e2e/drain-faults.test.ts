@@ -31,7 +31,7 @@ describe('a drain', () => {
     });
   });
 
-  it('whose evictions are rejected with 403 never ends in a reboot, shows why, and continues when they are allowed', async () => {
+  it('whose evictions are rejected with 403 never ends in a reboot, shows why, and continues when allowed', async () => {
     await withFleet(
       { nodes: fleetNodes(3), before: async ({ cluster }) => await forbidEvictions(cluster) },
       async ({ fleet, cluster }) => {
