@@ -1,5 +1,5 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { type Execution, perform } from './actions.ts';
+import { type Execution, rowOf } from './actions.ts';
 import { StaleDecisionError, type UpdaterSettings } from './host/host.ts';
 import { FakeApiserver } from './testing/fake-apiserver.ts';
 import { FakeHost } from './testing/fake-host.ts';
@@ -25,7 +25,7 @@ async function arrange() {
 
 it('changes settings that are as they were observed', async () => {
   const { host, execution, action } = await arrange();
-  await perform(action, execution);
+  await rowOf(action).perform(action, execution);
   expect(host.stored).toEqual({ versionLock: '1.25.0', ignoreWaves: false });
 });
 
@@ -35,7 +35,7 @@ it.each([{ versionLock: '1.24.0' }, { ignoreWaves: true }])(
     const { host, execution, action } = await arrange();
     host.setSettings(byHand);
     const before = host.stored;
-    await expect(perform(action, execution)).rejects.toThrow(StaleDecisionError);
+    await expect(rowOf(action).perform(action, execution)).rejects.toThrow(StaleDecisionError);
     expect(host.stored).toEqual(before);
   },
 );

@@ -56,6 +56,11 @@ interface ActionRow<A extends RemoteAction> {
   readonly target: 'host' | 'apiserver';
   limitMs(action: A, spec: ShadowSpec | undefined): number;
   duringReboot(action: A): boolean;
+  /**
+   * Carries out the action to its end and returns the answer. Throws OperationError when the host
+   * did not do it, HostError when the host is unreachable or busy (the action may have happened),
+   * StaleDecisionError when it must be decided again, ApiError when the apiserver did not do it.
+   */
   perform(action: A, execution: Execution): Promise<unknown>;
 }
 
@@ -97,15 +102,6 @@ export function isRebootInProgress(step: LastOperation | undefined): step is Las
 
 export function rowOf(action: RemoteAction): ActionRow<RemoteAction> {
   return ACTIONS[action.do];
-}
-
-/**
- * Carries out an action to its end and returns the answer. Throws OperationError when the host did
- * not do it, HostError when the host is unreachable or busy (the action may have happened),
- * StaleDecisionError when it must be decided again, ApiError when the apiserver did not do it.
- */
-export function perform(action: RemoteAction, execution: Execution): Promise<unknown> {
-  return rowOf(action).perform(action, execution);
 }
 
 function referTo(shadow: AgentShadow | undefined): SpecReference {

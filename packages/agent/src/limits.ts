@@ -80,12 +80,9 @@ const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   deactivate: MINUTE,
 };
 
-export const TIMEOUT_CODES: Readonly<Record<Operation, ErrorCode>> = {
-  Stage: 'StepTimedOut',
+export const TIMEOUT_CODES: Readonly<Partial<Record<Operation, ErrorCode>>> = {
   Drain: 'DrainTimedOut',
-  Activate: 'StepTimedOut',
   Reboot: 'RebootTimedOut',
-  Restore: 'StepTimedOut',
 };
 
 /** The state in which `timeoutSeconds` of the spec limits a step. */

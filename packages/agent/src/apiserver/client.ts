@@ -22,7 +22,6 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
 import { ApiError, readError, readMessage } from './messages.ts';
 
-const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
 /** An idle connection is kept for this time; the apiserver closes it after 60 s. */
 const IDLE_MS = 4_000;
@@ -106,16 +105,15 @@ export class HttpApiserverClient implements ApiserverClient {
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     const call = { method: 'GET', action: 'shadow/stream', signal } as const;
     const { clock } = this.#options;
-    const sent = this.#request(call, undefined, false);
+    const sent = this.#request(call, false);
+    const late = new Error(`no answer within ${CALL_LIMIT_MS} ms`);
+    const cancel = clock.after(CALL_LIMIT_MS, () => sent.destroy(late));
     try {
-      const pending = { request: sent, limitMs: CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
-      const response = await responseOf(pending, clock);
-      this.#recordAnswer(response.statusCode ?? 0);
-      if (response.statusCode !== 200) {
-        const cancel = clock.after(CALL_LIMIT_MS, () => response.destroy(new Error('the response takes too long')));
-        const body = await bodyOf(response, MAX_ANSWER_BYTES).finally(cancel);
-        throw readError('GET shadow/stream', response.statusCode ?? 0, body);
-      }
+      const response = await responseOf({ request: sent });
+      const { statusCode: status = 0 } = response;
+      this.#recordAnswer(status);
+      if (status !== 200) throw readError('GET shadow/stream', status, await bodyOf(response));
+      cancel();
       for await (const line of linesOf(response, clock)) {
         this.#recordAnswer(200);
         yield readMessage(streamMessage, line, 'message');
@@ -123,6 +121,7 @@ export class HttpApiserverClient implements ApiserverClient {
     } catch (error) {
       throw asApiError('GET shadow/stream', error);
     } finally {
+      cancel();
       sent.destroy();
     }
   }
@@ -147,22 +146,20 @@ export class HttpApiserverClient implements ApiserverClient {
 
   /** Repeats the idempotent call on a new connection when the server has closed the kept one. */
   async #exchange(call: Call): Promise<Answer> {
+    const { limitMs = CALL_LIMIT_MS } = call;
     const body = call.body === undefined ? undefined : JSON.stringify(call.body);
-    const limits = { body, limitMs: call.limitMs ?? CALL_LIMIT_MS, maxBytes: MAX_ANSWER_BYTES };
-    const first = this.#request(call, body, this.#connections);
+    const first = this.#request(call, this.#connections);
     try {
-      return await exchange({ request: first, ...limits }, this.#options.clock);
+      return await exchange({ request: first, body }, limitMs, this.#options.clock);
     } catch (error) {
       if (!first.reusedSocket || (error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
       this.#leaveReplica();
-      return exchange({ request: this.#request(call, body, this.#connections), ...limits }, this.#options.clock);
+      return exchange({ request: this.#request(call, this.#connections), body }, limitMs, this.#options.clock);
     }
   }
 
-  #request({ method, action, signal }: Call, body: string | undefined, agent: Agent | false): ClientRequest {
+  #request({ method, action, signal }: Call, agent: Agent | false): ClientRequest {
     const { node, apiserver } = this.#options;
-    const content = body === undefined ? {} : { 'content-type': 'application/json' };
-    const length = method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body ?? '') };
     return request({
       host: apiserver.host,
       port: apiserver.port,
@@ -170,7 +167,7 @@ export class HttpApiserverClient implements ApiserverClient {
       ca: readFileSync(apiserver.caFile),
       method,
       path: agentPath(node, action),
-      headers: { authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}`, ...content, ...length },
+      headers: { authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}` },
       agent,
       signal,
     });

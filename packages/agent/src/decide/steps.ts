@@ -139,9 +139,14 @@ function timeLimit(c: Context, step: LastOperation): Action | undefined {
   const late = lateDrain(c, step, elapsedMs) ?? (elapsedMs > limitMs ? tookLonger(step, limitMs) : undefined);
   if (late === undefined) return undefined;
   const text = `${late}; ${detail(c.tracker)}`;
-  if (host === 'answered') return fail(c, step, TIMEOUT_CODES[step.operation], text);
-  const code = step.bootID === seen.bootID ? TIMEOUT_CODES[step.operation] : 'HostUnreachable';
-  return fail(c, step, code, `${text}; the host does not answer: ${c.message}`);
+  const code = TIMEOUT_CODES[step.operation] ?? 'StepTimedOut';
+  if (host === 'answered') return fail(c, step, code, text);
+  return fail(
+    c,
+    step,
+    step.bootID === seen.bootID ? code : 'HostUnreachable',
+    `${text}; the host does not answer: ${c.message}`,
+  );
 }
 
 function tookLonger({ operation }: LastOperation, limitMs: number): string {

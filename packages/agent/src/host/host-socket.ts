@@ -22,7 +22,6 @@ import {
   SETTINGS_QUERY,
 } from './host.ts';
 
-const MAX_ANSWER_BYTES = 256 * 1024;
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
 
 interface HostSocketOptions {
@@ -36,7 +35,7 @@ interface Call {
   readonly path: string;
   readonly query?: string;
   readonly body?: string;
-  readonly limitMs: number;
+  readonly limitMs?: number;
   readonly signal: AbortSignal;
   readonly guard?: Guard | undefined;
 }
@@ -50,32 +49,29 @@ export class HostSocket implements Host {
   }
 
   async version(signal: AbortSignal): Promise<string> {
-    return parseVersion(await this.#call({ method: 'GET', path: '/os', limitMs: LIMITS.hostCall, signal }));
+    return parseVersion(await this.#call({ method: 'GET', path: '/os', signal }));
   }
 
   async updateStatus(signal: AbortSignal): Promise<UpdateStatus> {
-    const call = { method: 'GET', path: '/updates/status', limitMs: LIMITS.hostCall, signal } as const;
-    return parseUpdateStatus(await this.#call(call));
+    return parseUpdateStatus(await this.#call({ method: 'GET', path: '/updates/status', signal }));
   }
 
   async start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void> {
     const path = `/actions/${command === 'refresh' ? 'refresh-updates' : `${command}-update`}`;
-    await this.#call({ method: 'POST', path, limitMs: LIMITS.hostCall, signal, guard });
+    await this.#call({ method: 'POST', path, signal, guard });
   }
 
   async reboot(signal: AbortSignal, guard?: Guard): Promise<void> {
-    const call = { method: 'POST', path: '/actions/reboot', limitMs: LIMITS.rebootCall, signal, guard } as const;
     try {
-      await this.#call(call);
+      await this.#call({ method: 'POST', path: '/actions/reboot', limitMs: LIMITS.rebootCall, signal, guard });
     } catch (error) {
       if (!isInconclusive(error) || signal.aborted) throw error;
     }
   }
 
   async settings(signal: AbortSignal): Promise<UpdaterSettings> {
-    const call = { method: 'GET', path: '/settings', query: SETTINGS_QUERY, limitMs: LIMITS.hostCall, signal } as const;
     try {
-      return parseSettings(await this.#call(call));
+      return parseSettings(await this.#call({ method: 'GET', path: '/settings', query: SETTINGS_QUERY, signal }));
     } catch (error) {
       if (error instanceof HostError && error.kind === 'unset') return DEFAULT_SETTINGS;
       throw error;
@@ -84,7 +80,7 @@ export class HostSocket implements Host {
 
   /** Uses its own transaction, so that pending changes of another actor are not committed with it. */
   async changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void> {
-    const of = { query: `tx=brupop-${randomUUID()}`, limitMs: LIMITS.hostCall, signal };
+    const of = { query: `tx=brupop-${randomUUID()}`, signal };
     try {
       await this.#call({ ...of, method: 'PATCH', path: '/settings', body: settingsBody(changes), guard });
       await this.#call({ ...of, method: 'POST', path: '/tx/commit_and_apply' });
@@ -108,26 +104,17 @@ export class HostSocket implements Host {
   }
 
   async #call(call: Call): Promise<string> {
-    const name = `${call.method} ${call.path}`;
-    let answer;
-    try {
-      answer = await this.#exchange(call);
-    } catch (error) {
-      if (error instanceof StaleDecisionError) throw error;
-      const kind = isRefused(error) ? 'refused' : 'unanswered';
-      throw new HostError(kind, `${name} on ${this.#options.socketPath}`, { cause: error });
-    }
-    return takeBody(name, answer);
-  }
-
-  #exchange({ method, path, query, body, limitMs, signal, guard }: Call): Promise<Answer> {
+    const { method, path, query, body, limitMs = LIMITS.hostCall, signal, guard } = call;
     const { socketPath, clock } = this.#options;
-    const type = body === undefined ? {} : { 'content-type': 'application/json' };
-    const length = method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body ?? '') };
-    const headers = { host: 'localhost', connection: 'close', ...type, ...length };
+    const name = `${method} ${path}`;
     const target = query === undefined ? path : `${path}?${query}`;
+    const headers = { host: 'localhost', connection: 'close' };
     const sent = request({ socketPath, method, path: target, headers, agent: false, signal });
-    return exchange({ request: sent, body, limitMs, maxBytes: MAX_ANSWER_BYTES, guard }, clock);
+    const answer = await exchange({ request: sent, body, guard }, limitMs, clock).catch((error: unknown) => {
+      if (error instanceof StaleDecisionError) throw error;
+      throw new HostError(isRefused(error) ? 'refused' : 'unanswered', `${name} on ${socketPath}`, { cause: error });
+    });
+    return takeBody(name, answer);
   }
 }
 

@@ -3,11 +3,9 @@ import { type Infer, parse, type Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 
-export interface Pending {
+interface Request {
   readonly request: ClientRequest;
   readonly body?: string | undefined;
-  readonly limitMs: number;
-  readonly maxBytes: number;
   /** Called right before the first byte is sent; it may throw to send nothing. */
   readonly guard?: (() => void) | undefined;
 }
@@ -17,47 +15,28 @@ export interface Answer {
   readonly body: string;
 }
 
-/** Waits for the head of the answer. Rejects when the connection breaks or `limitMs` passes. */
-export function responseOf(pending: Pending, clock: Clock): Promise<IncomingMessage> {
-  const { request, limitMs } = pending;
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/** Sends the request and waits for the head of the answer. Rejects when the connection breaks. */
+export function responseOf({ request, body, guard }: Request): Promise<IncomingMessage> {
+  if (body !== undefined) request.setHeader('content-type', 'application/json');
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(limitMs, () => request.destroy(new Error(`no answer within ${limitMs} ms`)));
-    request.once('response', (response) => {
-      cancel();
-      resolve(response);
-    });
+    const send = (): void => {
+      try {
+        guard?.();
+        request.end(body);
+      } catch (error) {
+        request.destroy(error as Error);
+      }
+    };
+    request.once('response', resolve);
     // Stays for the whole life of the request: an unhandled error event ends the process.
-    request.on('error', (error) => {
-      cancel();
-      reject(error);
-    });
-    request.once('close', () => {
-      cancel();
-      reject(new Error('the connection was closed without an answer'));
-    });
-    send(pending);
+    request.on('error', reject);
+    request.once('close', () => reject(new Error('the connection was closed without an answer')));
+    // A guard is called when a new connection is there, and the request is sent right after.
+    if (guard === undefined) send();
+    else request.once('socket', (socket) => socket.once('connect', send));
   });
-}
-
-function send({ request, body, guard }: Pending): void {
-  if (guard === undefined) {
-    request.end(body);
-    return;
-  }
-  // Nothing is sent before the connection is there, and the request right after.
-  request.once('socket', (socket) => {
-    if (socket.connecting) socket.once('connect', () => sendGuarded(request, body, guard));
-    else sendGuarded(request, body, guard);
-  });
-}
-
-function sendGuarded(request: ClientRequest, body: string | undefined, guard: () => void): void {
-  try {
-    guard();
-    request.end(body);
-  } catch (error) {
-    request.destroy(error as Error);
-  }
 }
 
 /**
@@ -65,18 +44,17 @@ function sendGuarded(request: ClientRequest, body: string | undefined, guard: ()
  * `limitMs` passes. After SIGSTOP and SIGCONT an answer can be read before the timer fires: it is
  * discarded as stale.
  */
-export async function exchange(pending: Pending, clock: Clock): Promise<Answer> {
-  const { request, limitMs, maxBytes } = pending;
+export async function exchange(sent: Request, limitMs: number, clock: Clock): Promise<Answer> {
   const endsAt = clock.monotonic() + limitMs;
   const limit = new AbortController();
   const late = new Error(`no complete answer within ${limitMs} ms`);
   const cancel = clock.after(limitMs, () => {
     limit.abort(late);
-    request.destroy(late);
+    sent.request.destroy(late);
   });
   try {
-    const response = await responseOf(pending, clock);
-    const body = await bodyOf(response, maxBytes);
+    const response = await responseOf(sent);
+    const body = await bodyOf(response);
     // A body without a length looks complete when the limit cut it off.
     limit.signal.throwIfAborted();
     if (clock.monotonic() > endsAt) throw late;
@@ -86,13 +64,13 @@ export async function exchange(pending: Pending, clock: Clock): Promise<Answer> 
   }
 }
 
-/** Reads a body. Throws when it is incomplete or longer than `maxBytes`. */
-export async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<string> {
+/** Reads a body. Throws when it is incomplete or too long. */
+export async function bodyOf(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
+    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
