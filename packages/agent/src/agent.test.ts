@@ -161,12 +161,12 @@ it('reports in the shadow why no drain runs, while that lasts and when the drain
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
-  const words = ['421 this replica runs on the node', '503 no answer from the Kubernetes API'];
-  const errors = Array.from({ length: 5000 }, (_, n) => new ApiError('Unavailable', words[n % 2] ?? ''));
+  const messages = ['429 too many drains', '503 no answer from the Kubernetes API'];
+  const errors = Array.from({ length: 5000 }, (_, n) => new ApiError('Unavailable', messages[n % 2] ?? ''));
   w.api.fail('drain', ...errors);
   const before = w.api.reports.length;
   await w.spec(REBOOT, 5 * MINUTE);
-  expect(w.status?.lastOperation?.message).toMatch(/^no drain for now: (421|503) /);
+  expect(w.status?.lastOperation?.message).toMatch(/^no drain for now: (429|503) /);
   expect(w.api.reports).toHaveLength(before + 2);
   await w.pass(27 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ errorCode: 'DrainTimedOut' });

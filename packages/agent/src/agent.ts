@@ -4,7 +4,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { type Action, perform, type RemoteAction, rowOf } from './actions.ts';
+import { type Action, type RemoteAction, rowOf } from './actions.ts';
 import type { ApiserverClient } from './apiserver/client.ts';
 import { ApiError } from './apiserver/messages.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
@@ -49,7 +49,7 @@ export class Agent {
     const random = options.random ?? Math.random;
     this.#options = options;
     this.#dueMs = clock.monotonic();
-    this.#tracker = new Tracker({ nowMs: this.#dueMs, checkIntervalMs, random });
+    this.#tracker = new Tracker(this.#dueMs, checkIntervalMs, random);
     this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
     this.#loop = new Loop({ clock, log, reconcile: (signal) => this.#step(signal) });
   }
@@ -103,7 +103,7 @@ export class Agent {
     const { host, api, clock, log } = this.#options;
     try {
       const execution = { host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
-      const result = await perform(action, execution);
+      const result = await rowOf(action).perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#loggedError = '';
       this.#tracker.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);

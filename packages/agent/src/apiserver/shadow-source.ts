@@ -1,3 +1,16 @@
+/**
+ * Keeps the shadow up to date.
+ *
+ *     not created or must be read ─> read live ─> streaming ─> closed ─> pause ─> streaming
+ *
+ * The spec comes from the stream, and never goes back to an earlier generation of the same shadow.
+ * The status does not: what was read live at the start, and what was acknowledged since, is newer
+ * than any watch. Only another actor's write to the status makes the two differ for long; then the
+ * shadow is read live again. A deleted shadow is created again.
+ *
+ * The agent's loop reads `view` for each observation, passes each acknowledged report, and calls
+ * `reconnect` when the apiserver rejects a spec again and again.
+ */
 import type { AgentShadow, StreamMessage } from '@brupop/shared/api/agent-protocol';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
@@ -32,13 +45,6 @@ const GOOD_STREAM_MS = 5_000;
 /** A watch that shows another status for this time shows what another actor has written. */
 const FOREIGN_STATUS_MS = 5_000;
 
-/**
- * Keeps the shadow up to date: creates it, follows its stream and reconnects.
- *
- * The spec comes from the stream. The status does not: what was read live at the start, and what
- * was acknowledged since, is newer than any watch. Only another actor's write to the status makes
- * the two differ for long; then the shadow is read live again.
- */
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
   readonly #backoff: Backoff;

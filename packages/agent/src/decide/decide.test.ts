@@ -15,7 +15,7 @@ import {
   staging,
   step,
   UNINITIALIZED,
-  words,
+  summary,
 } from '../testing/objects.ts';
 
 const rebootSpec = { spec: 'RebootedIntoUpdate' } as const;
@@ -45,7 +45,7 @@ const cases: Cases = {
     },
     'exit',
   ],
-  'what needs no host is done before the process leaves for its mount': [
+  'an action of the apiserver runs before the process exits for its mount': [
     { host: refused, tracker: { hostUnreachableSince: NOW - 3 * MINUTE, hostRefusedSince: NOW - 3 * MINUTE } },
     'restore',
   ],
@@ -62,7 +62,7 @@ const cases: Cases = {
     },
     'report ErrorReset, Drain Failed HostUnreachable',
   ],
-  'then it may be a stale mount all the same': [
+  'a socket that refuses for longer may be a stale mount all the same': [
     {
       host: refused,
       tracker: { hostUnreachableSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
@@ -91,7 +91,7 @@ const cases: Cases = {
     { ...rebootSpec, host: refused, last: rebooted(16 * MINUTE) },
     'report ErrorReset, Reboot Processing HostUnreachable',
   ],
-  'a rollback is seen although the attempt has failed before': [
+  'a rollback is detected although the attempt has failed before': [
     { ...rebootSpec, update: UNINITIALIZED, last: rebooted(16 * MINUTE), status: { current_state: 'ErrorReset' } },
     'report ErrorReset, Reboot Failed RolledBack',
   ],
@@ -113,11 +113,11 @@ const cases: Cases = {
     { host: refused, last: step('Activate'), attempt: { restored: true } },
     'wait',
   ],
-  'a boot that came all the same is seen': [
+  'a boot that came all the same is detected': [
     { update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
     'report ErrorReset, Activate Failed RolledBack',
   ],
-  'what a boot may have made of the step is still to be seen when the host answers': [
+  'the result of a boot is still detected when the host answers': [
     { host: refused, last: rebooted(16 * MINUTE) },
     'restore',
   ],
@@ -149,11 +149,11 @@ const cases: Cases = {
     { bare: true, spec: 'RebootedIntoUpdate', update: READY, tracker: pendingFor(MINUTE) },
     'wait',
   ],
-  'after which it is undone': [{ bare: true, update: READY, tracker: pendingFor(7 * MINUTE) }, 'deactivate'],
-  'a host whose activation is unknown is waited for': [
-    { bare: true, host: refused, tracker: pendingFor(MINUTE) },
-    'wait',
+  'an activated host without a record is undone when no reboot can come any more': [
+    { bare: true, update: READY, tracker: pendingFor(7 * MINUTE) },
+    'deactivate',
   ],
+  'waits for a host whose activation is unknown': [{ bare: true, host: refused, tracker: pendingFor(MINUTE) }, 'wait'],
   'it is started when this process started the step and has not requested the reboot': [
     { update: READY, last: step('Reboot') },
     'report Idle, Restore Processing',
@@ -166,12 +166,12 @@ const cases: Cases = {
     },
     'wait',
   ],
-  'a reboot that has happened is not waited for': [
+  'does not wait for a reboot that has happened': [
     { tracker: { reboots: { asked: { atMs: NOW - 1, bootID: 'boot-1' }, pending: undefined } } },
     'restore',
   ],
-  'calls are paced while the apiserver is in trouble': [{ tracker: { api: { notBefore: NOW + 1 } } }, 'wait'],
-  'commands are paced while the host is in trouble': [
+  'calls are paced while calls of the apiserver fail': [{ tracker: { api: { notBefore: NOW + 1 } } }, 'wait'],
+  'commands are paced while calls of the host fail': [
     { ...staging, tracker: { host: { notBefore: NOW + 1 } } },
     'wait',
   ],
@@ -183,7 +183,7 @@ const cases: Cases = {
     { tracker: { rejected: { key: KEY, notBefore: NOW + 1, times: 1 } } },
     'wait',
   ],
-  'a newer spec than the refused one is acted upon at once': [
+  'a newer spec than the rejected one is used at once': [
     { tracker: { rejected: { key: 'uid/6', notBefore: NOW + 1, times: 1 } } },
     'restore',
   ],
@@ -195,5 +195,5 @@ function pendingFor(ms: number): Partial<TrackerView> {
 }
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
-  expect(words(decided(given))).toBe(expected);
+  expect(summary(decided(given))).toBe(expected);
 });

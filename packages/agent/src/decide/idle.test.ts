@@ -16,7 +16,7 @@ import {
   UNINITIALIZED,
   UNREADABLE,
   update,
-  words,
+  summary,
 } from '../testing/objects.ts';
 
 const cases: Cases = {
@@ -44,7 +44,7 @@ const cases: Cases = {
     { last: step('Restore'), attempt: { restored: true }, update: LOCKED },
     'wait',
   ],
-  'idle: giving up is closed when all is undone': [
+  'idle: the Restore step succeeds when the attempt is undone': [
     { last: step('Restore'), attempt: { restored: true } },
     'report Idle, Restore Succeeded',
   ],
@@ -61,7 +61,7 @@ const cases: Cases = {
     { update: UNINITIALIZED, attempt: { restored: true }, tracker: { checkError: error('HostUnsupported') } },
     'report Idle, Stage Failed HostUnsupported',
   ],
-  'idle: what was named is not named again': [
+  'idle: a reported problem is not reported again': [
     {
       update: UNINITIALIZED,
       attempt: { restored: true },
@@ -78,15 +78,15 @@ const cases: Cases = {
     { attempt: { restored: true }, tracker: { checkError: error('RefreshFailed') } },
     'wait',
   ],
-  'idle: an unreadable status is named only when it lasts': [
+  'idle: an unreadable status is reported only when it lasts': [
     { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - 1000 } },
     'wait',
   ],
-  'idle: an unreadable status that lasts is named': [
+  'idle: an unreadable status that lasts is reported': [
     { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - MINUTE } },
     'report Idle, Stage Failed HostStatusUnreadable',
   ],
-  'idle: a rollback is noticed although the spec went back to Idle': [
+  'idle: a rollback is detected although the spec went back to Idle': [
     { last: step('Reboot', { boot: 'boot-1' }), update: UNINITIALIZED },
     'report ErrorReset, Reboot Failed RolledBack',
   ],
@@ -97,7 +97,7 @@ const cases: Cases = {
 };
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
-  expect(words(decided(given))).toBe(expected);
+  expect(summary(decided(given))).toBe(expected);
 });
 
 const targets: Cases = {

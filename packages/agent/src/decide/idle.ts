@@ -1,5 +1,5 @@
 /** Spec Idle: undo an earlier attempt, apply the host's settings, check for updates. */
-import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
+import type { OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
@@ -15,6 +15,7 @@ import {
   wait,
   waitForHost,
 } from './context.ts';
+import { isHostProblem } from '../state/tracker.ts';
 import { confirmedBefore } from './settings-view.ts';
 import { dueMs, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
@@ -106,10 +107,6 @@ function hostProblem(c: AnsweredContext): Problem | undefined {
   if (c.update.kind === 'failed') return isLastingProblem(c) ? c.update : undefined;
   const { checkError } = c.tracker;
   return isHostProblem(checkError?.code) ? checkError : undefined;
-}
-
-function isHostProblem(code: ErrorCode | undefined): boolean {
-  return code === 'HostUnsupported' || code === 'HostStatusUnreadable';
 }
 
 function checkForUpdates(c: AnsweredContext): Action {

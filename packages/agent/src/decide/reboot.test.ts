@@ -19,7 +19,7 @@ import {
   UNINITIALIZED,
   update,
   WALL,
-  words,
+  summary,
 } from '../testing/objects.ts';
 
 const reboot = {
@@ -49,20 +49,20 @@ const held = {
   ],
 } as const;
 const cases: Cases = {
-  'reboot: the drain is written down before anything is disturbed': [
+  'reboot: the drain is recorded before anything is evicted': [
     { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
     'report StagedAndPerformedUpdate, Drain Processing',
   ],
-  'reboot: load balancers come first': [{ ...reboot, last: step('Drain') }, 'exclude'],
-  'reboot: nothing is evicted before they are ready': [
+  'reboot: the node is excluded from load balancers first': [{ ...reboot, last: step('Drain') }, 'exclude'],
+  'reboot: nothing is evicted before load balancers have removed the node': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + 1 } },
     'wait',
   ],
-  'reboot: a long wait for them is reported': [
+  'reboot: a long wait for load balancers is reported': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW + MINUTE } },
     'report StagedAndPerformedUpdate, Drain Processing',
   ],
-  'reboot: and reported once': [
+  'reboot: a long wait for load balancers is reported once': [
     { ...reboot, last: { ...step('Drain'), message: 'said' }, attempt: { excludedUntil: NOW + MINUTE } },
     'wait',
   ],
@@ -71,7 +71,7 @@ const cases: Cases = {
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainNotBefore: NOW + 1 } },
     'wait',
   ],
-  'reboot: what a drain waits for is in the status of the drain': [
+  'reboot: status.drain has what a drain waits for': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drain: held, drainNotBefore: NOW + 1 } },
     'wait',
   ],
@@ -91,7 +91,7 @@ const cases: Cases = {
     { ...reboot, last: step('Drain', { agoMs: 31 * MINUTE }), attempt: { excludedUntil: NOW, drain: held } },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
-  'reboot: and no longer': [
+  'reboot: passes of an apiserver that reports no limit fail after half an hour': [
     { ...reboot, last: step('Drain'), attempt: { excludedUntil: NOW, drainEndsAt: NOW - 2 * MINUTE - 1 } },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
@@ -107,16 +107,16 @@ const cases: Cases = {
     { ...reboot, last: step('Drain', { agoMs: 29 * 60 * MINUTE }) },
     'report ErrorReset, Drain Failed DrainTimedOut',
   ],
-  'reboot: the activation is written down before it is done': [
+  'reboot: the activation is recorded before it is run': [
     { ...reboot, last: step('Drain'), attempt: empty },
     'report StagedAndPerformedUpdate, Activate Processing',
   ],
   'reboot: a drained node is activated': [{ ...reboot, last: step('Activate'), attempt: empty }, 'activate'],
-  'reboot: a drain of a while ago is made sure of before the activation': [
+  'reboot: an old drain is repeated before the activation': [
     { ...reboot, last: step('Activate'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
     'drain',
   ],
-  'reboot: and before the reboot': [
+  'reboot: an old drain is repeated before the reboot': [
     { ...reboot, update: READY, last: step('Reboot'), attempt: { excludedUntil: 0, drainedAt: NOW - 6000 } },
     'drain',
   ],
@@ -137,7 +137,7 @@ const cases: Cases = {
     'wait',
   ],
   'reboot: never while a command runs': [{ ...reboot, update: LOCKED, last: step('Reboot'), attempt: empty }, 'wait'],
-  'reboot: a requested reboot is waited for': [
+  'reboot: waits for a requested reboot': [
     {
       ...reboot,
       update: READY,
@@ -157,7 +157,7 @@ const cases: Cases = {
     },
     'report StagedAndPerformedUpdate, Reboot Processing',
   ],
-  'reboot: which was written down just before': [
+  'reboot: that request was recorded just before': [
     { ...reboot, update: READY, last: asked(6 * MINUTE, MINUTE), attempt: empty },
     'reboot',
   ],
@@ -173,7 +173,7 @@ const cases: Cases = {
     { ...reboot, last: step('Drain', { agoMs: -4 * MINUTE }), attempt: { excludedUntil: 0 } },
     'drain',
   ],
-  'reboot: a host that never goes down fails it': [
+  'reboot: a host that never goes down fails the step': [
     { ...reboot, update: READY, last: step('Reboot', { agoMs: 16 * MINUTE }), attempt: empty },
     'report ErrorReset, Reboot Failed RebootTimedOut',
   ],
@@ -185,11 +185,11 @@ const cases: Cases = {
     { ...reboot, timeoutSeconds: 60, update: READY, last: REBOOTING, attempt: empty },
     'reboot',
   ],
-  'reboot: a short limit fails it as soon as no reboot can come any more': [
+  'reboot: a short limit fails the step as soon as no reboot can come any more': [
     { ...reboot, timeoutSeconds: 60, update: READY, last: step('Reboot', { agoMs: 9 * MINUTE }), attempt: empty },
     'report ErrorReset, Reboot Failed RebootTimedOut',
   ],
-  'reboot: an older version is arrived at like any other': [
+  'reboot: an older version is reached like any other': [
     { ...reboot, version: OLDER, running: OLDER, last: wayBack, update: UNINITIALIZED, attempt: { restored: true } },
     'report RebootedIntoUpdate, Restore Succeeded',
   ],
@@ -197,7 +197,7 @@ const cases: Cases = {
     { ...reboot, version: OLDER, last: wayBack, update: UNINITIALIZED },
     'report ErrorReset, Reboot Failed RolledBack',
   ],
-  'reboot: an inhibitor that stays fails it': [
+  'reboot: an inhibitor that remains fails the step': [
     {
       ...reboot,
       update: READY,
@@ -206,7 +206,7 @@ const cases: Cases = {
     },
     'report ErrorReset, Reboot Failed RebootRefused',
   ],
-  'reboot: an activation that failed fails it': [
+  'reboot: a failed activation fails the step': [
     {
       ...reboot,
       update: update('Staged', record('activate', 'not marked valid', false)),
@@ -215,7 +215,7 @@ const cases: Cases = {
     },
     'report ErrorReset, Activate Failed ActivateFailed',
   ],
-  'reboot: nothing is disturbed for an image that is not there': [
+  'reboot: nothing is evicted for an image that is not staged': [
     { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },
     'report ErrorReset, Drain Failed StagedImageLost',
   ],
@@ -248,7 +248,7 @@ const cases: Cases = {
     { ...reboot, update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
     'report ErrorReset, Activate Failed RolledBack',
   ],
-  'reboot: any third version after the reboot needs a user': [
+  'reboot: any third version after the reboot fails with WrongVersionBooted': [
     { ...reboot, update: UNINITIALIZED, running: '1.28.0', last: step('Reboot', { boot: 'boot-1' }) },
     'report ErrorReset, Reboot Failed WrongVersionBooted',
   ],
@@ -283,7 +283,7 @@ const cases: Cases = {
 };
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
-  expect(words(decided(given))).toBe(expected);
+  expect(summary(decided(given))).toBe(expected);
 });
 
 it('resets the failure count only when the new version runs', () => {
@@ -315,11 +315,11 @@ it('reports that no drain runs only when that lasts, and once', () => {
   const given = (agoMs: number, message?: string): Case => ({
     ...reboot,
     last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },
-    attempt: { excludedUntil: 0, drainError: { message: 'POST drain: 421', sinceMs: NOW - agoMs } },
+    attempt: { excludedUntil: 0, drainError: { message: 'POST drain: 429', sinceMs: NOW - agoMs } },
   });
-  expect(words(decided(given(9000)))).toBe('drain');
+  expect(summary(decided(given(9000)))).toBe('drain');
   expect(decided(given(10_000))).toMatchObject({
-    status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 421' } },
+    status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 429' } },
   });
-  expect(words(decided(given(10_000, 'no drain for now: POST drain: 503')))).toBe('drain');
+  expect(summary(decided(given(10_000, 'no drain for now: POST drain: 503')))).toBe('drain');
 });

@@ -17,7 +17,7 @@ import {
   step,
   UNINITIALIZED,
   update,
-  words,
+  summary,
 } from '../testing/objects.ts';
 
 const A = '1.25.0';
@@ -47,7 +47,7 @@ const cases: Cases = {
     { ...onRecord, tracker: { reboots: { asked: undefined, pending: { name: 'x', sinceMs: NOW } } } },
     'wait',
   ],
-  'idle: nothing is set while the host is in trouble': [
+  'idle: nothing is set while calls of the host fail': [
     { ...onRecord, tracker: { host: { notBefore: NOW + 1 } } },
     'wait',
   ],
@@ -56,9 +56,9 @@ const cases: Cases = {
     'wait',
   ],
   'idle: then the host refreshes': [{ ...set, settingsMemory: { refreshed: false, effectiveFrom: NOW } }, 'refresh'],
-  'idle: a busy host is waited for': [{ ...set, update: LOCKED, settingsMemory: { refreshed: false } }, 'wait'],
+  'idle: waits for a busy host': [{ ...set, update: LOCKED, settingsMemory: { refreshed: false } }, 'wait'],
   'idle: a failed try is followed by a pause': [{ ...onRecord, settingsMemory: { notBefore: NOW + 1 } }, 'wait'],
-  'idle: settings that could not be read are waited for': [
+  'idle: waits for settings that could not be read': [
     { ...onRecord, settings: 'failed', settingsMemory: { tries: 1, notBefore: NOW + 1 } },
     'wait',
   ],
@@ -75,11 +75,11 @@ const cases: Cases = {
     { ...set, status: { hostSettings: recorded, target_version: A }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
-  'idle: a process that has just started waits for that, too': [
+  'idle: a new process waits for the interval, too': [
     { ...set, status: { hostSettings: recorded, target_version: A }, settingsMemory: { refreshed: false } },
     'wait',
   ],
-  'idle: who changes a pin by hand is overruled, on record': [
+  'idle: a pin that a user has changed is recorded and set again': [
     { ...set, settings: host('1.24.0'), status: { hostSettings: recorded } },
     'report Idle',
   ],
@@ -135,7 +135,7 @@ const cases: Cases = {
 };
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
-  expect(words(decided(given))).toBe(expected);
+  expect(summary(decided(given))).toBe(expected);
 });
 
 function reported(given: Case): unknown {
@@ -153,7 +153,7 @@ it('confirms the spec with the version that the host offers because of the pin',
 
 it('confirms a spec without a pin only when the offer no longer belongs to the pin, and removes the record with that', () => {
   const stale = { ...gone, settingsMemory: { refreshed: false }, attempt: { restored: false } };
-  expect(words(decided(stale))).toBe('restore');
+  expect(summary(decided(stale))).toBe('restore');
   const status = reported({ ...gone, update: AVAILABLE });
   expect(status).toMatchObject({ observedGeneration: 7, target_version: NEW });
   expect(status).not.toHaveProperty('hostSettings');
@@ -182,10 +182,10 @@ it('is reported once, retried, and cleared when it succeeds', () => {
   const before: Case = { ...set, status: { target_version: OLD, hostSettings } };
   const failing = { tries: 6, error: 'why', refreshed: false };
   expect(
-    words(decided({ ...before, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
+    summary(decided({ ...before, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
   ).toBe('wait');
-  expect(words(decided({ ...before, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
-  expect(words(decided({ ...before, settingsMemory: failing }))).toBe('refresh');
+  expect(summary(decided({ ...before, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
+  expect(summary(decided({ ...before, settingsMemory: failing }))).toBe('refresh');
   expect(reported(before)).toMatchObject({ target_version: A, hostSettings: recorded });
 });
 

@@ -22,11 +22,11 @@ import {
   UNREADABLE,
   update,
   WALL,
-  words,
+  summary,
 } from '../testing/objects.ts';
 
 const cases: Cases = {
-  'stage: the step is written down before anything is done': [stage, 'report Idle, Stage Processing'],
+  'stage: the step is recorded before any command': [stage, 'report Idle, Stage Processing'],
   'stage: a step of an earlier spec does not count': [
     { ...staging, status: { observedGeneration: 6 } },
     'report Idle, Stage Processing',
@@ -42,7 +42,7 @@ const cases: Cases = {
     { ...staging, attempt: { refreshed: true }, update: update('Idle', record('refresh', 'x', false)) },
     'refresh',
   ],
-  'stage: a prepared version is done': [
+  'stage: a prepared version is complete': [
     { ...staging, update: STAGED },
     'report StagedAndPerformedUpdate, Stage Succeeded',
   ],
@@ -67,7 +67,7 @@ const cases: Cases = {
     },
     'report StagedAndPerformedUpdate, Stage Succeeded',
   ],
-  'stage: a version that runs already is done': [
+  'stage: a version that is running is complete': [
     { ...staging, running: NEW },
     'report StagedAndPerformedUpdate, Stage Succeeded',
   ],
@@ -80,7 +80,7 @@ const cases: Cases = {
     },
     'wait',
   ],
-  'stage: what was staged before a reboot is gone and staged again (trap 5)': [
+  'stage: an image staged before a reboot is lost and staged again (trap 5)': [
     {
       ...stage,
       update: UNINITIALIZED,
@@ -93,11 +93,11 @@ const cases: Cases = {
     { ...staging, update: update('Staged', record('prepare', 'x', false)), attempt: { refreshed: true } },
     'prepare',
   ],
-  'stage: Staged after a prepare that wrote nothing is not done': [
+  'stage: Staged after a prepare that wrote nothing is not complete': [
     { ...staging, update: update('Staged', record('prepare', 'No update required\n')) },
     'refresh',
   ],
-  'stage: Staged after a prepare that wrote another version is not done (trap 3)': [
+  'stage: Staged after a prepare that wrote another version is not complete (trap 3)': [
     { ...staging, update: update('Staged', record('prepare', 'Starting update to 1.28.0\n')) },
     'refresh',
   ],
@@ -105,7 +105,7 @@ const cases: Cases = {
     { ...staging, update: update('Staged', record('prepare', `Starting update to ${NEW}1\n`)) },
     'refresh',
   ],
-  'stage: another version staged than chosen is not done (trap 4)': [
+  'stage: another version staged than chosen is not complete (trap 4)': [
     { ...staging, update: update('Staged', prepared, { staged: { version: '1.26.5', nextToBoot: false } }) },
     'refresh',
   ],
@@ -114,31 +114,31 @@ const cases: Cases = {
     'prepare',
   ],
   'stage: an activation left by an earlier attempt is undone first': [{ ...staging, update: READY }, 'deactivate'],
-  'stage: a running command is waited for': [{ ...staging, update: LOCKED }, 'wait'],
-  'stage: a lock that is never released fails it': [
+  'stage: waits for a running command': [{ ...staging, update: LOCKED }, 'wait'],
+  'stage: a lock that is never released fails the step': [
     { ...staging, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'report ErrorReset, Stage Failed HostBusy',
   ],
-  'stage: an error is met a few times before it counts': [
+  'stage: an error is retried a few times': [
     {
       ...staging,
       attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 4 }, notBefore: NOW + 1 },
     },
     'wait',
   ],
-  'stage: an error met too often fails it': [
+  'stage: an error that was retried too often fails the step': [
     { ...staging, attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 5 } } },
     'report ErrorReset, Stage Failed VersionNotOffered',
   ],
-  'stage: what no retry heals fails it at once (trap 10)': [
+  'stage: an error that no retry solves fails the step at once (trap 10)': [
     { ...staging, update: UNINITIALIZED, attempt: { error: error('HostUnsupported'), counts: { HostUnsupported: 1 } } },
     'report ErrorReset, Stage Failed HostUnsupported',
   ],
-  'stage: an unreadable status fails it when it lasts (trap 11)': [
+  'stage: an unreadable status fails the step when it lasts (trap 11)': [
     { ...staging, update: UNREADABLE, tracker: { hostUnusableSince: NOW - MINUTE } },
     'report ErrorReset, Stage Failed HostStatusUnreadable',
   ],
-  'stage: its time limit counts from the step that was written down': [
+  'stage: its time limit counts from the start of the recorded step': [
     { ...staging, last: step('Stage', { agoMs: 46 * MINUTE }) },
     'report ErrorReset, Stage Failed StepTimedOut',
   ],
@@ -158,11 +158,11 @@ const cases: Cases = {
     { ...staging, timeoutSeconds: 7200, update: LOCKED, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
     'wait',
   ],
-  'stage: an unreachable host is waited for': [
+  'stage: waits for an unreachable host': [
     { ...staging, host: refused, tracker: { hostUnreachableSince: NOW - 20_000, hostRefusedSince: NOW - 20_000 } },
     'wait',
   ],
-  'stage: a host that is unreachable for too long fails it': [
+  'stage: a host that is unreachable for too long fails the step': [
     { ...staging, host: unreachable, tracker: { hostUnreachableSince: NOW - 6 * MINUTE } },
     'report ErrorReset, Stage Failed HostUnreachable',
   ],
@@ -174,7 +174,7 @@ const cases: Cases = {
     { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' } },
     'restore',
   ],
-  'stage: a failed attempt then stays failed': [
+  'stage: a failed attempt remains failed': [
     { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset' }, attempt: { restored: true } },
     'wait',
   ],
@@ -182,11 +182,11 @@ const cases: Cases = {
     { ...stage, last: failed('PrepareFailed'), status: { current_state: 'ErrorReset', observedGeneration: 6 } },
     'report Idle, Stage Processing',
   ],
-  'stage: a spec without a version is not acted upon': [{ ...stage, version: null }, 'wait'],
+  'stage: a spec without a version is ignored': [{ ...stage, version: null }, 'wait'],
 };
 
 it.each(Object.entries(cases))('%s', (_name, [given, expected]) => {
-  expect(words(decided(given))).toBe(expected);
+  expect(summary(decided(given))).toBe(expected);
 });
 
 it('counts a failure once and reports its time', () => {

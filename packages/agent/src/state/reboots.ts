@@ -52,7 +52,12 @@ export class Reboots {
     this.unasked = unasked ? step.startTime : undefined;
   }
 
-  /** The host has accepted a reboot call, or may have. */
+  accepted(atMs: number, bootID: string): void {
+    this.asked = { atMs, bootID };
+    this.requested();
+  }
+
+  /** The host may have accepted a reboot call. */
   requested(): void {
     this.unasked = undefined;
     this.#noneIn = undefined;

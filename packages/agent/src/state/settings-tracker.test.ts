@@ -47,7 +47,7 @@ it.each<readonly [string, Seen, boolean]>([
   expect(made.applied).toBe(expected);
 });
 
-it('judges the settings of an earlier process only once', () => {
+it('derives the settings of an earlier process only once', () => {
   const made = tracker();
   made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
   made.changed(NOW);

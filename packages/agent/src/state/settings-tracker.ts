@@ -1,3 +1,15 @@
+/**
+ * What this process did about the host's settings. Times are monotonic milliseconds.
+ *
+ *     new spec ─> stored and applied ─> effective, after `settingsApply` ─> refreshed
+ *
+ * Invariants: only a refresh that started at `effectiveFrom` or later makes `refreshed` true, so a
+ * new process trusts no offer before its own refresh. A change makes it false. A change that may
+ * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
+ * settings are stored again. Failures count from the spec or the success before.
+ *
+ * The tracker calls it with each observation, change and refresh; decisions only read it.
+ */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation } from './observe.ts';
@@ -6,10 +18,6 @@ export type SettingsTrackerView = Readonly<
   Pick<SettingsTracker, 'applied' | 'refreshed' | 'effectiveFrom' | 'since' | 'tries' | 'error' | 'notBefore'>
 >;
 
-/**
- * Tracks what this process did about the host's settings. Times are monotonic milliseconds. A new
- * process trusts no offer before its own refresh.
- */
 export class SettingsTracker {
   /** False while a setting may be stored on the host but not applied to its updater. */
   applied = true;

@@ -6,11 +6,7 @@ import { Tracker } from './tracker.ts';
 const later: LastOperation = { ...step('Reboot'), startTime: '2027-01-15T09:00:00Z' };
 
 /** What a process knows about the reboot call after it has reported `next` over `before`. */
-function reported(
-  next: LastOperation,
-  before: LastOperation,
-  tracker = new Tracker({ nowMs: NOW, checkIntervalMs: 1 }),
-) {
+function reported(next: LastOperation, before: LastOperation, tracker = new Tracker(NOW, 1, () => 0.5)) {
   const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'boot-2' };
   const status = { current_state: 'StagedAndPerformedUpdate', ...facts } as const;
   const spec = { state: 'RebootedIntoUpdate', version: NEW } as const;

@@ -1,3 +1,17 @@
+/**
+ * What this process has observed and done. It paces calls and avoids repeating them; nothing in it
+ * has to survive a restart. Times are monotonic milliseconds.
+ *
+ *     new spec ─> fresh attempt ─> refreshed | excluded ─> drained | restored
+ *
+ * Invariants: an attempt belongs to one generation of one shadow, and another one discards its
+ * counts and pauses. A drain or an exclusion makes `restored` false. A recorded reboot discards
+ * `drainedAt`, so that the node is drained again before another activation. Any other command than
+ * a refresh, or a failure, discards `refreshed`.
+ *
+ * The agent's loop calls `observe` before each decision, and `succeeded` or `failed` after each
+ * action. Decisions only read it, as `TrackerView`.
+ */
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/api/agent-protocol';
 import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -34,19 +48,12 @@ export interface Attempt {
 }
 
 type Methods = 'observe' | 'succeeded' | 'failed';
-type Trackers = 'host' | 'api' | 'reboots' | 'settings';
 
-export interface TrackerView extends Readonly<Omit<Tracker, Methods | Trackers>> {
+export interface TrackerView extends Readonly<Omit<Tracker, Methods | 'host' | 'api' | 'reboots' | 'settings'>> {
   readonly host: Pick<Retry, 'notBefore'>;
   readonly api: Pick<Retry, 'notBefore'>;
   readonly reboots: Pick<Reboots, 'asked' | 'pending'>;
   readonly settings: SettingsTrackerView;
-}
-
-interface TrackerOptions {
-  readonly nowMs: number;
-  readonly checkIntervalMs: number;
-  readonly random?: () => number;
 }
 
 function attemptKey({ uid, generation }: Pick<AgentShadow, 'uid' | 'generation'>): string {
@@ -57,11 +64,6 @@ export function freshAttempt(key: string): Attempt {
   return { key, refreshed: false, restored: false, drainNotBefore: 0, counts: {}, notBefore: 0, drainError: undefined };
 }
 
-/**
- * Tracks what this process has observed and done: paces calls and avoids repeating them. Nothing in
- * it has to survive a restart. Times are monotonic milliseconds. The agent's loop calls `observe`
- * before each decision, and `succeeded` or `failed` after each action.
- */
 export class Tracker {
   attempt = freshAttempt('');
   hostUnreachableSince: number | undefined;
@@ -82,21 +84,21 @@ export class Tracker {
   readonly #refusedReboots: Retry;
   readonly #drains: Retry;
   readonly #specs: Retry;
-  readonly #options: Required<TrackerOptions>;
+  /** The interval ±10 %, so that the checks of a fleet spread. */
+  readonly #nextCheck: (nowMs: number) => number;
 
-  constructor(options: TrackerOptions) {
-    const random = options.random ?? Math.random;
-    this.#options = { ...options, random };
+  constructor(nowMs: number, checkIntervalMs: number, random: () => number) {
+    this.#nextCheck = (fromMs) => fromMs + checkIntervalMs * (0.9 + 0.2 * random());
     this.settings = new SettingsTracker(random);
     this.host = new Retry(PAUSES.host, random);
     this.api = new Retry(PAUSES.api, random);
-    this.#check = new Retry({ ...PAUSES.check, capMs: options.checkIntervalMs }, random);
+    this.#check = new Retry({ ...PAUSES.check, capMs: checkIntervalMs }, random);
     this.#commands = new Retry(PAUSES.command, random);
     this.#refusedReboots = new Retry(PAUSES.rebootRefused, random);
     this.#drains = new Retry(PAUSES.drain, random);
     this.#specs = new Retry(PAUSES.specChanged, random);
     // The first check is spread, since all agents of a fleet may start together.
-    this.checkDueMs = options.nowMs + (random() * options.checkIntervalMs) / 60;
+    this.checkDueMs = nowMs + (random() * checkIntervalMs) / 60;
   }
 
   observe(seen: Observation): void {
@@ -122,43 +124,38 @@ export class Tracker {
 
   /** @param startedMs - when the action was decided */
   succeeded(action: RemoteAction, result: unknown, seen: Observation, startedMs = seen.nowMs): void {
-    if (rowOf(action).target === 'host') this.#hostSucceeded(action, seen, startedMs);
-    else this.#callSucceeded(action, result, seen, startedMs);
-  }
-
-  #hostSucceeded(action: RemoteAction, { nowMs, bootID }: Observation, startedMs: number): void {
+    const { nowMs, bootID } = seen;
+    if (rowOf(action).target === 'apiserver') return this.#callSucceeded(action, result, seen, startedMs);
     this.host.succeed();
     if (action.do === 'configure') this.#configured(nowMs);
     if (action.do === 'command') this.#commandSucceeded(action.command, bootID, nowMs, startedMs);
-    if (action.do !== 'reboot') return;
-    this.reboots.asked = { atMs: nowMs, bootID };
-    this.reboots.requested();
+    if (action.do === 'reboot') this.reboots.accepted(nowMs, bootID);
   }
 
   #callSucceeded(action: RemoteAction, result: unknown, { nowMs, shadow }: Observation, startedMs: number): void {
-    for (const retry of [this.api, this.#specs]) retry.succeed();
+    this.api.succeed();
+    this.#specs.succeed();
     this.rejected = undefined;
     if (action.do === 'report') this.#reported(action.status.lastOperation, shadow?.status?.lastOperation);
     if (action.do === 'restore') this.#updateAttempt({ restored: true });
-    if (action.do === 'exclude') {
-      const excludedUntil = nowMs + (result as ExclusionResult).remainingMs;
-      this.#updateAttempt({ restored: false, drainError: undefined, excludedUntil });
-    }
+    if (action.do === 'exclude') this.#excluded(result as ExclusionResult, nowMs);
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, startedMs);
   }
 
   failed(action: RemoteAction, error: unknown, seen: Observation): void {
     if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
-    else if (error instanceof HostError) this.#hostFailed(error, seen);
-    else this.#operationFailed(action, asOperationError(error), seen.nowMs);
+    else if (!(error instanceof HostError)) this.#operationFailed(action, asOperationError(error), seen.nowMs);
+    else {
+      if (error.kind === 'locked') this.hostLockedSince ??= seen.nowMs;
+      this.host.fail(seen.nowMs);
+    }
   }
 
   #updateAttempt(changes: Partial<Attempt>): void {
     this.attempt = { ...this.attempt, ...changes };
   }
 
-  /** A recorded reboot comes next, so the drain before the activation does not count any more. */
   #reported(step: LastOperation | undefined, before: LastOperation | undefined): void {
     if (!isRebootInProgress(step)) return;
     this.reboots.recorded(step, before);
@@ -185,6 +182,10 @@ export class Tracker {
     this.checkDueMs = this.#nextCheck(nowMs);
   }
 
+  #excluded({ remainingMs }: ExclusionResult, nowMs: number): void {
+    this.#updateAttempt({ restored: false, drainError: undefined, excludedUntil: nowMs + remainingMs });
+  }
+
   #drained(drain: DrainResult, nowMs: number, startedMs: number): void {
     const progress = drain.evicted > 0 || drain.remaining < (this.attempt.drain?.remaining ?? Infinity);
     if (progress) this.#drains.succeed();
@@ -209,11 +210,6 @@ export class Tracker {
     }
   }
 
-  #hostFailed(error: HostError, { nowMs }: Observation): void {
-    if (error.kind === 'locked') this.hostLockedSince ??= nowMs;
-    this.host.fail(nowMs);
-  }
-
   #operationFailed(action: RemoteAction, error: OperationError, nowMs: number): void {
     if (action.do === 'command' && action.command === 'refresh' && action.version === undefined) {
       this.#checkFailed(error, nowMs);
@@ -233,16 +229,14 @@ export class Tracker {
 
   /** A problem that no retry solves is checked again at the usual interval. */
   #checkFailed(error: OperationError, nowMs: number): void {
-    const isTransient = error.code !== 'HostUnsupported' && error.code !== 'HostStatusUnreadable';
     this.checkError = error;
-    this.checkDueMs = isTransient ? this.#check.fail(nowMs) : this.#nextCheck(nowMs);
+    this.checkDueMs = isHostProblem(error.code) ? this.#nextCheck(nowMs) : this.#check.fail(nowMs);
   }
+}
 
-  /** The interval ±10 %, so that the checks of a fleet spread. */
-  #nextCheck(nowMs: number): number {
-    const { checkIntervalMs, random } = this.#options;
-    return nowMs + checkIntervalMs * (0.9 + 0.2 * random());
-  }
+/** True for an error that no retry solves, but a repair of the host. */
+export function isHostProblem(code: ErrorCode | undefined): boolean {
+  return code === 'HostUnsupported' || code === 'HostStatusUnreadable';
 }
 
 function asOperationError(error: unknown): OperationError {

@@ -177,8 +177,8 @@ export function decided(c: Case): Action {
   return decide(observation(c), tracker(c));
 }
 
-/** `wait`, `prepare`, `report Idle, Stage Failed PrepareFailed`: what is decided, in a few words. */
-export function words(action: Action): string {
+/** `wait`, `prepare`, `report Idle, Stage Failed PrepareFailed`: a summary of what is decided. */
+export function summary(action: Action): string {
   if (action.do === 'command') return action.command;
   if (action.do === 'configure') return `configure ${Object.values(action.changes).join(' ')}`;
   if (action.do !== 'report') return action.do;
