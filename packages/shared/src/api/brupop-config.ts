@@ -6,7 +6,7 @@ import { count, count64, described, type Infer, object, optional, text, time } f
 import { isFields, merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
-const STATUS = {
+const statusSchema = object({
   observedGeneration: optional(
     count64(),
     'The metadata.generation of the spec that is wholly in effect: everything that had to be written for it is written.',
@@ -88,8 +88,7 @@ const STATUS = {
     'The configuration that nodes are updated by, with every default filled in as it was when the spec was last changed. ' +
       'A new release of the operator does not change it.',
   ),
-};
-const statusSchema = object(STATUS);
+});
 export type BrupopConfigStatus = Infer<typeof statusSchema>;
 /** Of another release it may have fields that this one does not know. */
 export type InForce = NonNullable<BrupopConfigStatus['inForce']>;

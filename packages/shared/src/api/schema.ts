@@ -95,21 +95,17 @@ export function list<S extends v.GenericSchema>(item: S, max: number) {
   return v.pipe(v.array(item, 'a list'), v.maxLength(max, `a list of at most ${max}`));
 }
 
-/** An object with these fields; other fields are left out. Unlike valibot's own it refuses a list. */
-export function object<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
-  return objectWith(entries, false);
-}
-
 /** Refuses all other fields, also those that are named like a property of every object. */
 export function closedObject<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, string> {
-  return objectWith(entries, true);
+  return object(entries, true);
 }
 
 export function partial<E extends v.ObjectEntries>(entries: E) {
   return object(v.partial(v.object(entries)).entries);
 }
 
-function objectWith<E extends v.ObjectEntries>(entries: E, closed: boolean): v.ObjectSchema<E, string> {
+/** An object with these fields; other fields are left out. Unlike valibot's own it refuses a list. */
+export function object<E extends v.ObjectEntries>(entries: E, closed = false): v.ObjectSchema<E, string> {
   const schema = v.object(entries, 'an object');
   const required = Object.keys(entries).filter((name) => !/optional|nullish/u.test(entries[name]?.type ?? ''));
   // A required field that is absent is read as undefined, so that its own schema says what it expects.

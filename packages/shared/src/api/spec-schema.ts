@@ -57,6 +57,7 @@ export function duration(min: string, max: string): v.GenericSchema<string, numb
 export type Field<S extends v.GenericSchema, A> = v.NullishSchema<S, A> & Pick<S, Extract<keyof S, 'unit'>>;
 
 type Value<S extends v.GenericSchema> = v.InferInput<S> | readonly [];
+type Values<S extends v.GenericSchema> = { readonly default?: Value<S>; readonly absent?: Value<S> };
 
 /** A value that is the default of this release and of all before, so what a record means that lacks it. */
 export function always<const T>(value: T): { readonly default: T; readonly absent: T } {
@@ -67,26 +68,17 @@ export function always<const T>(value: T): { readonly default: T; readonly absen
  * Describes a field. `default` is its value in this release, `absent` what it means in a record
  * that lacks it (ADR 0019). Without them the field has no default: it limits nothing.
  */
-export function field<S extends v.GenericSchema>(
+export function field<S extends v.GenericSchema, V extends Values<S> = object>(
   schema: S & { readonly range?: string },
   text: string,
-  values: { readonly default?: Value<S>; readonly absent: Value<S> },
-): Field<S, v.InferInput<S>>;
-export function field<S extends v.GenericSchema>(
-  schema: S & { readonly range?: string },
-  text: string,
-  values?: { readonly default: Value<S> },
-): Field<S, () => undefined>;
-export function field(
-  schema: v.GenericSchema & { readonly range?: string },
-  text: string,
-  { default: value, absent }: { readonly default?: unknown; readonly absent?: unknown } = {},
-): unknown {
+  values?: V,
+): Field<S, V extends { readonly absent: unknown } ? v.InferInput<S> : () => undefined> {
+  const { default: value, absent }: Values<S> = values ?? {};
   const byDefault =
     value === undefined || Array.isArray(value) ? '' : ` The default is ${JSON.stringify(value).replaceAll('"', '')}.`;
   const wrapped = described<v.GenericSchema>(schema, `${text}${schema.range ?? ''}${byDefault}`);
   const read = v.nullish(wrapped, absent ?? ((): undefined => undefined));
-  return Object.assign(read, { release: value }, 'unit' in schema && { unit: schema.unit });
+  return Object.assign(read, { release: value }, 'unit' in schema && { unit: schema.unit }) as never;
 }
 
 type Named<E extends v.ObjectEntries> = {

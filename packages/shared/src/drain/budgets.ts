@@ -2,15 +2,14 @@ import { type LabelSelector, selects } from '../api/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
 import { type DrainPod, isTerminating } from './pods.ts';
 
+const NOTHING_COUNTED = { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 };
+type Counts = Readonly<typeof NOTHING_COUNTED>;
+
 /** A PodDisruptionBudget, reduced to what decides about evictions. */
-export interface Budget extends KubernetesObject {
+export interface Budget extends KubernetesObject, Counts {
   readonly selector: LabelSelector | null;
   /** Its controller has counted the pods for the current spec. */
   readonly counted: boolean;
-  readonly disruptionsAllowed: number;
-  readonly currentHealthy: number;
-  readonly desiredHealthy: number;
-  readonly expectedPods: number;
   /** Pods were evicted since its controller has counted. */
   readonly hasDisruptedPods: boolean;
   /** Why its controller cannot count its pods. */
@@ -22,18 +21,12 @@ export interface Budget extends KubernetesObject {
 interface RawBudget {
   readonly metadata: ObjectMeta;
   readonly spec?: { readonly selector?: LabelSelector; readonly unhealthyPodEvictionPolicy?: string };
-  readonly status?: {
+  readonly status?: Partial<Counts> & {
     readonly observedGeneration?: number;
-    readonly disruptionsAllowed?: number;
-    readonly currentHealthy?: number;
-    readonly desiredHealthy?: number;
-    readonly expectedPods?: number;
     readonly disruptedPods?: Readonly<Record<string, string>>;
     readonly conditions?: readonly { readonly type: string; readonly reason?: string; readonly message?: string }[];
   };
 }
-
-const NOTHING_COUNTED = { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 };
 
 export function slimBudget(raw: unknown): Budget {
   const { metadata, spec = {}, status = {} } = raw as RawBudget;

@@ -60,9 +60,9 @@ export class KubeConnection {
     const now = clock.monotonic();
     if (now - this.#reloadedAt < RELOAD_INTERVAL_MS) return;
     this.#reloadedAt = now;
-    this.#reload().catch((error: unknown) => {
-      log.warn('cannot reload the credentials of the Kubernetes API', { error: messageOf(error) });
-    });
+    this.#reload().catch((error: unknown) =>
+      log.warn('cannot reload the credentials of the Kubernetes API', { error: messageOf(error) }),
+    );
   }
 
   /** Closes all connections and cancels pending requests. */

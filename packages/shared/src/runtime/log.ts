@@ -21,13 +21,12 @@ interface LoggerOptions {
   readonly write?: (line: string) => void;
 }
 
-export function createLogger(options: LoggerOptions = {}): Logger {
-  const {
-    level = 'info',
-    fields = {},
-    clock = systemClock,
-    write = (line) => void process.stdout.write(line),
-  } = options;
+export function createLogger({
+  level = 'info',
+  fields = {},
+  clock = systemClock,
+  write = (line) => void process.stdout.write(line),
+}: LoggerOptions = {}): Logger {
   const lowest = LOG_LEVELS.indexOf(level);
   const at =
     (severity: LogLevel) =>
