@@ -1,8 +1,8 @@
 /**
  * The protocol of agents and apiserver: JSON over HTTPS with a bearer token. Every path names the
  * caller's node. The apiserver refuses a body with an unknown field or with a value that the
- * resource would refuse. The agent reads answers leniently: without its shadow, because one field is
- * unreadable, it could not restore its Node.
+ * resource would refuse. The agent reads answers leniently: without its shadow, because one field
+ * is unreadable, it could not restore its Node.
  */
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
@@ -123,7 +123,7 @@ const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a U
 export const statusReport = s.closedObject({ shadowUID, status: shadow.agentStatus });
 export type StatusReport = s.Infer<typeof statusReport>;
 
-/** Body of load-balancer-exclusion and drain; `SpecChanged` when the spec is not the current one. */
+/** Body of load-balancer-exclusion and drain; `SpecChanged` when it is not the current spec. */
 export const specReference = s.closedObject({ shadowUID, generation: s.count64() });
 export type SpecReference = s.Infer<typeof specReference>;
 

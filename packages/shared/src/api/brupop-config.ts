@@ -1,4 +1,4 @@
-/** The BrupopConfig: how the nodes of a cluster are updated. Users write the spec, the controller writes the status. */
+/** The BrupopConfig: users write how nodes are updated, the controller writes the status. */
 import * as v from 'valibot';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
 import { conditions, type KubernetesObject } from './meta.ts';

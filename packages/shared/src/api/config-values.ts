@@ -1,4 +1,4 @@
-/** What the fields of a BrupopConfig may hold: versions, numbers of nodes, windows, blackouts and label selectors. */
+/** Values of the fields of a BrupopConfig: numbers of nodes, times, windows and blackouts. */
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
 import { described, oneOf } from './schema.ts';
@@ -54,7 +54,7 @@ const when = inMs(
   ) as v.GenericSchema<string, number>,
 );
 
-/** Without an offset it would depend on the machine's time zone, and the engine takes February 30 for March 2. */
+/** Requires an offset, because the machine may have any time zone, and a day that exists. */
 function timeOf(value: string): number | undefined {
   const date = TIME.exec(value)?.groups?.['date'];
   const midnight = parseTime(date && `${date}T00:00:00Z`);

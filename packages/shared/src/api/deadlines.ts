@@ -44,7 +44,7 @@ export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
  */
 export const WATCH_STALE_MS = WATCH_IDLE_LIMIT_MS + 20 * SECOND;
 
-/** The longest exclusion from load balancers and the longest drain that the configuration accepts. */
+/** The longest exclusion from load balancers, and the longest drain, of a configuration. */
 export const EXCLUSION_MAX_MS = 60 * MINUTE;
 export const DRAIN_TIMEOUT_MAX_MS = 24 * 60 * MINUTE;
 /** A forced drain takes at most this much longer than its time limit. */
@@ -57,17 +57,17 @@ export const DRAIN_OVER_LIMIT_MS = 2 * MINUTE;
 export const REBOOT_REQUEST_LIMIT_MS = MINUTE;
 /** The reboot call of the host API answers when `systemctl reboot` returned. */
 export const REBOOT_CALL_LIMIT_MS = 30 * SECOND;
-/** InhibitDelayMaxSec of systemd-logind in Bottlerocket: the longest delay of a reboot by services. */
+/** InhibitDelayMaxSec of systemd-logind in Bottlerocket: how long services may delay a reboot. */
 const REBOOT_INHIBIT_MAX_MS = 5 * MINUTE;
 /** After this time no reboot that was recorded can still come. */
 export const REBOOT_PENDING_LIMIT_MS =
   REBOOT_REQUEST_LIMIT_MS + REBOOT_CALL_LIMIT_MS + REBOOT_INHIBIT_MAX_MS + 30 * SECOND;
-/** The shortest `spec.timeouts.reboot`: time for a reboot that may come, and for a second request. */
+/** The shortest `spec.timeouts.reboot`: a reboot may still come, or be requested once more. */
 export const REBOOT_TIMEOUT_MIN_MS = REBOOT_PENDING_LIMIT_MS + REBOOT_REQUEST_LIMIT_MS;
 
 /**
- * The agent's limits of its steps, counted from `lastOperation.startTime`. Those of Stage and Reboot
- * are the defaults of `spec.timeouts`, which the spec carries.
+ * The agent's limits of its steps, counted from `lastOperation.startTime`. Those of Stage and
+ * Reboot are the defaults of `spec.timeouts`, which the spec carries.
  */
 export const STEP_LIMITS_MS: Readonly<Record<Operation, number>> = {
   Stage: 45 * MINUTE,
@@ -92,7 +92,7 @@ export function stageDeadlineMs(stageMs: number): number {
   return stageMs + REPORT_SLACK_MS;
 }
 
-/** The controller's deadline of RebootedIntoUpdate, given the limits of the drain and of the reboot. */
+/** The controller's deadline of RebootedIntoUpdate, given the limits of drain and reboot. */
 export function rebootDeadlineMs(drainMs: number, rebootMs: number): number {
   return drainMs + STEP_LIMITS_MS.Activate + rebootMs + REPORT_SLACK_MS;
 }

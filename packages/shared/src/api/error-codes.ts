@@ -10,7 +10,7 @@ export type Recovery =
   | 'Manual';
 
 /**
- * The closed list of failures of an update (`status.lastOperation.errorCode`) and how each recovers.
+ * The failures of an update (`status.lastOperation.errorCode`) and how each recovers.
  * `docs/error-codes.md` is checked against this table.
  */
 export const ERROR_CODES = {

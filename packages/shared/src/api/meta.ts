@@ -1,4 +1,4 @@
-/** metav1: the metadata and conditions of Kubernetes objects, cut to the fields that more than one program reads. */
+/** metav1: metadata and conditions, cut to the fields that more than one program reads. */
 import * as v from 'valibot';
 import * as s from './schema.ts';
 

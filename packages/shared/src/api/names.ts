@@ -1,4 +1,4 @@
-/** Names that programs, chart and users share. The chart's tests compare the templates with them. */
+/** Names that programs, chart and users share. Tests compare the chart's templates with them. */
 
 export const GROUP = 'brupop.bottlerocket.aws';
 export const SHADOW_VERSION = 'v2';

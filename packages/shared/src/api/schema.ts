@@ -23,7 +23,7 @@ export function parse<S extends v.GenericSchema>(
   throw refuse(describeIssue(issues[0], name));
 }
 
-/** `name.field[0].field: expected X, found Y`. With an empty `name` it starts with the first field. */
+/** `name.field[0].field: expected X, found Y`; with an empty `name` without the first dot. */
 export function describeIssue({ path, message, input }: v.BaseIssue<unknown>, name: string): string {
   const keys = (path ?? []).map(({ key }) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
   return `${`${name}${keys}`.replace(/^\./u, '')}: expected ${message}, found ${describe(input)}`;
@@ -104,11 +104,11 @@ export function partial<E extends v.ObjectEntries>(entries: E) {
   return object(v.partial(v.object(entries)).entries);
 }
 
-/** An object with these fields; other fields are left out. Unlike valibot's own it refuses a list. */
+/** An object with these fields, without all others. Unlike valibot's own it refuses a list. */
 export function object<E extends v.ObjectEntries>(entries: E, closed = false): v.ObjectSchema<E, string> {
   const schema = v.object(entries, 'an object');
   const required = Object.keys(entries).filter((name) => !/optional|nullish/u.test(entries[name]?.type ?? ''));
-  // A required field that is absent is read as undefined, so that its own schema says what it expects.
+  // An absent required field is read as undefined: its own schema has the message.
   const absent = Object.fromEntries(required.map((name) => [name, undefined]));
   return {
     ...schema,

@@ -7,7 +7,7 @@ import { describeIssue, described, type Infer, object } from './schema.ts';
 
 const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<seconds>\d{1,6})s)?$/u;
 
-/** Milliseconds of a duration as Go writes it, such as `90s` or `1h30m`; undefined for other text. */
+/** Milliseconds of a duration of Go, such as `90s` or `1h30m`; undefined for other text. */
 export function parseDuration(value: string): number | undefined {
   const { groups } = DURATION.exec(value) ?? {};
   if (groups === undefined) return undefined;
@@ -32,7 +32,7 @@ export function inMs<S extends v.GenericSchema>(schema: S): S & InMs {
   return Object.assign(schema, { unit: 'ms' } as const);
 }
 
-/** A duration as text, read as milliseconds. Throws a RangeError for bounds that are no durations. */
+/** A duration, read as milliseconds. Throws a RangeError for bounds that are no durations. */
 export function duration(min: string, max: string): v.GenericSchema<string, number> & InMs {
   const [minMs, maxMs] = [parseDuration(min), parseDuration(max)];
   if (minMs === undefined || maxMs === undefined) throw new RangeError(`expected durations, found ${min} and ${max}`);
@@ -59,7 +59,7 @@ export type Field<S extends v.GenericSchema, A> = v.NullishSchema<S, A> & Pick<S
 type Value<S extends v.GenericSchema> = v.InferInput<S> | readonly [];
 type Values<S extends v.GenericSchema> = { readonly default?: Value<S>; readonly absent?: Value<S> };
 
-/** A value that is the default of this release and of all before, so what a record means that lacks it. */
+/** The default of this release and of all before, so also what a record without it means. */
 export function always<const T>(value: T): { readonly default: T; readonly absent: T } {
   return { default: value, absent: value };
 }

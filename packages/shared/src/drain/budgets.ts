@@ -58,7 +58,7 @@ export function budgetsOf({ metadata }: DrainPod, budgets: readonly Budget[]): r
   return budgets.filter((budget) => budget.metadata.namespace === namespace && selects(budget.selector, labels));
 }
 
-/** True for a pod that kube-apiserver evicts whatever its budget (pkg/registry/core/pod/storage/eviction.go). */
+/** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */
 function canIgnoreBudgets(pod: DrainPod): boolean {
   return pod.finished || pod.pending || isTerminating(pod);
 }

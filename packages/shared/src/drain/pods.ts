@@ -34,7 +34,7 @@ export interface DrainPod extends KubernetesObject {
   readonly daemonSet?: string;
 }
 
-/** Values of a pod's label or annotation {@link DRAIN_KEY}: never evict it, or evict it after all others. */
+/** Of a pod's label or annotation {@link DRAIN_KEY}: never evict it, or after all others. */
 export type DrainPolicy = 'skip' | 'last';
 
 interface Toleration {
@@ -126,7 +126,7 @@ function toleratesCordon({ key, operator, effect = CORDON_EFFECT }: Toleration):
   return effect === CORDON_EFFECT && (key === CORDON_TAINT || (anyKey && operator === 'Exists'));
 }
 
-/** The claim of an ephemeral volume is named after pod and volume (Kubernetes "Ephemeral Volumes"). */
+/** A claim of an ephemeral volume is named after both (Kubernetes "Ephemeral Volumes"). */
 function claimsOf(pod: string, { name, persistentVolumeClaim, ephemeral }: RawVolume): readonly string[] {
   if (ephemeral !== undefined) return [`${pod}-${name}`];
   return persistentVolumeClaim === undefined ? [] : [persistentVolumeClaim.claimName];
@@ -152,14 +152,14 @@ export interface DrainFilter {
   readonly orphaned: ReadonlySet<string>;
   /** UIDs of pods of the operator that the rest of the update needs on the node. */
   readonly needed?: ReadonlySet<string>;
-  /** Epoch milliseconds. Pods that were created later and tolerate the cordon would come back for ever. */
+  /** Epoch milliseconds. Pods created later that tolerate the cordon are recreated each time. */
   readonly cordonedSince?: number;
 }
 
 /**
- * The pods that a drain evicts, as `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`
- * chooses them: all but mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are
- * needed pods, pods with the drain policy `skip`, and pods that were recreated on the cordoned node.
+ * The pods that `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` evicts: all but
+ * mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are needed pods, pods
+ * with the drain policy `skip`, and pods that were recreated on the cordoned node.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],

@@ -77,7 +77,9 @@ export class KubeClient {
     const signal = request.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, request.signal]);
     try {
       const answer = await this.#send(request, signal);
-      if (answer.statusCode >= 300) throw await this.#errorOf(request, answer);
+      if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
+      if (answer.statusCode >= 300)
+        throw errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
       return await read(answer);
     } catch (error) {
       throw this.#unanswered(request, error);
@@ -106,11 +108,6 @@ export class KubeClient {
       body,
       signal,
     });
-  }
-
-  async #errorOf(request: KubeRequest, answer: Answer): Promise<KubeError> {
-    if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
-    return errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
   }
 
   #unanswered(request: KubeRequest, error: unknown): unknown {

@@ -54,7 +54,7 @@ export class KubeConnection {
     return (await readCredential(this.#options, 'token')).trim();
   }
 
-  /** Reads the certificate authority again, in the background, and reconnects if it was replaced. */
+  /** Reads the certificate authority in the background, and reconnects if it was replaced. */
   reloadSoon(): void {
     const { clock, log } = this.#options;
     const now = clock.monotonic();
@@ -98,7 +98,7 @@ function createPool(origin: string, ca: string): Pool {
   return new Pool(origin, {
     connections: MAX_CONNECTIONS,
     pipelining: 1,
-    // On HTTP/2 every later request would share a half-open connection with the request that timed out on it.
+    // On HTTP/2 later requests would share a half-open connection with one that timed out.
     allowH2: false,
     keepAliveTimeout: 30_000,
     headersTimeout: 0,

@@ -5,9 +5,9 @@
  *     leading -- renew deadline passed, another holder, or shutdown  --> waiting
  *
  * The leader renews the record every retry period, stops leading when no renewal was confirmed for
- * the renew deadline, and releases the Lease when it stops. A candidate watches the Lease instead of
- * polling it, and measures the lease duration by its own clock, from the moment at which it observed
- * the latest change; times in the record are never compared.
+ * the renew deadline, and releases the Lease when it stops. A candidate watches the Lease instead
+ * of polling it, and measures the lease duration by its own clock, from the moment at which it
+ * observed the latest change; times in the record are never compared.
  *
  * At most one process leads: the renew deadline is shorter than the lease duration, each write
  * carries the resourceVersion that it is based on, and a candidate waits for at least its own lease
@@ -134,8 +134,8 @@ export class LeaderElection {
   }
 
   /**
-   * Acquires or renews the Lease and returns its record. Once confirmed, this process leads, counted
-   * from when the request was sent. Returns the current record, unchanged, if `lease` is outdated.
+   * Acquires or renews the Lease and returns its record. Once confirmed, this process is leading,
+   * counted from when the request was sent. Returns the current record if `lease` is outdated.
    */
   async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
     const { clock } = this.#options;

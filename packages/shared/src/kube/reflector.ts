@@ -1,7 +1,7 @@
 /**
  * Keeps a collection of the Kubernetes API in memory: lists it in pages, then watches it.
  *
- *     list --> watch --ended or failed--> watch again at the last resourceVersion --410 Gone--> list
+ *     list --> watch --ended or failed--> watch from the last resourceVersion --410 Gone--> list
  *
  * The store never goes back in time: it has what the list returned, and then each event in order.
  * Every failure is logged and retried with backoff; only 410 costs a new list. `idleForMs` is how
@@ -28,7 +28,7 @@ interface ReflectorOptions<T extends KubernetesObject> {
   /** Collection, for example `/api/v1/nodes`. */
   readonly path: string;
   readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string };
-  /** Cuts a raw object to the fields kept. When it throws, the object is left out, with a log line. */
+  /** Cuts a raw object to the fields kept. When it throws, the object is left out and logged. */
   readonly slim: (raw: unknown) => T;
   readonly clock: Clock;
   readonly log: Logger;
@@ -96,7 +96,7 @@ export class Reflector<T extends KubernetesObject> {
     return this.#store.list();
   }
 
-  /** Calls `listener` for each change from now on. Returns a function that ends the subscription. */
+  /** Calls `listener` for each change from now on. Returns a function that unsubscribes it. */
   subscribe(listener: Listener<T>): () => void {
     return this.#store.subscribe(listener);
   }

@@ -12,7 +12,7 @@ export function describe(found: unknown): string {
   return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
 }
 
-/** Cuts to `length` characters on one line: kubectl shows only the first of a column or an Event. */
+/** Cuts to `length` characters on one line: kubectl shows only the first line of a column. */
 export function shorten(text: string, length: number): string {
   // A pattern that tries every blank would take minutes for a long run of blanks.
   const lines = text.split('\n').map((one) => one.trim());

@@ -6,7 +6,7 @@ import type { Logger } from './log.ts';
 interface LoopOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Returns after how many milliseconds it runs again at the latest; undefined: only when woken. */
+  /** Returns after how many milliseconds it runs again at the latest; undefined: when woken. */
   readonly reconcile: (signal: AbortSignal) => Promise<number | undefined>;
   /** Pause after each run, milliseconds. Default 0. */
   readonly minGapMs?: number;
@@ -17,8 +17,8 @@ interface LoopOptions {
 const RETRY = { baseMs: 250, capMs: 30_000 };
 
 /**
- * Runs `reconcile` when woken and at the times that it asks for, never twice at once. Wakes during a
- * run cause one more run. A failed run is retried with backoff.
+ * Runs `reconcile` when woken and at the times that it asks for, never twice at once. Wakes during
+ * a run cause one more run. A failed run is retried with backoff.
  */
 export class Loop {
   readonly #options: LoopOptions;

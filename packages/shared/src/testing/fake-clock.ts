@@ -48,7 +48,7 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Advances both clocks by `ms` and fires the timers that are due, in order, with an iteration of the event loop after each. */
+  /** Advances both clocks and fires the timers that are due, in order, each in its own task. */
   async advance(ms: number): Promise<void> {
     const end = this.#monotonic + ms;
     await settle();

@@ -1,4 +1,4 @@
-/** Pods and budgets for tests: an ordinary pod of a Deployment, and a budget that allows nothing, unless told otherwise. */
+/** For tests: a pod of a Deployment, and a budget that allows nothing. */
 import type { Budget } from '../drain/budgets.ts';
 import type { DrainPod } from '../drain/pods.ts';
 
