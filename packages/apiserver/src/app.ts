@@ -29,10 +29,9 @@ const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 const MAX_NODE_NAME = 253;
 
-/** The HTTP side of the agent protocol. */
 export function createApp(options: AppOptions): Express {
   const { routes, log } = options;
-  const rate = new RateLimit({ clock: options.clock, ...NODE_RATE });
+  const rate = new RateLimit(options.clock, NODE_RATE);
   const app = express();
   app.disable('x-powered-by');
   app.set('etag', false);

@@ -5,7 +5,6 @@ export interface ApiserverConfig {
   readonly access: ClusterAccess;
   /** The namespace of this pod, the agents and the shadows. */
   readonly namespace: string;
-  /** Name of this pod. */
   readonly podName: string;
   /** Address of both listeners. */
   readonly host: string;

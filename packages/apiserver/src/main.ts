@@ -138,13 +138,12 @@ async function loadKeys(verifier: TokenVerifier, { clock, signal }: Parts): Prom
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
   const { namespace, podName } = config;
-  const cache = caches.shadows;
   const nodes = new Nodes({ client, clock, log });
   const settings = new Settings(caches.configs, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
-  const shadows = new Shadows({ client, nodes, cache, namespace, clock, log });
-  const common = { cache, nodes, shadows, namespace };
-  const drainer = new Drainer({ ...common, podName, client, events, clock, log, metrics, signal }, settings);
-  return new Routes({ ...common, settings, hub, drainer });
+  const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
+  const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
+  const drainer = new Drainer(context, settings);
+  return new Routes({ nodes, shadows, settings, hub, drainer });
 }

@@ -15,8 +15,6 @@ import {
   type SpecReference,
   statusReport,
 } from '@brupop/shared/api/agent-protocol';
-import { shadowName } from '@brupop/shared/api/names';
-import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
@@ -26,7 +24,6 @@ import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shado
 import type { Shadows } from './shadows/shadows.ts';
 import type { StreamHub } from './shadows/streams.ts';
 
-/** An authenticated call. */
 export interface Call {
   readonly identity: Identity;
   /** Parsed JSON, not validated. */
@@ -38,12 +35,10 @@ export interface Call {
 
 export interface RoutesOptions {
   readonly shadows: Shadows;
-  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly hub: StreamHub;
   readonly nodes: Nodes;
   readonly drainer: Drainer;
   readonly settings: Settings;
-  readonly namespace: string;
 }
 
 export class Routes {
@@ -61,9 +56,8 @@ export class Routes {
 
   /** GET shadow/stream. Returns when the stream is open. */
   async stream({ identity, signal, response }: Call): Promise<void> {
-    const { shadows, cache, hub, namespace } = this.#options;
-    const known = cache.get(shadowName(identity.node), namespace);
-    const found = known ?? (await shadows.find(identity.node, signal));
+    const { shadows, hub } = this.#options;
+    const found = shadows.cached(identity.node) ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
     hub.open(identity, response, found);
   }
@@ -94,9 +88,9 @@ export class Routes {
 
   /** POST restore */
   async restore({ identity, signal, response }: Call): Promise<void> {
-    const { nodes, cache, drainer, namespace } = this.#options;
+    const { nodes, shadows, drainer } = this.#options;
     const result: RestoreResult = await nodes.restore(identity, signal);
-    const shadow = cache.get(shadowName(identity.node), namespace);
+    const shadow = shadows.cached(identity.node);
     if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
     response.json(result);
   }

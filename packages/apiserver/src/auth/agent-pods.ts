@@ -1,18 +1,15 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus } from '@brupop/shared/kube/error';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { ApiError } from '../errors.ts';
 
-/** A pod, reduced to where it runs. */
 export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
 }
 
-/** Selects the agents' pods. */
 export const agentPodSelector = `${COMPONENT_LABEL}=${AGENT}`;
 
 export function slimAgentPod(raw: unknown): AgentPod {
@@ -23,7 +20,6 @@ export function slimAgentPod(raw: unknown): AgentPod {
   };
 }
 
-/** The agents' pods and the nodes that they run on. */
 export class AgentPods {
   readonly #reflector: Reflector<AgentPod>;
   readonly #client: KubeClient;
@@ -56,9 +52,9 @@ export class AgentPods {
   async #get(name: string): Promise<AgentPod | undefined> {
     const path = corePath('pods', { namespace: this.#namespace, name });
     try {
-      return slimAgentPod(await this.#client.request({ method: 'GET', path }));
+      const found = await this.#client.find<object>(path);
+      return found && slimAgentPod(found);
     } catch (error) {
-      if (hasStatus(error, 404)) return undefined;
       throw new ApiError('Unavailable', `cannot read pod ${name}: ${messageOf(error)}`, { cause: error });
     }
   }

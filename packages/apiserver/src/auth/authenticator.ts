@@ -20,14 +20,13 @@ import type { AgentPod, AgentPods } from './agent-pods.ts';
 import { type Bound, readReview, type TokenReviewStatus } from './token-review.ts';
 import type { AgentToken, TokenVerifier } from './token.ts';
 
-/** An agent whose token was accepted. */
 export interface Identity {
   readonly node: string;
   /** Absent before Kubernetes 1.30. */
   readonly nodeUID?: string;
   readonly podName: string;
   readonly podUID: string;
-  /** Expiry of the token, epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly expiresAt: number;
 }
 
@@ -62,8 +61,8 @@ export class Authenticator {
   constructor(options: AuthenticatorOptions) {
     const { clock } = options;
     this.#options = options;
-    this.#unlisted = new RateLimit({ clock, ...UNLISTED_RATE });
-    this.#failures = new RateLimit({ clock, ...FAILURE_RATE });
+    this.#unlisted = new RateLimit(clock, UNLISTED_RATE);
+    this.#failures = new RateLimit(clock, FAILURE_RATE);
   }
 
   /**
@@ -74,7 +73,6 @@ export class Authenticator {
   async authenticate(request: {
     readonly authorization: string | undefined;
     readonly address: string;
-    /** The node that the path names. */
     readonly node: string;
   }): Promise<Identity> {
     const { authorization, address, node } = request;

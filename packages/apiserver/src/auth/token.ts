@@ -31,7 +31,6 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 import { TokenBucket } from '../http/limits.ts';
 
-/** The claims of an agent's bound token. */
 export interface AgentToken {
   readonly podName: string;
   readonly podUID: string;
@@ -45,7 +44,6 @@ export interface AgentToken {
 
 export interface TokenVerifierOptions {
   readonly client: Pick<KubeClient, 'request'>;
-  /** Namespace of the operator. */
   readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -86,7 +84,7 @@ export class TokenVerifier {
     return this.#keys.fresh;
   }
 
-  /** Reads the keys. Throws KubeError. */
+  /** Throws KubeError. */
   async load(): Promise<void> {
     this.#reloads.take();
     await this.#keys.reload();

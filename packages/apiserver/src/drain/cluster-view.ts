@@ -13,7 +13,6 @@ import {
   slimPod,
 } from '@brupop/shared/drain/pods';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { type ListResult, Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -37,7 +36,6 @@ export class Changes {
     this.#interrupt?.();
   }
 
-  /** Forgets the changes so far. */
   reset(): void {
     this.#changed = false;
   }
@@ -55,7 +53,6 @@ export class Changes {
   }
 }
 
-/** The limit of a list within a pass. */
 const LIST_LIMIT_MS = 5_000;
 
 export class DrainView {
@@ -134,7 +131,13 @@ export class DrainView {
     const { needed } = this.filter();
     const inQuestion = daemonSetsInQuestion(pods.filter(({ metadata }) => needed?.has(metadata.uid) !== true));
     const unknown = [...inQuestion].filter((key) => !this.#daemonSets.has(key));
-    await Promise.all(unknown.map(async (key) => this.#daemonSets.set(key, await this.#daemonSetExists(key))));
+    const { client, signal } = this.#context;
+    const learn = async (key: string): Promise<void> => {
+      const [namespace = '', name = ''] = key.split('/');
+      const found = await client.find(groupPath('apps/v1', 'daemonsets', { namespace, name }), signal);
+      this.#daemonSets.set(key, found !== undefined);
+    };
+    await Promise.all(unknown.map(learn));
   }
 
   /**
@@ -158,19 +161,6 @@ export class DrainView {
     if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
     log.info('the replicas stay: none is on another node', { node });
     return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);
-  }
-
-  async #daemonSetExists(key: string): Promise<boolean> {
-    const { client, signal } = this.#context;
-    const [namespace = '', name = ''] = key.split('/');
-    const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
-    try {
-      await client.request({ method: 'GET', path, signal });
-      return true;
-    } catch (error) {
-      if (hasStatus(error, 404)) return false;
-      throw error;
-    }
   }
 
   /**

@@ -1,7 +1,6 @@
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
-import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
@@ -15,12 +14,9 @@ export interface DrainContext {
   readonly client: KubeClient;
   readonly nodes: Nodes;
   readonly shadows: Shadows;
-  /** The watch cache of the shadows. */
-  readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly events: Events;
   /** Namespace of the operator. */
   readonly namespace: string;
-  /** Name of this replica's pod. */
   readonly podName: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -35,7 +31,6 @@ export interface DrainCall {
   readonly signal: AbortSignal;
 }
 
-/** The parts of one pass share it. */
 export interface PassContext extends DrainContext, DrainCall {
   readonly settings: DrainSettings;
 }

@@ -12,7 +12,6 @@
  *    the node, the spec changes, or the time of the pass is over.
  * 5. The node counts as empty only after another read past every cache, while it is still cordoned.
  */
-import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
@@ -35,10 +34,6 @@ interface PassParts {
   readonly record: DrainRecord;
 }
 
-export interface DrainOutcome extends PassOutcome {
-  readonly failure?: DrainFailure;
-}
-
 export class DrainPass {
   readonly #context: PassContext;
   readonly #parts: PassParts;
@@ -52,7 +47,7 @@ export class DrainPass {
   }
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
-  async run(): Promise<DrainOutcome> {
+  async run(): Promise<PassOutcome> {
     const { nodes, identity, settings, clock, signal } = this.#context;
     const { view, record } = this.#parts;
     await view.load();
@@ -74,7 +69,7 @@ export class DrainPass {
   }
 
   /** The outcome before the node is cordoned; undefined: the pass continues. */
-  #endsEarly(stage: Stage, pods: readonly DrainPod[]): DrainOutcome | undefined {
+  #endsEarly(stage: Stage, pods: readonly DrainPod[]): PassOutcome | undefined {
     const { settings } = this.#context;
     const { handover, blockedBy = [] } = this.#parts.record.current;
     if (stage === 'Over' && pods.length > 0)
@@ -83,7 +78,7 @@ export class DrainPass {
     return blocks.length === 0 ? undefined : nothingEvicted(pods, { handover, blockedBy: blocks });
   }
 
-  async #evict(stage: Stage, force: boolean): Promise<DrainOutcome> {
+  async #evict(stage: Stage, force: boolean): Promise<PassOutcome> {
     const { namespace, podName, clock, signal } = this.#context;
     const { view, evictor, record } = this.#parts;
     const isCordoned = cordonCheck(view);
@@ -128,7 +123,7 @@ export class DrainPass {
   }
 }
 
-function nothingEvicted(remaining: readonly DrainPod[], changes: Partial<DrainOutcome>): DrainOutcome {
+function nothingEvicted(remaining: readonly DrainPod[], changes: Partial<PassOutcome>): PassOutcome {
   const nothing = { evicted: 0, blockedBy: [], handover: undefined, result: undefined, forced: false };
   return { ...nothing, remaining: remaining.length, ...changes };
 }
@@ -162,10 +157,8 @@ export interface EvictionLoopOptions {
 }
 
 const PARALLEL = 10;
-/** The longest wait for a change. */
 const POLL_MS = 1_000;
 
-/** The evictions of one pass. */
 export class EvictionLoop {
   readonly #options: EvictionLoopOptions;
   readonly #semaphore = new Semaphore(PARALLEL);

@@ -5,6 +5,7 @@
  * stays as it was.
  */
 import { isDeepStrictEqual } from 'node:util';
+import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -16,7 +17,6 @@ const MAX_BLOCKS = 20;
 const MAX_MESSAGE = 500;
 const MAX_BUDGETS = 20;
 
-/** What a pass has done and found. */
 export interface PassOutcome {
   readonly evicted: number;
   readonly remaining: number;
@@ -26,6 +26,7 @@ export interface PassOutcome {
   readonly result: DrainResultName | undefined;
   /** Whether pods were deleted past their budgets. */
   readonly forced: boolean;
+  readonly failure?: DrainFailure;
 }
 
 export class DrainRecord {
@@ -49,9 +50,9 @@ export class DrainRecord {
 
   /** True when the watch shows another spec than the one that the drain is for. */
   isOutdated(): boolean {
-    const { cache, shadow } = this.#context;
-    const { name, namespace, uid } = shadow.metadata;
-    const known = cache.get(name, namespace)?.metadata;
+    const { shadows, identity, shadow } = this.#context;
+    const { uid } = shadow.metadata;
+    const known = shadows.cached(identity.node)?.metadata;
     return known !== undefined && (known.uid !== uid || (known.generation ?? 0) > this.#generation);
   }
 
@@ -63,7 +64,6 @@ export class DrainRecord {
     if (!this.#hasSucceeded()) await this.#write(this.#started);
   }
 
-  /** Records that the drain is cancelled, unless it has ended. */
   async cancel(): Promise<void> {
     const { shadows, shadow, identity, clock, signal } = this.#context;
     if (!isOpen(shadow.drain)) return;
@@ -120,7 +120,6 @@ function isOpen(drain: DrainStatus | undefined): drain is DrainStatus {
   return drain !== undefined && drain.result === undefined;
 }
 
-/** True for the results after which the node is empty. */
 export function isSuccess(result: DrainResultName | undefined): boolean {
   return result === 'Drained' || result === 'Forced';
 }

@@ -16,7 +16,6 @@ import type { EvictionOutcome } from './evictor.ts';
 
 /** The latest request to evict a pod. */
 interface Attempt {
-  /** Requests in this pass. */
   readonly count: number;
   /** Undefined: the eviction was accepted, or the pod is gone. */
   readonly block?: Omit<DrainBlock, 'pod'>;
@@ -57,7 +56,6 @@ export class EvictionOrder {
     return isTerminating(pod) || (attempt !== undefined && attempt.block === undefined);
   }
 
-  /** True for a pod of a lower rank. */
   isBefore(pod: DrainPod, other: DrainPod): boolean {
     return this.#compare(pod, other) < 0;
   }

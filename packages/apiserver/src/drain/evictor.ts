@@ -13,14 +13,12 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { TokenBucket } from '../http/limits.ts';
 import type { PassContext } from './context.ts';
 
-/** The response to a request to evict or delete a pod. */
 export type EvictionOutcome =
   | { readonly kind: 'accepted' }
   /** There is no such pod, or another one of that name. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'blocked'; readonly block: Omit<DrainBlock, 'pod'>; readonly retryAfterMs: number };
 
-/** The limit of one request. */
 export const EVICTION_LIMIT_MS = 10_000;
 const MAX_MESSAGE = 500;
 

@@ -10,7 +10,6 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 
-/** The drain settings of the BrupopConfig in the watch cache. */
 export class Settings {
   readonly #configs: Pick<Reflector<BrupopConfig>, 'get'>;
   readonly #log: Logger;

@@ -17,9 +17,7 @@ import type { DrainRecord } from './drain-record.ts';
 import type { EvictionOrder } from './eviction-order.ts';
 import { EVICTION_LIMIT_MS } from './evictor.ts';
 
-/** What decides about the phase of a handover. */
 export interface HandoverView {
-  /** All pods on the node. */
   readonly pods: readonly DrainPod[];
   /** True while a PersistentVolume is attached to the node and no pod there uses it. */
   readonly isHeld: (volume: string) => boolean;

@@ -2,7 +2,6 @@
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
 import type { DrainContext } from './context.ts';
@@ -41,14 +40,14 @@ export class Volumes {
     if (this.#volumes.has(key)) return;
     const [namespace = '', name = ''] = key.split('/');
     const path = corePath('persistentvolumeclaims', { namespace, name });
-    this.#volumes.set(key, (await this.#find<Claim>(path, signal))?.spec?.volumeName ?? '');
+    this.#volumes.set(key, (await this.#client.find<Claim>(path, signal))?.spec?.volumeName ?? '');
   }
 
   /** Looks up what `nameOnNode` returns for these volumes. */
   async learn(volumes: readonly string[], signal: AbortSignal): Promise<void> {
     const unknown = volumes.filter((name) => !this.#namesOnNodes.has(name));
     const learnOne = async (name: string): Promise<void> => {
-      const csi = (await this.#find<Volume>(corePath('persistentvolumes', { name }), signal))?.spec?.csi;
+      const csi = (await this.#client.find<Volume>(corePath('persistentvolumes', { name }), signal))?.spec?.csi;
       this.#namesOnNodes.set(name, csi && `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`);
     };
     await Promise.all(unknown.map(learnOne));
@@ -58,22 +57,12 @@ export class Volumes {
   nameOnNode(volume: string): string | undefined {
     return this.#namesOnNodes.get(volume);
   }
-
-  async #find<T>(path: string, signal: AbortSignal): Promise<T | undefined> {
-    try {
-      return await this.#client.request<T>({ method: 'GET', path, signal });
-    } catch (error) {
-      if (hasStatus(error, 404)) return undefined;
-      throw error;
-    }
-  }
 }
 
 function claimKey({ metadata: { namespace = '' } }: DrainPod, claim: string): string {
   return `${namespace}/${claim}`;
 }
 
-/** A VolumeAttachment, reduced to what is used. */
 export interface Attachment extends KubernetesObject {
   readonly node: string;
   /** Name of the PersistentVolume; undefined for an inline volume. */

@@ -4,7 +4,7 @@ import { RateLimit, Semaphore, TokenBucket } from './limits.ts';
 describe('a rate limit', () => {
   const setUp = (): { limit: RateLimit; clock: FakeClock; taken: (key: string, tries: number) => number } => {
     const clock = new FakeClock();
-    const limit = new RateLimit({ clock, burst: 3, perSecond: 2, keys: 2 });
+    const limit = new RateLimit(clock, { burst: 3, perSecond: 2, keys: 2 });
     const taken = (key: string, tries: number): number =>
       Array.from({ length: tries }, () => limit.take(key)).filter(Boolean).length;
     return { limit, clock, taken };

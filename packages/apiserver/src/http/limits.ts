@@ -30,9 +30,7 @@ export class LruMap<V> {
 }
 
 export interface Rate {
-  /** Calls that may come at once. */
   readonly burst: number;
-  /** Calls per second in the long run. */
   readonly perSecond: number;
 }
 
@@ -82,25 +80,22 @@ export class TokenBucket {
   }
 }
 
-export interface RateLimitOptions extends Rate {
-  readonly clock: Clock;
-  /** Keys remembered; one that was forgotten has a full burst again. */
-  readonly keys: number;
-}
-
 /** A token bucket per key. */
 export class RateLimit {
-  readonly #options: RateLimitOptions;
+  readonly #clock: Clock;
+  readonly #rate: Rate;
   readonly #buckets: LruMap<TokenBucket>;
 
-  constructor(options: RateLimitOptions) {
-    this.#options = options;
-    this.#buckets = new LruMap(options.keys);
+  /** @param rate - with the number of keys remembered; one that was forgotten has a full burst again */
+  constructor(clock: Clock, rate: Rate & { readonly keys: number }) {
+    this.#clock = clock;
+    this.#rate = rate;
+    this.#buckets = new LruMap(rate.keys);
   }
 
   /** Takes a call; false when the key has none left. */
   take(key: string): boolean {
-    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#options.clock, this.#options);
+    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#clock, this.#rate);
     this.#buckets.set(key, bucket);
     return bucket.take();
   }

@@ -27,11 +27,10 @@ export class Nodes {
     this.#options = options;
   }
 
-  /**
-   * Reads the Node. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's.
-   */
+  /** Reads the Node. Throws ApiError `NotFound`, and `Forbidden` when its UID is not the token's. */
   async read(identity: Identity, signal: AbortSignal): Promise<Node> {
-    return requireNode(await this.#get(identity.node, signal), identity);
+    const found = await this.#options.client.find<object>(corePath('nodes', { name: identity.node }), signal);
+    return requireNode(found && slimNode(found), identity);
   }
 
   /** As `read`. Throws ApiError `Forbidden` also when the Node lacks the label of managed nodes. */
@@ -64,19 +63,8 @@ export class Nodes {
     return this.#change(identity, 'excluded from load balancers', (node) => exclude(node, waitMs, clock.now()), signal);
   }
 
-  /** Removes the cordon and the exclusion that the operator has set. */
   async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
     return this.#change(identity, 'restored', restore, signal);
-  }
-
-  async #get(node: string, signal: AbortSignal): Promise<Node | undefined> {
-    try {
-      const path = corePath('nodes', { name: node });
-      return slimNode(await this.#options.client.request({ method: 'GET', path, signal }));
-    } catch (error) {
-      if (hasStatus(error, 404)) return undefined;
-      throw error;
-    }
   }
 
   /** Decides on the live Node and writes it; repeats both after a conflict. */

@@ -16,11 +16,9 @@ import {
 } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 
-/** A Node, reduced to what is used. */
 export interface Node extends KubernetesObject {
   /** Cordoned, by the operator or by another actor. */
   readonly unschedulable: boolean;
-  /** Names of `status.volumesAttached`. */
   readonly volumesAttached: readonly string[];
 }
 
@@ -55,7 +53,9 @@ export type Cordon = 'Cordoned' | 'CordonRemoved';
  */
 export function cordon(node: Node, now: number): NodeChange<Cordon> {
   const holds = holdAnnotations(node);
-  if (node.unschedulable) return { ...annotated(holds), result: 'Cordoned' };
+  const isHeld = Object.keys(holds).length === 0;
+  if (node.unschedulable)
+    return { ...(!isHeld && { patch: { metadata: { annotations: holds } } }), result: 'Cordoned' };
   const { annotations = {} } = node.metadata;
   if (annotations[RECORDONED_ANNOTATION] !== undefined) return { result: 'CordonRemoved' };
   const signature = cordonedByUs(node) ? RECORDONED_ANNOTATION : CORDONED_ANNOTATION;
@@ -81,10 +81,6 @@ export function cordonedSince(
   if (cordonedAt === undefined) return undefined;
   const later = [startTime, annotations[RECORDONED_ANNOTATION]].map((time) => parseTime(time) ?? cordonedAt);
   return Math.max(cordonedAt, ...later);
-}
-
-function annotated(annotations: Readonly<Record<string, string>>): { readonly patch?: NodePatch } {
-  return Object.keys(annotations).length === 0 ? {} : { patch: { metadata: { annotations } } };
 }
 
 /**

@@ -6,7 +6,6 @@ import { ApiError } from '../errors.ts';
 
 /** A shadow without what the controller reports in its status. */
 export interface SlimShadow extends KubernetesObject {
-  /** The UID of the Node that owns it. */
   readonly nodeUID?: string;
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;

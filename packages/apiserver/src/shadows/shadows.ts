@@ -35,7 +35,6 @@ const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 export interface ShadowsOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
-  /** The watch cache. */
   readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
   readonly clock: Clock;
@@ -58,14 +57,16 @@ export class Shadows {
     this.#options = options;
   }
 
-  /** Reads a shadow; undefined when there is none. Throws KubeError. */
+  /** Throws KubeError. */
   async find(node: string, signal: AbortSignal): Promise<SlimShadow | undefined> {
-    try {
-      return slimShadow(await this.#options.client.request({ method: 'GET', path: this.#path(node), signal }));
-    } catch (error) {
-      if (hasStatus(error, 404)) return undefined;
-      throw error;
-    }
+    const found = await this.#options.client.find<object>(this.#path(node), signal);
+    return found && slimShadow(found);
+  }
+
+  /** Returns the shadow from the watch cache. */
+  cached(node: string): SlimShadow | undefined {
+    const { cache, namespace } = this.#options;
+    return cache.get(shadowName(node), namespace);
   }
 
   /** As `find`. Throws also ApiError `NotFound`. */
@@ -117,9 +118,9 @@ export class Shadows {
 
   async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
     const { node } = write;
-    const { clock, cache, namespace } = this.#options;
+    const { clock } = this.#options;
     const retry = backoff(WRITE_RETRY);
-    const cached = cache.get(shadowName(node), namespace);
+    const cached = this.cached(node);
     let shadow = cached !== undefined && rejectionOf(write, cached) === undefined ? cached : undefined;
     for (let attempt = 1; ; attempt += 1) {
       shadow ??= await this.read(node, signal);

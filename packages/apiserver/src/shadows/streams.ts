@@ -31,13 +31,11 @@ export interface StreamHubOptions {
   readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
   readonly namespace: string;
   readonly clock: Clock;
-  /** Receives the number of open streams. */
   readonly count: (open: number) => void;
   /** Why the watch caches may be out of date, or undefined. */
   readonly stale: () => string | undefined;
 }
 
-/** All open streams. */
 export class StreamHub {
   readonly #options: StreamHubOptions;
   /** By shadow name, then by pod UID. */
@@ -140,7 +138,6 @@ function onClose(sink: Writable, listener: () => void): void {
   else sink.once('close', listener);
 }
 
-/** The stream of one agent. */
 export class ShadowStream {
   readonly #sink: Writable;
   readonly #clock: Clock;

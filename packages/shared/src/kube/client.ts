@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { messageOf } from '../runtime/errors.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
-import { errorFromAnswer, KubeError } from './error.ts';
+import { errorFromAnswer, hasStatus, KubeError } from './error.ts';
 
 export { KubeError } from './error.ts';
 export { type ClusterAccess, clusterAccess } from './connection.ts';
@@ -47,6 +47,16 @@ export class KubeClient {
   /** Returns the parsed body. Throws KubeError, with status 0 when there was no response. */
   async request<T>(request: KubeRequest): Promise<T> {
     return this.#limited(request, async ({ body }) => parse(request, await body.text()) as T);
+  }
+
+  /** Reads an object; undefined when there is none. Throws KubeError. */
+  async find<T>(path: string, signal?: AbortSignal): Promise<T | undefined> {
+    try {
+      return await this.request<T>({ method: 'GET', path, ...(signal && { signal }) });
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined;
+      throw error;
+    }
   }
 
   /** Returns the body as it arrives, for watches. Throws KubeError as `request` does. */
