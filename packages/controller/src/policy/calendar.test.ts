@@ -1,8 +1,8 @@
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/config-values';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS } from './calendar.ts';
-import type { Window } from './schedule.ts';
+import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS, merge, subtract } from './calendar.ts';
+import type { Interval, Window } from './schedule.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -330,4 +330,42 @@ describe('a clock that jumps', () => {
       expect(() => of.nextFit(utc(now), HOUR)).not.toThrow();
     },
   );
+});
+
+const interval = (fromMs: number, toMs: number): Interval => ({ fromMs, toMs });
+
+describe('intervals of time', () => {
+  it.each([
+    ['none', [], []],
+    ['some out of order', [interval(5, 6), interval(1, 2)], [interval(1, 2), interval(5, 6)]],
+    ['some that touch', [interval(1, 3), interval(3, 4)], [interval(1, 4)]],
+    ['some that overlap', [interval(1, 3), interval(2, 4)], [interval(1, 4)]],
+    ['one within another', [interval(1, 9), interval(2, 4), interval(8, 10)], [interval(1, 10)]],
+    ['empty ones', [interval(1, 1), interval(5, 6), interval(6, 6), interval(9, 8)], [interval(5, 6)]],
+  ])('merges %s', (_, intervals, expected) => {
+    expect(merge(intervals)).toEqual(expected);
+  });
+
+  it.each([
+    ['nothing', [], [interval(0, 10), interval(20, 30)]],
+    ['a hole in the middle', [interval(4, 6)], [interval(0, 4), interval(6, 10), interval(20, 30)]],
+    [
+      'several holes',
+      [interval(1, 2), interval(3, 4)],
+      [interval(0, 1), interval(2, 3), interval(4, 10), interval(20, 30)],
+    ],
+    ['a hole over an end, a gap and a start', [interval(8, 22)], [interval(0, 8), interval(22, 30)]],
+    ['exactly one interval', [interval(0, 10)], [interval(20, 30)]],
+    ['everything', [interval(-5, 50)], []],
+    ['a hole between intervals', [interval(10, 20)], [interval(0, 10), interval(20, 30)]],
+  ])('subtracts %s', (_, holes, expected) => {
+    expect(subtract([interval(0, 10), interval(20, 30)], holes)).toEqual(expected);
+  });
+
+  it('cuts all of time in two', () => {
+    expect(subtract([interval(-Infinity, Infinity)], [interval(1, 2)])).toEqual([
+      interval(-Infinity, 1),
+      interval(2, Infinity),
+    ]);
+  });
 });

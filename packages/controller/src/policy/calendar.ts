@@ -4,9 +4,9 @@
  * nothing but the maintenance and the times given, so a clock may jump. Nothing is known beyond the
  * horizon: 400 days, more than a year, so that a yearly window is always in sight.
  */
-import { DAY_MS, everOpens, localDays, scheduleProblem, type Span, type Window, windowsOn } from './schedule.ts';
+import { DAY_MS, everOpens, localDays, scheduleProblem, type Interval, type Window, windowsOn } from './schedule.ts';
 
-export interface Blackout extends Span {
+export interface Blackout extends Interval {
   readonly reason: string | undefined;
 }
 
@@ -71,54 +71,56 @@ function wrong(field: string, expected: string, found: string): string {
 
 /** Throws for a maintenance in which {@link problemOf} finds a mistake. */
 export function calendarOf(maintenance: Maintenance): Calendar {
-  const make = timelines(maintenance);
-  let kept: Timeline | undefined;
-  const timelineAt = (now: number): Timeline => {
+  const closed = merge(maintenance.blackouts);
+  let kept: OpenTime | undefined;
+  const openTimeAt = (now: number): OpenTime => {
     const dayMs = Math.floor(now / DAY_MS) * DAY_MS;
-    if (kept?.dayMs !== dayMs) kept = make(dayMs);
+    if (kept?.dayMs !== dayMs) kept = openTimeFrom(dayMs, maintenance, closed);
     return kept;
   };
   return {
-    at: (now) => stateAt(maintenance, timelineAt(now), now),
-    nextFit: (from, durationMs, now = from) => nextFit(timelineAt(now), from, durationMs),
+    at: (now) => stateAt(maintenance, closed, openTimeAt(now), now),
+    nextFit: (from, durationMs, now = from) => {
+      const { open } = openTimeAt(now);
+      const fit = open.find(({ fromMs, toMs }) => toMs > from && Math.max(from, fromMs) + durationMs <= toMs);
+      return fit && Math.max(from, fit.fromMs);
+    },
   };
 }
 
-/** What is known from `dayMs` until `horizonMs`: the open time and all blackouts, each in order and merged. */
-interface Timeline {
+/** The open time from `dayMs` until `horizonMs`, in order and merged. */
+interface OpenTime {
   readonly dayMs: number;
   readonly horizonMs: number;
-  readonly open: readonly Span[];
-  readonly closed: readonly Span[];
+  readonly open: readonly Interval[];
 }
 
-function timelines({ timeZone, windows, blackouts }: Maintenance): (dayMs: number) => Timeline {
-  const closed = merge(blackouts);
-  const timeline = (dayMs: number, horizonMs: number, spans: readonly Span[]): Timeline => {
-    const holes = merge([...closed, { fromMs: horizonMs, toMs: Infinity }]);
-    return { dayMs, horizonMs, open: subtract(merge(spans), holes), closed };
-  };
-  if (windows.length === 0) return (dayMs) => timeline(dayMs, Infinity, [{ fromMs: -Infinity, toMs: Infinity }]);
+function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed: readonly Interval[]): OpenTime {
+  const always = windows.length === 0;
+  const intervals: Interval[] = always ? [{ fromMs: -Infinity, toMs: Infinity }] : [];
+  let horizonMs = always ? Infinity : dayMs;
   const windowsOf = windows.map((window) => windowsOn(window, timeZone));
-  const longestMs = Math.max(...windows.map(({ durationMs }) => durationMs));
-  return (dayMs) => {
-    const spans: Span[] = [];
-    let horizonMs = dayMs;
-    for (const day of localDays(timeZone, dayMs - longestMs)) {
-      spans.push(...merge(windowsOf.flatMap((windowsOfDay) => windowsOfDay(day))).filter(({ toMs }) => toMs > dayMs));
-      horizonMs = day.toMs;
-      if (horizonMs >= dayMs + HORIZON_DAYS * DAY_MS || spans.length >= MAX_WINDOWS) break;
-    }
-    return timeline(dayMs, horizonMs, spans);
+  const longestMs = Math.max(0, ...windows.map(({ durationMs }) => durationMs));
+  for (const day of localDays(timeZone, dayMs - longestMs)) {
+    if (horizonMs >= dayMs + HORIZON_DAYS * DAY_MS || intervals.length >= MAX_WINDOWS) break;
+    const ofDay = merge(windowsOf.flatMap((windowsOfDay) => windowsOfDay(day)));
+    intervals.push(...ofDay.filter(({ toMs }) => toMs > dayMs));
+    horizonMs = day.toMs;
+  }
+  return {
+    dayMs,
+    horizonMs,
+    open: subtract(merge(intervals), merge([...closed, { fromMs: horizonMs, toMs: Infinity }])),
   };
 }
 
 function stateAt(
   { windows, blackouts }: Maintenance,
-  { open, closed, horizonMs }: Timeline,
+  closed: readonly Interval[],
+  { open, horizonMs }: OpenTime,
   now: number,
 ): CalendarState {
-  const [opening, blackout] = [open, closed].map((spans) => spans.find(({ toMs }) => toMs > now));
+  const [opening, blackout] = [open, closed].map((intervals) => intervals.find(({ toMs }) => toMs > now));
   const known = (time = Infinity): number | undefined => (time < horizonMs ? time : undefined);
   if (opening !== undefined && opening.fromMs <= now) {
     const reason = windows.length === 0 ? 'NoWindows' : 'InWindow';
@@ -133,15 +135,10 @@ function stateAt(
   return { open: false, reason: 'OutsideWindows', until, blackout: undefined };
 }
 
-function nextFit({ open }: Timeline, from: number, durationMs: number): number | undefined {
-  const fit = open.find(({ fromMs, toMs }) => toMs > from && Math.max(from, fromMs) + durationMs <= toMs);
-  return fit && Math.max(from, fit.fromMs);
-}
-
-/** Returns the same time as spans in order that neither overlap nor touch; none is empty. */
-export function merge(spans: readonly Span[]): Span[] {
-  const merged: Span[] = [];
-  for (const { fromMs, toMs } of spans.toSorted((a, b) => a.fromMs - b.fromMs)) {
+/** Returns the same time as intervals in order that neither overlap nor touch; none is empty. */
+export function merge(intervals: readonly Interval[]): Interval[] {
+  const merged: Interval[] = [];
+  for (const { fromMs, toMs } of intervals.toSorted((a, b) => a.fromMs - b.fromMs)) {
     const last = merged.at(-1);
     if (fromMs >= toMs) continue;
     if (last === undefined || fromMs > last.toMs) merged.push({ fromMs, toMs });
@@ -150,9 +147,9 @@ export function merge(spans: readonly Span[]): Span[] {
   return merged;
 }
 
-/** Returns the parts of `spans` outside every hole. Both are merged. */
-export function subtract(spans: readonly Span[], holes: readonly Span[]): Span[] {
-  return spans.flatMap(({ fromMs, toMs }) => {
+/** Returns the parts of `intervals` outside every hole. Both are merged. */
+export function subtract(intervals: readonly Interval[], holes: readonly Interval[]): Interval[] {
+  return intervals.flatMap(({ fromMs, toMs }) => {
     const inside = holes.filter((hole) => hole.toMs > fromMs && hole.fromMs < toMs);
     const starts = [fromMs, ...inside.map((hole) => hole.toMs)];
     const ends = [...inside.map((hole) => hole.fromMs), toMs];

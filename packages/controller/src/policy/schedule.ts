@@ -9,8 +9,8 @@
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/config-values';
 
-/** A stretch of time in epoch milliseconds: `fromMs` is part of it, `toMs` is not. */
-export interface Span {
+/** In epoch milliseconds: `fromMs` is part of it, `toMs` is not. */
+export interface Interval {
   readonly fromMs: number;
   readonly toMs: number;
 }
@@ -76,7 +76,7 @@ export function everOpens(window: Window): boolean {
 }
 
 /** The first day contains `fromMs`, or is the one before. */
-export function* localDays(timeZone: string, fromMs: number): Generator<Span> {
+export function* localDays(timeZone: string, fromMs: number): Generator<Interval> {
   const midnights = cron(['0', '0', '*', '*', '*'], timeZone);
   let start = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
   while (start !== undefined) {
@@ -92,7 +92,8 @@ export function* localDays(timeZone: string, fromMs: number): Generator<Span> {
  * Returns a function that lists the windows that open on a local day. On a day of 24 hours croner
  * only matches the date; on any other it computes every start.
  */
-export function windowsOn({ schedule, days, durationMs }: Window, timeZone: string): (day: Span) => readonly Span[] {
+export function windowsOn(window: Window, timeZone: string): (day: Interval) => readonly Interval[] {
+  const { schedule, days, durationMs } = window;
   const fields = fieldsOf(schedule);
   const weekdays = days.length === 0 ? '*' : days.join(',');
   const dates = [fields.slice(2), ['*', '*', weekdays]].map((date) => cron(['*', '*', ...date], timeZone));
@@ -106,7 +107,7 @@ export function windowsOn({ schedule, days, durationMs }: Window, timeZone: stri
   };
 }
 
-function startsWithin(schedule: Cron, { fromMs, toMs }: Span): number[] {
+function startsWithin(schedule: Cron, { fromMs, toMs }: Interval): number[] {
   const starts: number[] = [];
   for (let time = nextAfter(schedule, fromMs - 1); time !== undefined && time < toMs; time = nextAfter(schedule, time))
     starts.push(time);
