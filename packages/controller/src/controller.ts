@@ -1,3 +1,8 @@
+/**
+ * The loop of the leader: snapshot, plan, apply. Changes in the watch caches, the times that a plan
+ * names and writes to be retried wake it; one reconcile answers all of them. Specs are written first,
+ * so that no other write delays an update.
+ */
 import { CONTROLLER } from '@brupop/shared/api/names';
 import { Events } from '@brupop/shared/kube/events';
 import { Loop } from '@brupop/shared/runtime/loop';
@@ -20,7 +25,6 @@ const MIN_GAP_MS = 50;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
 
-/** The loop of the leader: snapshot, plan, apply. */
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #events: Events;
@@ -114,7 +118,7 @@ function isInEffect({ isInEffect: isPlanned, moreSpecs, specs }: Plan, unwritten
   return isPlanned && !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
-/** A large fleet makes long reconciles, so one hangs only if none of its writes has ended meanwhile. */
+/** A large fleet makes long reconciles: one hangs only if none of its writes has ended. */
 export function stalled(runningForMs: number, sinceWriteMs: number): string | undefined {
   const ms = Math.min(runningForMs, sinceWriteMs);
   return ms <= HANG_LIMIT_MS ? undefined : `reconcile hangs: no progress for ${Math.round(ms / 1000)} s`;

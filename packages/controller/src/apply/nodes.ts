@@ -1,6 +1,7 @@
 /**
  * Cleanups and taints of Nodes. The caches are not of the same instant, and another actor may be
- * faster, so each write is based on a live read or carries the resourceVersion that it was planned from.
+ * faster, so each write is based on a live read or carries the resourceVersion that it was planned
+ * from.
  */
 import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';

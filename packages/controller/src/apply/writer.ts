@@ -1,6 +1,7 @@
 /**
- * The way of every write of the leader: fenced by the Lease, counted, and retried with a backoff per object, so
- * that an object that cannot be written does not block the others. A key names what is written of which object:
+ * The way of every write of the leader: fenced by the Lease, counted, and retried with a backoff per
+ * object, so that an object that cannot be written does not block the others. A key names what is
+ * written of which object:
  *
  *     ready -- the write failed -------------------> backing off, longer each time --> ready
  *           -- conflict, or settle ----------------> waiting for the watch ----------> ready
@@ -49,7 +50,7 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
 const WATCH_DELAY_MS = 250;
 /** Retries are forgotten when the plan has not asked for the write for this long. */
 const FORGET_MS = 600_000;
-/** A user must install another CustomResourceDefinition first, and each attempt changes the object. */
+/** A user must install another CRD first, and each attempt changes the object. */
 const PRUNED_RETRY_MS = 600_000;
 const PARALLEL_WRITES = 10;
 
@@ -91,7 +92,7 @@ export class Writer {
     this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
   }
 
-  /** Settles `key` after `work`, since the plan asks for the same until the watch shows the result. */
+  /** Settles `key` after `work`: the plan asks for the same until the watch shows the result. */
   async once(key: string, work: () => Promise<unknown>): Promise<void> {
     if (!this.canWrite(key)) return;
     await work();
@@ -114,9 +115,9 @@ export class Writer {
   }
 
   /**
-   * Sends one write and returns whether it succeeded. After a conflict the watch brings the change and
-   * a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send` throws
-   * once the signal has aborted.
+   * Sends one write and returns whether it succeeded. After a conflict the watch brings the change
+   * and a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send`
+   * throws once the signal has aborted.
    */
   async attempt(kind: WriteKind, key: string, send: () => Promise<void>): Promise<boolean> {
     const { clock, metrics, isLeading, signal } = this.#options;

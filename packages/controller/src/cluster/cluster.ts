@@ -1,3 +1,9 @@
+/**
+ * The cluster as the controller sees it: a watch cache for each resource, what was written and is not
+ * in the watch yet, and the pods on the nodes that update next. The controller calls
+ * {@link Cluster.snapshot} in each reconcile and plans from that value alone. Only a leader writes, so
+ * a new one reads all shadows live first ({@link Cluster.catchUp}).
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
@@ -200,7 +206,7 @@ function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEve
   return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
 }
 
-/** Every heartbeat changes the resourceVersion, and this controller writes the Progressing condition itself. */
+/** Without what every heartbeat changes, and the condition that this controller writes itself. */
 function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
   return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
 }

@@ -1,3 +1,7 @@
+/**
+ * The pods on the few nodes that update next. Pods are not watched: a plan names the nodes whose pods
+ * it needs (`lookUps`), and the next snapshot has them. A list that fails is retried with a backoff.
+ */
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
@@ -16,7 +20,6 @@ interface PodLookupsOptions {
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
-/** The pods on the few nodes that update next, listed when a plan asks for them. */
 export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #known = new Map<string, PodsOfNode>();

@@ -7,7 +7,7 @@
  */
 import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 
@@ -132,11 +132,6 @@ export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boo
   return !ready || unschedulable || metadata.deletionTimestamp !== undefined;
 }
 
-interface Staging {
-  readonly node: NodeView;
-  readonly isStaged: boolean;
-}
-
 /**
  * Returns the names of the nodes that must not be drained because a limit is exceeded: it was
  * lowered, or other nodes became unavailable. Only nodes that are staging or staged can stay; as few
@@ -145,20 +140,18 @@ interface Staging {
  */
 export function nodesOverLimit(updating: readonly ManagedNode[], capacity: Capacity): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const { node } of updating.flatMap(staging).toSorted(byProgress)) {
+  for (const { name, node } of updating.filter(isPair).filter(canStay).toSorted(byProgress)) {
     if (!capacity.isOverLimit(node)) continue;
     capacity.release(node);
-    names.add(node.metadata.name);
+    names.add(name);
   }
   return names;
 }
 
-function staging({ node, shadow }: ManagedNode): Staging[] {
-  if (node === undefined || shadow?.spec.state !== 'StagedAndPerformedUpdate' || isUnavailable(node)) return [];
-  return [{ node, isStaged: hasReached(shadow) }];
+function canStay({ node, shadow }: NodePair): boolean {
+  return shadow.spec.state === 'StagedAndPerformedUpdate' && !isUnavailable(node);
 }
 
-function byProgress(a: Staging, b: Staging): number {
-  if (a.isStaged !== b.isStaged) return a.isStaged ? 1 : -1;
-  return a.node.metadata.name < b.node.metadata.name ? 1 : -1;
+function byProgress(a: NodePair, b: NodePair): number {
+  return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
 }

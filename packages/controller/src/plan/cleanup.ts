@@ -23,7 +23,7 @@ export interface Cleanup {
     | 'RestoreAfterAgentExit'
     /** Another actor removed the cordon or label: remove the annotations that describe it. */
     | 'PruneAnnotations'
-    /** The node is no longer managed: restore it and delete the shadow after the agent's pod is gone. */
+    /** No longer managed: restore the Node and delete the shadow after the agent's pod is gone. */
     | 'Unmanage';
   /** Epoch milliseconds. */
   readonly dueAt: number;
@@ -51,7 +51,7 @@ function agentRestoresUntil(node: NodeView, now: number): number {
   return (ownedSince(node, now) ?? 0) + AGENT_RESTORES_MS;
 }
 
-/** @param restoresUntil - until when the agent is expected to restore the Node, or its host may reboot */
+/** @param restoresUntil - until when the agent may restore the Node, or its host may reboot */
 function leftover(
   { shadow, missingSince }: ManagedNode,
   restoresUntil: number,

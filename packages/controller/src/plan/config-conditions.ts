@@ -1,3 +1,9 @@
+/**
+ * The status of the BrupopConfig, made from a plan: its conditions, the forecast of the rollout, and
+ * since when each version is available. `apply/config-status.ts` calls {@link statusOf} in each
+ * reconcile and writes what differs. Times and messages stay the same while nothing changes, since
+ * each difference is a write.
+ */
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import type { Condition } from '@brupop/shared/api/meta';
@@ -29,41 +35,39 @@ export const CONFIG_REASONS = [
   'AsExpected',
 ] as const;
 
-interface NewCondition extends Omit<Condition, 'lastTransitionTime'> {
-  readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
-}
+type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
 
-export function conditionsOf(plan: Plan): NewCondition[] {
-  return [ready(plan), paused(plan), frozen(plan), windowOpen(plan), progressing(plan), degraded(plan)];
-}
+const isTrue = (reason: Judged['reason'], message: string): Judged => ({ status: 'True', reason, message });
+const isFalse = (reason: Judged['reason'], message: string): Judged => ({ status: 'False', reason, message });
 
-function ready({ policy: { problem } }: Plan): NewCondition {
-  if (problem === undefined) {
-    return { type: 'Ready', status: 'True', reason: 'InUse', message: 'The configuration is in use' };
-  }
+export const CONDITIONS = {
+  Ready: ready,
+  Paused: paused,
+  Frozen: frozen,
+  WindowOpen: windowOpen,
+  Progressing: progressing,
+  Degraded: degraded,
+} satisfies Record<string, (plan: Plan) => Judged>;
+
+function ready({ policy: { problem } }: Plan): Judged {
+  if (problem === undefined) return isTrue('InUse', 'The configuration is in use');
   const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
-  return { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message };
+  return isFalse('InvalidConfiguration', message);
 }
 
-function paused({ policy: { paused, pauseReason } }: Plan): NewCondition {
-  if (!paused) {
-    return { type: 'Paused', status: 'False', reason: 'NotPaused', message: 'Updates may start' };
-  }
-  const message = pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why';
-  return { type: 'Paused', status: 'True', reason: 'Paused', message };
+function paused({ policy: { paused, pauseReason } }: Plan): Judged {
+  if (!paused) return isFalse('NotPaused', 'Updates may start');
+  return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale }: Plan): NewCondition {
+function frozen({ policy: { problem }, stale }: Plan): Judged {
   if (stale.length > 0) {
-    const message = `No update starts: the Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
-    return { type: 'Frozen', status: 'True', reason: 'WatchStale', message };
+    const what = stale.join(', ');
+    const message = `No update starts: the Kubernetes API has sent nothing about ${what} for more than 2 minutes`;
+    return isTrue('WatchStale', message);
   }
-  if (problem !== undefined) {
-    const message = `No update starts: ${problem}`;
-    return { type: 'Frozen', status: 'True', reason: 'InvalidConfiguration', message };
-  }
-  const message = 'All watches are up to date and the configuration is valid';
-  return { type: 'Frozen', status: 'False', reason: 'NotFrozen', message };
+  if (problem !== undefined) return isTrue('InvalidConfiguration', `No update starts: ${problem}`);
+  return isFalse('NotFrozen', 'All watches are up to date and the configuration is valid');
 }
 
 const WINDOW_MESSAGES = {
@@ -73,59 +77,52 @@ const WINDOW_MESSAGES = {
   Blackout: 'No update or drain starts during this blackout',
 } as const;
 
-function windowOpen({ forecast: { window, nextOpenAt } }: Plan): NewCondition {
+function windowOpen({ forecast: { window, nextOpenAt } }: Plan): Judged {
   const { open, reason, until, blackout } = window;
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
   const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
   const opens = !open && nextOpenAt !== undefined ? `; the next opens at ${rfc3339(nextOpenAt)}` : '';
   const message = `${WINDOW_MESSAGES[reason]}${why}${closes}${opens}`;
-  return { type: 'WindowOpen', status: open ? 'True' : 'False', reason, message };
+  return { status: open ? 'True' : 'False', reason, message };
 }
 
-function progressing({ counts, forecast: { reasons, completionTime }, policy }: Plan): NewCondition {
-  const type = 'Progressing';
+function progressing({ counts, forecast: { reasons, completionTime }, policy }: Plan): Judged {
   const { managed, upToDate, updating } = counts;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate} of ${managed} nodes are up to date`;
   if (managed === 0) {
     const which = policy.nodeSelector === undefined ? '' : ' and that spec.nodeSelector selects';
-    const message = `There is no node with the label of managed nodes${which}`;
-    return { type, status: 'False', reason: 'NoNodes', message };
+    return isFalse('NoNodes', `There is no node with the label of managed nodes${which}`);
   }
   if (policy.problem !== undefined) {
     const message = `${tally}, ${updating} updating, and no other update starts: the configuration cannot be followed`;
-    return { type, status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
+    return { status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
   }
-  if (updating > 0) {
-    return { type, status: 'True', reason: 'Updating', message: `${tally}, ${updating} updating${by}` };
-  }
-  if (upToDate === managed) return { type, status: 'False', reason: 'UpToDate', message: 'All nodes are up to date' };
+  if (updating > 0) return isTrue('Updating', `${tally}, ${updating} updating${by}`);
+  if (upToDate === managed) return isFalse('UpToDate', 'All nodes are up to date');
   const [reason = 'Waiting', waiting] = mostFrequent(reasons);
   const why = waiting === undefined ? 'the others have not reported yet' : `${waiting} waiting: ${reason}`;
-  return { type, status: 'False', reason, message: `${tally}; ${why}${by}` };
+  return isFalse(reason, `${tally}; ${why}${by}`);
 }
 
 function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | [] {
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons }, stuckNodes }: Plan): NewCondition {
-  const type = 'Degraded';
+function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons }, stuckNodes }: Plan): Judged {
+  if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const needed = [...reasons]
     .filter(([reason]) => traitsOf(reason).needsAttention === true)
     .map(([reason, count]) => `${count} ${reason}`)
     .toSorted();
-  if (problem !== undefined) return { type, status: 'True', reason: 'InvalidConfiguration', message: problem };
-  if (needed.length > 0 || stuckNodes.length > 0) {
-    const what = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
-    const message = `Nodes need attention: ${what}; kubectl get brs -A -o wide shows which and why`;
-    return { type, status: 'True', reason: 'NodesNeedAttention', message };
+  const found = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
+  if (found !== '') {
+    const message = `Nodes need attention: ${found}; kubectl get brs -A -o wide shows which and why`;
+    return isTrue('NodesNeedAttention', message);
   }
-  if (failed > 0) {
-    const message = `The latest attempt failed on ${failed} ${failed === 1 ? 'node' : 'nodes'}; retried automatically`;
-    return { type, status: 'True', reason: 'NodesFailed', message };
-  }
-  return { type, status: 'False', reason: 'AsExpected', message: 'No node needs attention' };
+  if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
+  const nodes = failed === 1 ? 'node' : 'nodes';
+  return isTrue('NodesFailed', `The latest attempt failed on ${failed} ${nodes}; retried automatically`);
 }
 
 interface ReportInput {
@@ -142,10 +139,11 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
   const { policy, forecast, counts } = plan;
   const takesEffect = isInEffect && policy.problem === undefined;
   const observed = takesEffect ? generation : before?.observedGeneration;
-  const conditions = conditionsOf(plan).map((condition): Condition => {
-    const last = before?.conditions?.find(({ type }) => type === condition.type);
-    const lastTransitionTime = transitionTime(last, condition.status, now);
-    return { ...condition, lastTransitionTime, observedGeneration: generation };
+  const conditions = Object.entries(CONDITIONS).map(([type, judge]): Condition => {
+    const judged = judge(plan);
+    const last = before?.conditions?.find((condition) => condition.type === type);
+    const lastTransitionTime = transitionTime(last, judged.status, now);
+    return { type, ...judged, lastTransitionTime, observedGeneration: generation };
   });
   return {
     ...(observed !== undefined && { observedGeneration: observed }),

@@ -11,8 +11,8 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { isSelected, type NodeView } from '../cluster/node.ts';
 import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import { Capacity, isUnavailable, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
-import { isUnavailable, Capacity, nodesOverLimit } from './capacity.ts';
 import { type Slot, slotOf } from './facts/deadlines.ts';
 import { type Drainable, drainable } from './facts/drainability.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -28,7 +28,7 @@ export interface FleetState {
   /** The nodes that hold a slot past a deadline. */
   readonly stuck: readonly NodeView[];
   readonly before: BrupopConfigStatus | undefined;
-  /** Names of nodes that must not be drained, since more nodes are unavailable than the limits allow. */
+  /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Capacity;
@@ -72,14 +72,13 @@ function countedBy(
   slots: ReadonlyMap<ManagedNode, Slot>,
   stuck: readonly NodeView[],
 ): Capacity {
-  const nodes = managedNodes.flatMap((managedNode) => {
-    const { node } = managedNode;
-    return node === undefined ? [] : [{ node, isUpdating: slots.has(managedNode) }];
-  });
-  const selected = nodes.filter(({ node }) => isSelected(node, policy)).length;
-  const capacity = new Capacity(policy.concurrency, selected, stuck);
-  for (const { node, isUpdating } of nodes)
-    if (isUpdating || (isSelected(node, policy) && isUnavailable(node))) capacity.reserve(node, isUpdating);
+  const nodes = managedNodes.flatMap((one) =>
+    one.node === undefined ? [] : [{ node: one.node, held: slots.has(one) }],
+  );
+  const selected = nodes.filter(({ node }) => isSelected(node, policy));
+  const capacity = new Capacity(policy.concurrency, selected.length, stuck);
+  for (const { node, held } of nodes)
+    if (held || (isSelected(node, policy) && isUnavailable(node))) capacity.reserve(node, held);
   return capacity;
 }
 

@@ -41,13 +41,6 @@ export interface Forecast {
   readonly nextOpenAt: number | undefined;
 }
 
-interface ForecastInput {
-  readonly fleetState: FleetState;
-  readonly counted: readonly Decision[];
-  /** Candidates in their order; undefined: starts. */
-  readonly admitted: ReadonlyMap<Candidate, Blocked | undefined>;
-}
-
 const MAX_QUEUE = 20;
 /** True for a reason that passes by time, or when another node releases its slot. */
 function passesInTime(reason: Reason): boolean {
@@ -55,12 +48,20 @@ function passesInTime(reason: Reason): boolean {
   return passes === 'capacity' || passes === 'time';
 }
 
-/** True for a reason that blocks one node indefinitely: nodes that can update are listed before it. */
+/** True for a reason that blocks one node indefinitely; such nodes are listed last. */
 function isExcluded({ reason }: { readonly reason: Reason }): boolean {
   return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
 }
 
-export function forecastOf({ fleetState, counted, admitted }: ForecastInput): Forecast {
+/**
+ * @param counted - the nodes of the rollout
+ * @param admitted - its candidates in their order; undefined: it starts
+ */
+export function forecastOf(
+  fleetState: FleetState,
+  counted: readonly Decision[],
+  admitted: ReadonlyMap<Candidate, Blocked | undefined>,
+): Forecast {
   const { policy, estimate, now } = fleetState;
   const window = policy.calendar.at(now);
   const slots = slotsFrom(fleetState, counted);
@@ -96,7 +97,6 @@ interface Slots {
   readonly stuck: boolean;
   /** Nodes past their deadline hold all slots. */
   readonly none: boolean;
-  readonly fit: (from: number, durationMs: number) => number | undefined;
 }
 
 function slotsFrom({ policy, estimate, stuck, now }: FleetState, counted: readonly Decision[]): Slots {
@@ -111,8 +111,7 @@ function slotsFrom({ policy, estimate, stuck, now }: FleetState, counted: readon
   const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuck.length);
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   const ends = busy.map((end) => (end > now ? end : undefined));
-  const fit = (from: number, durationMs: number): number | undefined => policy.calendar.nextFit(from, durationMs, now);
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0, fit };
+  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
 }
 
 /** How many nodes can update at once if they are spread evenly over the zones. */
@@ -143,12 +142,12 @@ function expected(
   fleetState: FleetState,
   slots: Slots,
 ): number | undefined {
-  const { estimate, now } = fleetState;
+  const { policy, estimate, now } = fleetState;
   const { passes, fleetWide = false } = traitsOf(reason);
   if (!passesInTime(reason) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
-    const start = slots.fit(from, needMs + estimate.marginMs);
+    const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
     return start === undefined ? undefined : start + needMs;
   };
   // A node that waits for its own retry time does not delay other nodes.
@@ -196,7 +195,7 @@ function latest(times: readonly (number | undefined)[]): number | undefined {
 }
 
 const MINUTE_MS = 60_000;
-/** An expected time changes only if it was wrong by this much, or by a fifth of the time until then. */
+/** An expected time changes only if it was wrong by this, or by a fifth of the time until then. */
 const STEADY_MS = 5 * MINUTE_MS;
 
 /** Returns the text of an expected time, unchanged while it is about right. */

@@ -13,7 +13,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { conditionsOf } from './config-conditions.ts';
+import { CONDITIONS } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[], config?: unknown): Plan =>
@@ -317,15 +317,13 @@ describe('nodes that hold a slot past a deadline', () => {
 
   it('make the fleet Degraded, and nobody can tell when it is complete', () => {
     const made = planOf(nodes('a'), limit(1));
-    expect(conditionsOf(made).find(({ type }) => type === 'Degraded')).toMatchObject({ reason: 'NodesNeedAttention' });
+    expect(CONDITIONS.Degraded(made)).toMatchObject({ reason: 'NodesNeedAttention' });
     expect([made.forecast.completionTime, made.forecast.queue[0]?.expectedTime]).toEqual([undefined, undefined]);
   });
 
   it('make the fleet Degraded also when they are not managed any more', () => {
     const made = planOf([aManagedNode('a', { managed: false }, stuckReboot), aManagedNode('z')], limit(1));
-    expect(conditionsOf(made).find(({ type }) => type === 'Degraded')?.message).toContain(
-      'a missed a deadline and still holds its update slot',
-    );
+    expect(CONDITIONS.Degraded(made).message).toContain('a missed a deadline and still holds its update slot');
   });
 });
 

@@ -65,7 +65,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const admitted = admit(inOrder(candidates, snapshot.ownNode, policy.order), fleetState);
   const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
-  const forecast = forecastOf({ fleetState, counted, admitted });
+  const forecast = forecastOf(fleetState, counted, admitted);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -136,7 +136,7 @@ function lookUpsOf(
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
-/** Taints nodes that wait for an update or are updating; not failed ones, nor new ones without a report. */
+/** Taints nodes that wait or are updating; not failed ones, nor new ones without a report. */
 function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[] {
   const { managedNode, phase, candidate, blocked } = decision;
   const { node } = managedNode;
@@ -147,7 +147,7 @@ function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[
   return node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
 }
 
-/** Hosts that get other settings in one plan, so that updates under way do not wait for a large fleet. */
+/** Hosts that get other settings in one plan, so that updates do not wait for a large fleet. */
 const MAX_CONFIGURED = 100;
 
 function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpecs'> {

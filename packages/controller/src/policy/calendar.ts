@@ -10,7 +10,7 @@ export interface Blackout extends Interval {
   readonly reason: string | undefined;
 }
 
-/** When nodes may be disrupted: in any window, always when there is none, and never in a blackout. */
+/** Nodes may be disrupted in any window, always when there is none, and never in a blackout. */
 export interface Maintenance {
   /** A name of the IANA database, such as `Europe/Berlin`. */
   readonly timeZone: string;
@@ -41,7 +41,7 @@ export const HORIZON_DAYS = 400;
 /** The horizon ends after the day on which there are this many windows, at least six days ahead. */
 const MAX_WINDOWS = 10_000;
 
-/** Returns the first mistake that the schema cannot find, as `field: expected …, found …`, or undefined. */
+/** Returns the first mistake that the schema cannot find, as `field: expected …, found …`. */
 export function problemOf({ timeZone, windows }: Maintenance): string | undefined {
   return timeZoneProblem(timeZone) ?? windows.map(windowProblem).find((problem) => problem !== undefined);
 }

@@ -48,7 +48,7 @@ export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good };
 }
 
-/** Updating nodes follow the last good configuration; a pause takes effect, but interrupts nothing. */
+/** Updating nodes follow the last good one; a pause takes effect, but interrupts nothing. */
 function lastGood(good: InForce | undefined, own: Read): Read {
   const { paused, pauseReason } = own;
   // Without a good configuration before, everything that can be read counts.

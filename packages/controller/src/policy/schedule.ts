@@ -114,7 +114,7 @@ function startsWithin(schedule: Cron, { fromMs, toMs }: Interval): number[] {
   return starts;
 }
 
-/** Splits a schedule and reads `*\/1` as `*`, as a CronJob does; croner does not when both day fields are given. */
+/** Splits a schedule; reads `*\/1` as `*`, as a CronJob does. croner does not in a day field. */
 function fieldsOf(schedule: string): string[] {
   return schedule
     .trim()

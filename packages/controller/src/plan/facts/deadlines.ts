@@ -22,8 +22,8 @@ import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/s
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import { isOwnedBy, isSettled, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
-import type { ManagedNode } from '../../cluster/snapshot.ts';
+import { isSettled, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { isPair, type ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 
 /** Returns the latest of the times that are readable and not in the future, or undefined. */
@@ -154,10 +154,8 @@ export interface Slot {
  * be deleted during an update.
  */
 export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
-  const { node } = managedNode;
-  if (node === undefined) return undefined;
-  const isOwn = managedNode.shadow !== undefined && isOwnedBy(managedNode.shadow, node);
-  const pair = isOwn ? managedNode : { ...managedNode, shadow: undefined };
+  if (managedNode.node === undefined) return undefined;
+  const pair = isPair(managedNode) ? managedNode : { ...managedNode, shadow: undefined };
   const slots = [shadowSlot(pair, policy, now), nodeSlot(pair, policy, now)].filter((slot) => slot !== undefined);
   if (slots.length === 0) return undefined;
   const deadline = Math.max(...slots.map((slot) => slot.deadline));

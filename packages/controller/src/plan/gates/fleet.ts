@@ -50,7 +50,7 @@ function tooShort(needMs: number): Blocked {
   return { reason: 'WindowTooShort', message };
 }
 
-/** In steps of 5, so that a new measurement does not rewrite the conditions of all waiting nodes. */
+/** In steps of 5, so that a new measurement does not rewrite the conditions of waiting nodes. */
 function minutes(ms: number): number {
   return Math.ceil(ms / 300_000) * 5;
 }

@@ -5,18 +5,20 @@
  */
 import { capacity, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import {
+  allowedVersion,
   drainNotBlocked,
   nodeReady,
   notCordonedExternally,
   notSkipped,
+  offeredVersion,
   podsListed,
   restored,
   selected,
+  validVersion,
   writable,
 } from './node.ts';
 import type { Blocked, Gate, GateInput } from './reasons.ts';
 import { backoff } from './retry.ts';
-import { allowedVersion, offeredVersion, validVersion } from './version.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,

@@ -1,9 +1,15 @@
-/** Gates about one node: whether users want it updated, and whether it can be disrupted now. */
+/**
+ * Gates about one node: whether users want it updated, whether its version may run, and whether it
+ * can be disrupted now.
+ */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isSelected } from '../../cluster/node.ts';
 import { describeBlocks, isDrainable, isDrainBlocked } from '../facts/drainability.ts';
-import { type Blocked, type Gate, specRejected } from './reasons.ts';
+import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 
 export const selected: Gate = ({ node, policy }) => (isSelected(node, policy) ? undefined : NOT_SELECTED);
 
@@ -17,6 +23,55 @@ export const notSkipped: Gate = ({ node }) => {
   const value = node.metadata.annotations?.[SKIP_ANNOTATION];
   if (value === undefined || value === 'false') return undefined;
   return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${value}` };
+};
+
+export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
+
+function denied({ version, policy: { versions } }: GateInput): Blocked | undefined {
+  if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
+  return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
+}
+
+function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
+  const { pin, minimumAgeMs } = versions;
+  if (pin !== undefined || minimumAgeMs === 0) return undefined;
+  const since = offeredSince(version) ?? now;
+  if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
+  const retryAt = since + minimumAgeMs;
+  if (now >= retryAt) return undefined;
+  const message = `${version} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
+  return { reason: 'MinimumAgeNotReached', message, retryAt };
+}
+
+/** A clock was wrong when the version was first seen, or is wrong now, so its age is unknown. */
+function fromTheFuture(version: string, since: number): Blocked {
+  const message =
+    `status.versions of BrupopConfig "cluster" says that ${version} was first available at ${rfc3339(since)}, which is in the future: ` +
+    'check the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status';
+  return { reason: 'MinimumAgeNotReached', message };
+}
+
+/** Until a host offers the pinned version, its lock is not in force, or there is no such version. */
+export const offeredVersion: Gate = (input) => {
+  const { version, status } = input;
+  if (sameVersion(status.target_version, version)) return undefined;
+  return { reason: 'VersionNotOffered', message: whyNotOffered(input) };
+};
+
+function whyNotOffered({ version, status: { hostSettings } }: GateInput): string {
+  const trouble = hostSettings?.message;
+  if (trouble !== undefined) return `The host does not offer the pinned version ${version}: ${trouble}`;
+  return (
+    `The host does not offer the pinned version ${version}: its repository does not have it, the wave of the host has not come ` +
+    '(spec.versions.ignoreWaves), or its agent is of a release that does not set the lock'
+  );
+}
+
+export const validVersion: Gate = ({ status, version }) => {
+  const unreadable = [status.current_version, version].find((version) => !isVersion(version));
+  if (unreadable === undefined) return undefined;
+  const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;
+  return { reason: 'InvalidVersion', message };
 };
 
 export const nodeReady: Gate = ({ node, status }) => {
@@ -49,7 +104,7 @@ export const restored: Gate = ({ node }) => {
 export const writable: Gate = ({ writeRejection }) =>
   writeRejection === undefined ? undefined : specRejected(writeRejection);
 
-/** Without capacity the pods are not listed again: what the latest list showed suffices for the reason. */
+/** Without capacity the pods are not listed again: the latest list suffices for the reason. */
 export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
   const { blocks, recheckAt } = drain;
   if (blocks.length === 0 || (capacity === undefined && !isDrainBlocked(drain, now))) return undefined;

@@ -8,7 +8,7 @@ import { attempts, failures } from '../facts/attempts.ts';
 import { latestTime } from '../facts/deadlines.ts';
 import { type Blocked, type Candidate, type Gate, MAX_MESSAGE } from './reasons.ts';
 
-/** Errors that pass by themselves wait for this part of the configured time, and at most this long. */
+/** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
 /** Applies the recovery rule of the error code. A user's retry annotation overrides it. */
@@ -47,7 +47,7 @@ function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'Manual'):
   return failedForGood(candidate, 'it is not retried automatically');
 }
 
-/** A boot after the failure may have repaired the host; the boot of a failed reboot does not count. */
+/** A boot after the failure may have repaired the host, but not the boot of a failed reboot. */
 function hasBootedSince({ status }: Candidate, operation: LastOperation): boolean {
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
