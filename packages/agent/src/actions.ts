@@ -78,10 +78,7 @@ const ACTIONS: Rows = {
       api.report({ shadowUID: referTo(shadow).shadowUID, status }, signal),
   },
   exclude: { ...apiserverCall, perform: (_action, { api, shadow, signal }) => api.exclude(referTo(shadow), signal) },
-  drain: {
-    ...apiserverCall,
-    perform: (_action, { api, shadow, signal }) => api.drain(referTo(shadow), signal),
-  },
+  drain: { ...apiserverCall, perform: (_action, { api, shadow, signal }) => api.drain(referTo(shadow), signal) },
   restore: { ...apiserverCall, duringReboot: () => false, perform: (_action, { api, signal }) => api.restore(signal) },
   command: {
     ...hostCall,

@@ -82,7 +82,11 @@ export class Agent {
     this.#tracker.observe(seen);
     const action = decide(seen, this.#tracker);
     this.#logAction(action);
-    if (action.do === 'exit') return this.#exit(action.reason);
+    if (action.do === 'exit') {
+      this.#fatal = new Error(action.reason);
+      this.#end.abort(this.#fatal);
+      return undefined;
+    }
     if (action.do === 'wait') {
       this.#streak = 0;
       return this.#pause(action.untilMs - clock.monotonic());
@@ -125,12 +129,6 @@ export class Agent {
     const level = line === this.#loggedError ? 'debug' : 'warn';
     this.#options.log[level](`${name} failed`, { error: messageOf(error), reason });
     this.#loggedError = line;
-  }
-
-  #exit(reason: string): undefined {
-    this.#fatal = new Error(reason);
-    this.#end.abort(this.#fatal);
-    return undefined;
   }
 
   #logAction(action: Action): void {

@@ -18,10 +18,15 @@ const MINUTE = 60 * SECOND;
 
 /** Time limits and pauses of the agent, in milliseconds. */
 export const LIMITS = {
+  /** Limits that another program depends on: `deadlines.ts` says how. */
+  rebootCall: REBOOT_CALL_LIMIT_MS,
+  rebootRequest: REBOOT_REQUEST_LIMIT_MS,
+  rebootPending: REBOOT_PENDING_LIMIT_MS,
+  drainOverLimit: DRAIN_OVER_LIMIT_MS,
+  clockAhead: CLOCK_TOLERANCE_MS,
+  settings: HOST_SETTINGS_LIMIT_MS,
   /** One call of the host API. */
   hostCall: 10 * SECOND,
-  /** The reboot call, which answers only when systemctl has returned. */
-  rebootCall: REBOOT_CALL_LIMIT_MS,
   /** Shortest and longest pause between two polls of a running host command. */
   pollFirst: 10,
   pollLongest: SECOND,
@@ -45,24 +50,14 @@ export const LIMITS = {
   drainFresh: 5 * SECOND,
   /** The reboot call is repeated after this time: inhibitors delay a reboot for up to 5 min. */
   rebootAgain: 6 * MINUTE,
-  /** The reboot call is made within this time after it was recorded. */
-  rebootRequest: REBOOT_REQUEST_LIMIT_MS,
-  /** After this time a recorded reboot can no longer come. */
-  rebootPending: REBOOT_PENDING_LIMIT_MS,
-  /** A time further ahead than this was written before the clock was set back. */
-  clockAhead: CLOCK_TOLERANCE_MS,
   /** After this time the shadow says why no drain pass could run. */
   drainErrorReported: 10 * SECOND,
   /** After this time without a pass the drain has failed: only passes know its limit. */
   drainWithoutPass: 30 * MINUTE,
-  /** A drain that exceeds its limit, as the apiserver reported it, by this time has failed. */
-  drainOverLimit: DRAIN_OVER_LIMIT_MS,
   /** An update status that is unusable for this time is a lasting problem of the host. */
   statusUnusable: 30 * SECOND,
   /** A refresh uses the settings that were stored this long before: the host applies them late. */
   settingsApply: 1.5 * SECOND,
-  /** After this time a spec is confirmed without its host settings. */
-  settings: HOST_SETTINGS_LIMIT_MS,
   /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,
   /** The loop is stuck when it is late by this time, beyond the limit of its current action. */

@@ -34,17 +34,6 @@ export function startStep(operation: Operation, version: string, { bootID, wallM
   return { operation, state: 'Processing', version: plain, bootID, startTime: time, lastUpdateTime: time };
 }
 
-/** The time limit of the returned step counts from now. */
-export function restartStep(step: LastOperation, wallMs: number): LastOperation {
-  const time = rfc3339(wallMs);
-  return { ...step, startTime: time, lastUpdateTime: time };
-}
-
-export function succeedStep(step: LastOperation, wallMs: number): LastOperation {
-  const { errorCode: _code, message: _message, ...rest } = step;
-  return { ...rest, state: 'Succeeded', lastUpdateTime: rfc3339(wallMs) };
-}
-
 /** True for the steps in which the agent activates, or has activated, a verified image. */
 export function mayBeActive(step: LastOperation | undefined): step is LastOperation {
   return step?.operation === 'Activate' || step?.operation === 'Reboot';
@@ -72,7 +61,8 @@ export function ended(c: Context, operation: Operation, version: string): LastOp
   const isSame = last?.operation === operation && sameVersion(last.version, version) && last.bootID === bootID;
   if (isSame && last.state === 'Succeeded') return last;
   const step = isSame && last.state === 'Processing' ? last : startStep(operation, version, c.seen);
-  return succeedStep(step, wallMs);
+  const { errorCode: _code, message: _message, ...rest } = step;
+  return { ...rest, state: 'Succeeded', lastUpdateTime: rfc3339(wallMs) };
 }
 
 export function hasFailed({ shadow: { status, generation } }: Context): boolean {
@@ -131,7 +121,8 @@ function timeLimit(c: Context, step: LastOperation): Action | undefined {
   const startMs = parseTime(step.startTime);
   // A step that started in the future, before the clock was set back, would have no limit.
   if (startMs === undefined || startMs > seen.wallMs + LIMITS.clockAhead) {
-    const lastOperation = restartStep(step, seen.wallMs);
+    const time = rfc3339(seen.wallMs);
+    const lastOperation = { ...step, startTime: time, lastUpdateTime: time };
     return report(c, { lastOperation }, 'the clock was set back: the time limit counts from now');
   }
   const limitMs = stepLimit(step.operation, shadow.spec);
