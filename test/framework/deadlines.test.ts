@@ -42,8 +42,8 @@ describe.each(Object.entries(configurations))('with the %s limits', (_, spec) =>
   const rebooting = specOf('RebootedIntoUpdate');
   const started = { observedGeneration: 1, startTime: rfc3339(NOW), evicted: 0, remaining: 1 };
   /**
-   * The longest that the apiserver goes on with a drain, the exclusion from load balancers before
-   * it included.
+   * The longest time for which the apiserver continues a drain, the exclusion from load balancers
+   * before it included.
    */
   const drain = policy.drain.exclusionMs + limitRemainingMs(started, policy.drain, [], NOW);
 

@@ -32,7 +32,7 @@ function read(file: string): string {
   return readFileSync(join(root, file), 'utf8');
 }
 
-/** The tables of a page whose heads begin with `head`. */
+/** The tables of a page whose heads start with `head`. */
 function tables(file: string, ...head: string[]): Table[] {
   const found = tablesOf(read(file)).filter((table) => head.every((cell, index) => table.head[index] === cell));
   if (found.length === 0) throw new Error(`${file}: expected a table with the head ${head.join(', ')}`);
@@ -250,7 +250,7 @@ describe('the values of the chart', () => {
   const schema = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as ValueSchema;
   const defaults: unknown = parse(readFileSync(join(chartDir, 'values.yaml'), 'utf8'));
 
-  /** `global` is Helm's own. A definition is one value, whatever it is made of. */
+  /** `global` is Helm's own. A definition counts as one value. */
   function values({ properties = {} }: ValueSchema, path: readonly string[] = []): [string, object][] {
     return Object.entries(properties).flatMap(([name, value]): [string, object][] => {
       const here = [...path, name];

@@ -46,7 +46,7 @@ export function sectionOf(text: string, heading: string): string {
   return rest.slice(0, end === -1 ? undefined : end).join('\n');
 }
 
-/** The names of the entries of a list: items that begin with a code span. */
+/** The names of the entries of a list: items that start with a code span. */
 export function entriesOf(section: string): string[] {
   return [...section.matchAll(/^- `(?<name>[^`]+)`/gmu)].map(({ groups }) => groups?.['name'] ?? '');
 }

@@ -39,7 +39,7 @@ export class NodeToDrain {
     return this.#suite.cluster;
   }
 
-  /** One pass. Throws when it is refused. */
+  /** One pass. Throws when it is rejected. */
   async drain(apiserver: RunningApiserver = this.#suite.apiserver): Promise<DrainResult> {
     const { status, body } = await apiserver.client.act<DrainResult>(this.agent, 'drain', this.#reference);
     if (status !== 200) throw new Error(`drain: ${status} ${JSON.stringify(body)}`);

@@ -3,7 +3,7 @@ import type { Connection } from '../control-plane/connection.ts';
 const DRIVER = 'disks.test';
 const attachments = '/apis/storage.k8s.io/v1/volumeattachments';
 
-/** A claim that is bound to a volume of its own; answers the name of the volume. */
+/** Creates a claim that is bound to a volume of its own; returns the name of the volume. */
 export async function createVolume({ api }: Connection, namespace: string, claim: string): Promise<string> {
   const volume = `${namespace}-${claim}`;
   const common = { accessModes: ['ReadWriteOnce'], storageClassName: '' };

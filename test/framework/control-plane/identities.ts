@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { makeServingCertificate } from '../certificates.ts';
 
 /**
- * The users of the control plane, each with a token of its own, so that the audit log tells them
- * apart.
+ * The users of the control plane, each with a token of its own, so that the audit log distinguishes
+ * them.
  */
 export const users = {
   admin: { user: 'admin', groups: ['system:masters'] },

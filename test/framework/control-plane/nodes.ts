@@ -26,7 +26,7 @@ export function osImageOf(version: string): string {
   return `Bottlerocket OS ${version} (aws-k8s-1.36)`;
 }
 
-/** Creates a node that KWOK looks after, waits until it is Ready (at most 20 s) and returns it. */
+/** Creates a node that KWOK simulates, waits until it is Ready (at most 20 s) and returns it. */
 export async function createNode(cluster: Cluster, options: NodeOptions): Promise<V1Node> {
   const { name } = options;
   const zone = options.zone === undefined ? {} : { 'topology.kubernetes.io/zone': options.zone };

@@ -6,8 +6,8 @@ import { type ControlPlane, startControlPlane } from './start.ts';
 const variable = 'BRUPOP_TEST_CONTROL_PLANE';
 
 /**
- * Starts the control plane that all suites of a run share, and tells processes started from now on
- * where it is.
+ * Starts the control plane that all suites of a run share, and passes its address to processes
+ * started from now on.
  */
 export async function startSharedControlPlane(): Promise<ControlPlane> {
   const controlPlane = await startControlPlane();

@@ -120,7 +120,7 @@ const DRAWS: { readonly [K in FaultKind]: Draw } = {
 /** Faults of processes are more frequent than those of hosts and users. */
 const LIKELY: readonly FaultKind[] = ['killed', 'killed', 'killed', 'frozen', 'frozen', 'cut off', 'cut off'];
 
-export const FAULT_KINDS = Object.keys(DRAWS) as FaultKind[];
+const FAULT_KINDS = Object.keys(DRAWS) as FaultKind[];
 
 /** A random fault in a fleet of these nodes. */
 export function drawFault(random: Random, nodes: readonly string[]): Fault {

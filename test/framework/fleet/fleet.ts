@@ -145,7 +145,7 @@ export class Fleet {
     return await calls;
   }
 
-  /** Deletes a node for good. */
+  /** Deletes a node. */
   async removeNode(name: string): Promise<void> {
     await this.node(name).leave();
     this.nodes.delete(name);

@@ -29,7 +29,7 @@ export interface CommandFault {
 
 /** How the next reboot calls go. */
 export interface RebootFault {
-  /** `systemctl` refuses with this exit code: 500, and no reboot. */
+  /** `systemctl` fails with this exit code: 500, and no reboot. */
   exit?: number;
   /** `systemctl` dies by this signal: 500, and no reboot. */
   signal?: number;
@@ -38,7 +38,7 @@ export interface RebootFault {
   delayMs?: number;
   /**
    * `systemctl` is still running when the shutdown kills it: 500 with exit code 15, and the host
-   * reboots all the same.
+   * reboots nevertheless.
    */
   lingerMs?: number;
   /** The connection breaks without an answer, and the host reboots. */

@@ -115,7 +115,7 @@ export class BottlerocketHost {
     return this.model.partitions.running;
   }
 
-  /** Whether the host is running (its socket may be missing all the same, by a fault). */
+  /** Whether the host is running (its socket may still be missing because of a fault). */
   get up(): boolean {
     return this.#up;
   }

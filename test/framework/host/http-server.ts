@@ -8,7 +8,7 @@ import { type Answer, formatAnswer, parseHead, type RequestHead, takeBody, text,
 export interface RequestHandler {
   /** Whether the route reads a body; the others are answered without waiting for it. */
   readsBody(head: RequestHead): boolean;
-  /** Refuses a request before its body is read. */
+  /** Rejects a request before its body is read. */
   refuses(head: RequestHead): Answer | undefined;
   answer(head: RequestHead, body: string): Promise<Answer>;
 }

@@ -27,7 +27,7 @@ export interface Received {
 }
 
 /** Recorded times are replayed in this share of them. */
-export const SCALE = 0.4;
+const SCALE = 0.4;
 
 const TRANSCRIPTS = new URL('./transcripts/host-api.json', import.meta.url);
 const ANSWER_LIMIT_MS = 10_000;

@@ -2,7 +2,7 @@ import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import type { Route, RouteContext } from './routes.ts';
 import { nest, type Settings } from './settings.ts';
 
-/** Larger request bodies are refused before they are read. */
+/** Larger request bodies are rejected before they are read. */
 export const BODY_LIMIT = 2_097_152;
 
 const NO_CONTENT: Answer = { status: 204 };
@@ -116,7 +116,7 @@ export function readsBody({ method, path }: RequestHead): boolean {
   return method === 'PATCH' && (path === '/settings' || path === '/settings/keypair');
 }
 
-/** The refusal of a body whose length is too large, before it is read. */
+/** The rejection of a body whose length is too large, before it is read. */
 export function refuseLargeBody(head: RequestHead): Answer | undefined {
   const length = Number(head.headers.get('content-length') ?? 0);
   if (!readsBody(head) || length <= BODY_LIMIT) return undefined;

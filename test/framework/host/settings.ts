@@ -3,7 +3,7 @@ import { isVersion, type UpdateSettings } from './versions.ts';
 /** A stored value: everything but an object, which is stored by its leaves. */
 export type SettingValue = string | number | boolean | null | readonly unknown[];
 
-/** A request the settings store refuses. */
+/** A request the settings store rejects. */
 export interface SettingsError {
   status: number;
   text: string;
@@ -29,7 +29,7 @@ const DEFAULTS: Record<string, SettingValue> = {
 };
 
 /** Splits a dotted key into its segments; a quoted segment may hold dots. */
-export function splitKey(key: string): string[] {
+function splitKey(key: string): string[] {
   return [...key.matchAll(/"([^"]*)"|([^.]+)/g)].map((match) => match[1] ?? match[2] ?? '');
 }
 

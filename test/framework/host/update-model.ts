@@ -89,7 +89,7 @@ export class UpdateModel {
     return parseStatus(this.statusFile) ?? DISPATCHER_FAILED;
   }
 
-  /** `POST /actions/…`: a refusal, or the command started; the lock is held until `finish`. */
+  /** `POST /actions/…`: a rejection, or the command started; the lock is held until `finish`. */
   dispatch(command: CommandType, fault: CommandFault = {}): Job | Refusal {
     const refusal = this.#dispatcherTrouble() ?? this.#refusal(command);
     if (refusal !== undefined) return refusal;

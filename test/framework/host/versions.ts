@@ -39,7 +39,7 @@ function comparePreRelease(a: string | undefined, b: string | undefined): number
  * Negative, zero or positive as `a` is older than, the same as or newer than `b`. Throws on what is
  * no version.
  */
-export function compareVersions(a: string, b: string): number {
+function compareVersions(a: string, b: string): number {
   const left = VERSION.exec(a);
   const right = VERSION.exec(b);
   if (left === null || right === null) throw new Error(`not a semantic version: "${left === null ? a : b}"`);
@@ -54,7 +54,7 @@ export function compareVersions(a: string, b: string): number {
  * Whether a host with this seed may take a version with these waves at `now` (milliseconds since
  * the epoch).
  */
-export function waveReady(waves: Record<number, string> | undefined, seed: number, now: number): boolean {
+function waveReady(waves: Record<number, string> | undefined, seed: number, now: number): boolean {
   const starts = Object.entries(waves ?? {})
     .map(([key, time]) => ({ key: Number(key), time: Date.parse(time) }))
     .toSorted((a, b) => a.key - b.key);

@@ -38,7 +38,7 @@ export class PodAddresses {
     throw new Error(`no free range of pod IPs from 10.2 to 10.63 in ${ATTEMPTS} attempts; do old test runs hold them?`);
   }
 
-  /** The next pod IP. None comes twice before about 60,000 others have. */
+  /** Returns the next pod IP. An IP is reused after about 60,000 others. */
   next(): string {
     const index = this.#given++ % (PER_BLOCK * PER_BLOCK);
     return `10.${this.#range}.${1 + Math.floor(index / PER_BLOCK)}.${1 + (index % PER_BLOCK)}`;

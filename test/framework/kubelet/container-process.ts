@@ -7,7 +7,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Watchdog } from '../watchdog.ts';
 import type { Command } from './command.ts';
 
-/** How a process ended, as a container runtime tells it. */
+/** How a process ended, as a container runtime reports it. */
 export interface Exit {
   readonly exitCode: number;
   readonly signal?: number;

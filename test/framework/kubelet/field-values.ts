@@ -73,7 +73,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
 };
 
 /** The number that a resource.Quantity stands for. Throws Unsupported when it is none. */
-export function quantity(text: string): number {
+function quantity(text: string): number {
   const [, number, suffix = ''] = /^([0-9.]+)(\w{0,2})$/.exec(text) ?? [];
   const factor = SUFFIXES[suffix];
   if (number === undefined || factor === undefined) throw new Unsupported(`not a resource quantity: ${text}`);

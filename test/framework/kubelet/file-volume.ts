@@ -39,7 +39,7 @@ export class FileVolume {
 
   /**
    * Resolves when the files are there. Throws NotYet when a source is missing, KubeError when a
-   * token is refused.
+   * token is rejected.
    */
   async open(): Promise<void> {
     const { projections } = this.#options;
@@ -83,7 +83,7 @@ export class FileVolume {
   }
 
   /**
-   * Renews a token in time until the pod ends, or until the API server refuses: the pod is gone
+   * Renews a token in time until the pod ends, or until the API server rejects: the pod is gone
    * then.
    */
   async #keepFresh(path: string): Promise<void> {

@@ -54,7 +54,7 @@ export interface StandInKubeletOptions {
   /** The image of a container, by its reference. */
   readonly image: (reference: string) => Image;
   readonly serviceAddress: ServiceAddress;
-  /** It acts for these nodes and those added later; pods on other nodes are left alone. */
+  /** It acts for these nodes and those added later; it ignores pods on other nodes. */
   readonly nodes?: readonly NodeOptions[];
   /** Where its folder is made; default the system's. */
   readonly tempRoot?: string;
@@ -149,7 +149,7 @@ export class StandInKubelet {
   }
 
   /**
-   * The node is off: SIGKILL to all its processes at once; its pods are left alone until `nodeUp`.
+   * The node is off: SIGKILL to all its processes at once; its pods are ignored until `nodeUp`.
    * With `markNotReady` their Ready condition becomes False, as the node lifecycle controller has
    * it once the node is not Ready.
    */
@@ -292,7 +292,7 @@ export class StandInKubelet {
   }
 }
 
-/** Its containers have ended for good: only the deletion of the object is awaited. */
+/** Its containers have terminated: only the deletion of the object is awaited. */
 function hasEnded({ status, metadata }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && (status?.phase === 'Failed' || status?.phase === 'Succeeded');
 }

@@ -27,7 +27,9 @@ export function rewriteArgument(argument: string, map: PathMap): string {
   return `${flag}${rewriteValue(value, map)}`;
 }
 
-/** Where a hostPath of a node is here. Throws Unsupported when the node has no folder for it. */
+/**
+ * The local path of a hostPath of a node. Throws Unsupported when the node has no folder for it.
+ */
 export function hostFolder(path: string, node: { readonly name: string; readonly hostPaths: PathMap }): string {
   const found = localPath(path, node.hostPaths);
   if (found !== undefined) return found;

@@ -4,14 +4,14 @@ export interface PodStatusInputs {
   /** Undefined while the pod has no address yet. */
   readonly whereabouts: Whereabouts | undefined;
   readonly containers: readonly ContainerStatus[];
-  /** All containers have ended for good. */
+  /** All containers have terminated. */
   readonly ended: boolean;
   readonly startTime: string;
   /** RFC 3339. */
   readonly now: string;
   /** As reported last; keeps the transition times. */
   readonly previous: readonly PodCondition[];
-  /** Why the pod is refused. */
+  /** Why the pod is rejected. */
   readonly refusal?: string | undefined;
 }
 
@@ -38,7 +38,7 @@ export function podStatus(
   };
 }
 
-/** The reason that a refused pod and its containers show. */
+/** The reason that a rejected pod and its containers show. */
 export const UNSUPPORTED = 'StandInKubeletUnsupported';
 
 function phaseOf({ containers, ended }: PodStatusInputs): string {

@@ -13,7 +13,7 @@ export interface ProbeTarget {
 }
 
 /** The number of a port that is given by number or name. Throws Unsupported for an unknown name. */
-export function portNumber(port: number | string, container: V1Container): number {
+function portNumber(port: number | string, container: V1Container): number {
   if (typeof port === 'number') return port;
   const found = container.ports?.find(({ name }) => name === port)?.containerPort ?? Number(port);
   if (Number.isNaN(found)) throw new Unsupported(`container ${container.name} has no port named "${port}"`);
@@ -21,8 +21,8 @@ export function portNumber(port: number | string, container: V1Container): numbe
 }
 
 /**
- * One probe. Answers undefined when it succeeds, else why not. A connection of its own each time;
- * certificates are not checked, as in the kubelet.
+ * One probe. Returns undefined when it succeeds, else the failure. A connection of its own each
+ * time; certificates are not checked, as in the kubelet.
  */
 export async function checkOnce(probe: V1Probe, target: ProbeTarget, signal: AbortSignal): Promise<string | undefined> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout((probe.timeoutSeconds ?? 1) * 1000)]);
@@ -36,7 +36,7 @@ export async function checkOnce(probe: V1Probe, target: ProbeTarget, signal: Abo
 }
 
 /**
- * One GET. Answers undefined for a status from 200 to 399, else what was found. Throws when there
+ * One GET. Returns undefined for a status from 200 to 399, else the failure. Throws when there
  * is no answer.
  */
 export async function httpGet(

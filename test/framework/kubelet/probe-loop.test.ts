@@ -2,7 +2,7 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { eagerDelayMs, probeLoop, type ProbeLoopOptions } from './probe-loop.ts';
 
 /**
- * Runs a loop for `ms` against `healthy`, and answers when checks were made and what was reported.
+ * Runs a loop for `ms` against `healthy`, and returns when checks were made and what was reported.
  */
 async function watch(
   ms: number,

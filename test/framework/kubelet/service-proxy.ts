@@ -26,7 +26,7 @@ export interface ServiceProxyOptions {
 /**
  * Stands in for kube-proxy for one Service: per node and port a listener on loopback that forwards
  * each new connection to a random ready endpoint of the Service's EndpointSlices. Without one the
- * connection is reset. What is open stays open whatever the slices say.
+ * connection is reset. Open connections stay open when the slices change.
  */
 export class ServiceProxy {
   readonly #slices: Reflector<EndpointSlice>;

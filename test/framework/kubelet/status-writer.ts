@@ -12,7 +12,7 @@ export interface StatusWriterOptions {
   readonly clock: Clock;
   readonly pod: Pod;
   readonly signal: AbortSignal;
-  /** The API server has refused a status for another reason than that the pod is gone. */
+  /** The API server has rejected a status for another reason than that the pod is gone. */
   readonly onError: (message: string) => void;
 }
 

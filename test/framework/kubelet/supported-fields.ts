@@ -1,6 +1,6 @@
 /**
  * Everything in a pod spec that this kubelet supports, or may ignore for a stated reason. Whatever
- * is not on the list is refused.
+ * is not on the list is rejected.
  *
  * Accepted, though local processes cannot be held to it, for want of cgroups, users and mount
  * namespaces of their own: `resources`, the listed fields of `securityContext`, `readOnly` of a

@@ -67,7 +67,7 @@ export class TcpForwarder {
     }
   }
 
-  /** Connections that hung go on, unless they are stranded. */
+  /** Hanging connections continue, unless they are stranded. */
   heal(): void {
     this.#cut = undefined;
     for (const pair of this.#pairs) {

@@ -11,7 +11,7 @@ const calls = [
   'POST restore',
 ] as const;
 
-/** Forgeries on one connection: fewer than an address may have refused at once. */
+/** Forgeries on one connection: fewer than an address may have rejected at once. */
 const PER_CONNECTION = 24;
 const CONNECTIONS = 8;
 

@@ -1,6 +1,6 @@
 /**
  * A small program in place of the operator's: serves its environment and files over HTTP on POD_IP,
- * and does what it is told.
+ * and obeys commands.
  * Arguments: `--ignore-sigterm`, `--exit-after=<ms>`.
  */
 import { readFileSync } from 'node:fs';
