@@ -7,14 +7,11 @@ import { isFields, merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
 const statusSchema = object({
-  observedGeneration: optional(
-    count64(),
-    'The metadata.generation of the spec that is wholly in effect: everything that had to be written for it is written.',
-  ),
+  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
   conditions: conditions(
-    'What is true of the cluster now. Ready: the configuration is in use. Paused: users keep nodes from starting updates. ' +
-      'Frozen: the controller does, because it cannot know that it would be safe. WindowOpen: the maintenance windows let ' +
-      'nodes start. Progressing: what the fleet does. Degraded: something needs a user. Reasons of one node are on its ' +
+    'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
+      'starts, because a watch is stale or the configuration is invalid. WindowOpen: the maintenance windows allow updates ' +
+      'to start. Progressing: nodes are updating. Degraded: something needs a user. The reasons of one node are on its ' +
       'BottlerocketShadow.',
   ),
   nodes: optional(
@@ -22,17 +19,17 @@ const statusSchema = object({
       managed: total(
         'Nodes with the label bottlerocket.aws/updater-interface-version=2.0.0 that spec.nodeSelector selects.',
       ),
-      upToDate: total('Nodes that run the version they are to run, which is the pinned one or what their host offers.'),
+      upToDate: total('Nodes that run the desired version: the pinned one, or the one that their host offers.'),
       updating: total('Nodes that are updating now.'),
-      waiting: total('Nodes that are to run another version and wait, and those that have not reported yet.'),
+      waiting: total('Nodes that wait for their update, and nodes that have not reported yet.'),
       failed: total('Nodes whose latest attempt failed.'),
     }),
-    'The managed nodes, counted.',
+    'Counts of the managed nodes.',
   ),
   versions: optional(
     v.array(
       object({
-        version: described(text(128), 'The version in question.'),
+        version: described(text(128), 'The Bottlerocket version.'),
         running: total('Managed nodes that run it.'),
         offered: total('Managed nodes that run another one and whose host offers it.'),
         firstOfferedTime: described(
@@ -46,19 +43,19 @@ const statusSchema = object({
   ),
   window: optional(
     object({
-      nextOpenTime: optional(time(), 'When nodes may start updates next. Absent while they may.'),
-      nextCloseTime: optional(time(), 'When the window that is open now closes.'),
+      nextOpenTime: optional(time(), 'When nodes may start updates next. Absent while they may start.'),
+      nextCloseTime: optional(time(), 'When the open window closes.'),
     }),
     'When nodes may start updates. Absent without windows and blackouts.',
   ),
   updateEstimate: optional(
     text(20),
-    'How long the update of one node is expected to take, from those that were measured, such as 12m30s.',
+    'Expected duration of the update of one node, from measured updates, such as 12m30s.',
   ),
   expectedCompletionTime: optional(
     time(),
-    'When all nodes that can update will have, if all goes well, to within some minutes. Absent when nothing is to be ' +
-      'done, or when it cannot be told.',
+    'When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an ' +
+      'update, or if the time is unknown.',
   ),
   plan: optional(
     v.array(
@@ -66,7 +63,7 @@ const statusSchema = object({
         node: described(text(253), 'Name of the Node.'),
         version: optional(text(128), 'Version that it updates to.'),
         reason: described(text(128), 'Why it waits, as in the condition Progressing of its BottlerocketShadow.'),
-        expectedTime: optional(time(), 'When its update is expected to be complete. Absent when it cannot be told.'),
+        expectedTime: optional(time(), 'When its update is expected to be complete. Absent if the time is unknown.'),
       }),
     ),
     'The nodes that update next, in their order, at most 20.',
@@ -74,7 +71,7 @@ const statusSchema = object({
   ),
   inForce: optional(
     object({
-      generation: described(count64(), 'The metadata.generation of the spec that it comes from.'),
+      generation: described(count64(), 'The metadata.generation of the recorded spec.'),
       spec: described(
         v.unknown() as v.GenericSchema<Readonly<Record<string, unknown>>>,
         'The spec, with all defaults.',

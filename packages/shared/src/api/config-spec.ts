@@ -61,7 +61,7 @@ const DRAIN = {
       ),
       maxGracePeriod: field(
         duration('1s', '24h'),
-        'The longest grace period of an evicted pod. Without it each pod gets the one it asks for.',
+        'The longest grace period of an evicted pod. By default each pod has its own grace period.',
       ),
       volumeDetachTimeout: field(
         duration('0s', '1h'),
@@ -120,7 +120,7 @@ const SPEC = {
       ),
       blackouts: field(
         listOf(blackout, 100),
-        'Times in which no node starts an update or its drain, whatever the windows say.',
+        'Times in which no node starts an update or its drain, also within a window.',
         always([]),
       ),
       updateEstimate: field(
@@ -164,9 +164,9 @@ const SPEC = {
     {
       pin: field(
         version,
-        'The one version that all nodes are to run, newer or older than theirs, such as 1.21.0. It is set as the version ' +
-          'lock of the host; when it is removed, each host gets back the lock that it had. By default nodes update to what ' +
-          'their host offers.',
+        'The version for all nodes, newer or older than theirs, such as 1.21.0. It is set as the version lock of the ' +
+          'host; when it is removed, the former lock of each host is restored. By default nodes update to what their host ' +
+          'offers.',
       ),
       minimumAge: field(
         duration('0s', '8760h'),

@@ -40,7 +40,7 @@ const drainBlock = {
     'Why the drain waits for the pod. DisruptionBudget: a budget refuses its eviction for now. MultipleDisruptionBudgets: more than one ' +
       'budget covers it, which the eviction API refuses. BlockedByPolicy: the configuration does not allow its eviction. Forbidden: the ' +
       'eviction is not allowed. Terminating: it is terminating. TerminationStuck: it terminates for longer than its grace period. ' +
-      'NamespaceTerminating: its namespace is being deleted. Throttled: the API server asks for fewer requests. VolumeDetach: its ' +
+      'NamespaceTerminating: its namespace is being deleted. Throttled: the API server limits requests. VolumeDetach: its ' +
       'volumes are still attached. Replacement: the pod that replaces it is not ready. Error: any other error.',
   ),
   message: s.described(s.text(1024), 'Why, for users.'),
@@ -73,7 +73,7 @@ const handover = s.object({
 export type Handover = s.Infer<typeof handover>;
 
 const drain = s.object({
-  observedGeneration: s.described(s.count64(), 'The metadata.generation of the spec that asked for the drain.'),
+  observedGeneration: s.described(s.count64(), 'The metadata.generation of the spec that requested the drain.'),
   startTime: s.described(s.time(), 'When the first pass started. The time limit counts from this time.'),
   resumeTime: s.optional(
     s.time(),
