@@ -82,7 +82,7 @@ export class DrainView {
     this.#nodes = this.#reflector('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
   }
 
-  /** Reads `pods` and `node`. Throws KubeError. */
+  /** Reads `pods` and `node`. Throws KubeError, and ApiError `Unavailable` when a pod is unreadable. */
   async load(): Promise<void> {
     const [pods, nodes] = await this.#readAll();
     this.#pods.replace(pods);
@@ -95,15 +95,19 @@ export class DrainView {
     this.#running.push(this.#pods.run(signal), this.#nodes.run(signal));
   }
 
-  /** Reads pods and Node again, past the watches. Throws KubeError. */
+  /** Reads pods and Node again, past the watches. Throws as `load` does. */
   async read(): Promise<{ readonly pods: readonly DrainPod[]; readonly node: Node | undefined }> {
     const [pods, nodes] = await this.#readAll();
     return { pods: pods.items, node: nodes.items[0] };
   }
 
-  #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
-    const { signal } = this.#context;
-    return Promise.all([this.#pods.readAll(signal), this.#nodes.readAll(signal)]);
+  async #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
+    const { signal, identity } = this.#context;
+    const [pods, nodes] = await Promise.all([this.#pods.readAll(signal), this.#nodes.readAll(signal)]);
+    const { unreadable } = pods;
+    if (unreadable > 0)
+      throw new ApiError('Unavailable', `${unreadable} pods on node ${identity.node} cannot be read; see the log`);
+    return [pods, nodes];
   }
 
   /** Resolves when all watches have ended, after the signal has aborted. */

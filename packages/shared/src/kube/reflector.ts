@@ -60,6 +60,8 @@ const MAX_LINE_CHARS = 8 * 1024 * 1024;
 /** A whole collection, and where to watch it from. */
 export interface ListResult<T> {
   readonly items: readonly T[];
+  /** How many objects were left out because they cannot be read. */
+  readonly unreadable: number;
   readonly resourceVersion: string;
 }
 
@@ -140,14 +142,17 @@ export class Reflector<T extends KubernetesObject> {
   async readAll(signal: AbortSignal, onPage?: () => void): Promise<ListResult<T>> {
     const { client, path, query, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const items: T[] = [];
+    let unreadable = 0;
     let page: ListPage | undefined;
     do {
       const more = { limit: PAGE_SIZE, ...(page?.next !== undefined && { continue: page.next }) };
       page = readPage(await client.request({ method: 'GET', path, query: { ...query, ...more }, timeoutMs, signal }));
       onPage?.();
-      items.push(...page.items.flatMap((raw) => this.#slim(raw) ?? []));
+      const readable = page.items.flatMap((raw) => this.#slim(raw) ?? []);
+      items.push(...readable);
+      unreadable += page.items.length - readable.length;
     } while (page.next !== undefined);
-    return { items, resourceVersion: page.resourceVersion };
+    return { items, unreadable, resourceVersion: page.resourceVersion };
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {

@@ -1,0 +1,39 @@
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { DrainView } from './cluster-view.ts';
+import type { PassContext } from './context.ts';
+import type { Attachments } from './volumes.ts';
+
+const POD = { metadata: { name: 'web', namespace: 'shop', uid: 'u1', resourceVersion: '1' }, spec: { nodeName: 'a' } };
+
+/** What a pass sees of a node on which kube-apiserver reports these pods. */
+function viewOf(pods: readonly unknown[]): DrainView {
+  const list = async ({ path }: { path: string }): Promise<unknown> => ({
+    items: path === '/api/v1/pods' ? pods : [],
+    metadata: { resourceVersion: '1' },
+  });
+  const log = { with: () => log, error: () => undefined };
+  const context = {
+    client: { request: list } as unknown as KubeClient,
+    identity: { node: 'a' },
+    clock: new FakeClock(),
+    log,
+    signal: new AbortController().signal,
+  } as unknown as PassContext;
+  return new DrainView(context, {} as Attachments);
+}
+
+describe('the pods on a node', () => {
+  it('are read past every cache', async () => {
+    const view = viewOf([POD]);
+    await view.load();
+    expect(view.pods()).toMatchObject([{ metadata: { name: 'web' } }]);
+  });
+
+  it('are not known when one of them cannot be read: it might be left running', async () => {
+    const view = viewOf([POD, { spec: {} }]);
+    const rejection = { code: 'Unavailable', message: '1 pods on node a cannot be read; see the log' };
+    await expect(view.load()).rejects.toMatchObject(rejection);
+    await expect(view.read()).rejects.toMatchObject(rejection);
+  });
+});
