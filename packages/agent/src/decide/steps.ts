@@ -100,6 +100,7 @@ export function undo(c: Context): Action | undefined {
     return runCommand(c, 'deactivate', 'any reboot would boot the update');
   return attempt.restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
 }
+
 export function cleanUp(c: Context): Action {
   const action = undo(c);
   if (action !== undefined) return action;

@@ -103,7 +103,9 @@ export class DrainView {
 
   async #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
     const { signal, identity } = this.#context;
-    const [pods, nodes] = await Promise.all([this.#pods.readAll(signal), this.#nodes.readAll(signal)]);
+    // In this order: the pods are complete only from the cordon on.
+    const nodes = await this.#nodes.readAll(signal);
+    const pods = await this.#pods.readAll(signal);
     const { unreadable } = pods;
     if (unreadable > 0)
       throw new ApiError('Unavailable', `${unreadable} pods on node ${identity.node} cannot be read; see the log`);

@@ -2,15 +2,16 @@
  * One pass of a drain over one node. The drain goes through its stages by the clock (Evict, Force,
  * Over; see settings.ts), and a pass does what its stage allows:
  *
- * 1. The pods and the Node are read past every cache. On a node that is cordoned and empty already
- *    nothing else is done: that is the case before the reboot, and after the replica that drained
- *    its own node has evicted itself.
+ * 1. The Node and then its pods are read past every cache. On a node that is cordoned and empty
+ *    already, only step 5 follows: that is the case before the reboot, and after the replica that
+ *    drained its own node has evicted itself.
  * 2. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
  *    node is not cordoned.
  * 3. The node is cordoned, and the watches start.
  * 4. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
  *    the node, the spec changes, or the time of the pass is over.
- * 5. The node counts as empty only after another read past every cache, while it is still cordoned.
+ * 5. The node counts as empty only after another read past every cache, of the Node and then of its
+ *    pods, which shows it cordoned.
  */
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
@@ -63,7 +64,7 @@ export class DrainPass {
     const cordon = await nodes.cordon(identity, signal, node);
     if (cordon === 'CordonRemoved') return nothingEvicted(pods, { result: cordon, failure: CORDON_REMOVED });
     const waits = stage === 'Evict' && record.current.handover !== undefined;
-    if (node.unschedulable && pods.length === 0 && !waits) return nothingEvicted(pods, { result: successOf(force) });
+    if (node.unschedulable && pods.length === 0 && !waits) return nothingEvicted(pods, await this.#confirm(force));
     view.watch();
     return this.#evict(stage, force);
   }

@@ -1,8 +1,8 @@
 /**
  * The only writer of `status.drain` of a shadow. Each change is recorded there, so that any replica
  * can continue a drain: `start` before anything is done to the node, `saveHandover` before a pod with
- * volumes is evicted, `finish` after a pass, `cancel` when the node is restored. A write throws what Shadows.writeDrain throws; then the record
- * stays as it was.
+ * volumes is evicted, `finish` after a pass, `cancel` when the node is restored. A write throws what
+ * Shadows.writeDrain throws; then the record stays as it was.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';

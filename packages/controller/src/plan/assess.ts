@@ -52,13 +52,9 @@ export interface Decision extends Assessment {
   readonly blocked?: Blocked;
 }
 
-/** A change that the API server rejects takes precedence in the condition. */
 export function assess(managedNode: ManagedNode, fleetState: FleetState): Assessment {
-  const { writeRejection } = managedNode;
   const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
-  const isRejected = found.change !== undefined && writeRejection !== undefined;
-  const rejected = isRejected && { progressing: waiting(specRejected(writeRejection)) };
-  return { times: [], ...found, ...rejected, managedNode, cleanup: cleanupOf(managedNode, fleetState.now) };
+  return { times: [], ...found, managedNode, cleanup: cleanupOf(managedNode, fleetState.now) };
 }
 
 function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
@@ -101,8 +97,14 @@ function assessPair(input: TransitionInput): Partial<Assessment> {
   const { node, shadow } = input;
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
-  if (isUnderWay(shadow)) return assessUnderWay(input, change);
-  return isSettled(shadow) ? assessSettled(input, change) : assessUnsettled(input, change);
+  if (isUnderWay(shadow)) return withRejection(input, assessUnderWay(input, change));
+  return isSettled(shadow) ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
+}
+
+/** A change that the API server rejects takes precedence in the condition. */
+function withRejection({ writeRejection }: TransitionInput, found: Partial<Assessment>): Partial<Assessment> {
+  if (found.change === undefined || writeRejection === undefined) return found;
+  return { ...found, progressing: waiting(specRejected(writeRejection)) };
 }
 
 function assessUnderWay(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {

@@ -145,12 +145,9 @@ test('the forecast ends with the windows known today', () => {
   // In every second of a window of an hour one update fits: 5,000 nodes would take 13 years.
   const many = Array.from({ length: 5_000 }, (_, i) => aManagedNode(`node-${i}`));
   const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '1h' }], updateEstimate: '45m' };
-  const startedAt = performance.now();
   const found = forecast(many, { maintenance });
   expect(found.completionTime).toBeUndefined();
   expect(found.queue[0]?.expectedTime).toBe(at(105));
-  // It took 12 s when each day had its own calendar.
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 
 test('nine in ten of the latest updates set the pace, and of a few all but the slowest', () => {

@@ -1,0 +1,140 @@
+/** A drain while other actors change the Node between two of its requests. */
+import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
+import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
+import { KubeError } from '@brupop/shared/kube/error';
+import { systemClock } from '@brupop/shared/runtime/clock';
+import { Nodes } from '../nodes/nodes.ts';
+import type { DrainCall, DrainContext } from './context.ts';
+import { Drainer } from './drainer.ts';
+import type { Settings } from './settings.ts';
+
+const pod = (name: string, kind: string): object => ({
+  metadata: {
+    name,
+    namespace: 'shop',
+    uid: name,
+    resourceVersion: '1',
+    ownerReferences: [{ kind, name: 'owner', controller: true }],
+  },
+  spec: { nodeName: 'a' },
+  status: { phase: 'Running' },
+});
+const SHIPPER = pod('log-shipper', 'DaemonSet');
+const WEB = pod('web', 'ReplicaSet');
+
+interface NodeObject {
+  metadata: { name: string; uid: string; resourceVersion: string; annotations: object };
+  spec: { unschedulable: boolean };
+}
+
+/** kube-apiserver with one Node; `onRequest` runs right before each response is made. */
+class Cluster {
+  node: NodeObject = {
+    metadata: { name: 'a', uid: 'n', resourceVersion: '1', annotations: {} },
+    spec: { unschedulable: true },
+  };
+  pods = [SHIPPER];
+  onRequest: (path: string, cluster: Cluster) => void = () => undefined;
+
+  /** Another actor, and the scheduler or the drain of a user right after it. */
+  change(unschedulable: boolean, pods: object[]): void {
+    const { metadata } = this.node;
+    const resourceVersion = String(Number(metadata.resourceVersion) + 1);
+    this.node = { metadata: { ...metadata, resourceVersion }, spec: { unschedulable } };
+    this.pods = pods;
+  }
+
+  readonly client = {
+    request: async ({ path }: KubeRequest): Promise<unknown> => {
+      this.onRequest(path, this);
+      const { resourceVersion } = this.node.metadata;
+      const list = (items: unknown[]): object => ({ items: structuredClone(items), metadata: { resourceVersion } });
+      if (path === '/api/v1/pods') return list(this.pods);
+      if (path === '/api/v1/nodes') return list([this.node]);
+      return path === '/api/v1/nodes/a' ? structuredClone(this.node) : {};
+    },
+    find: async (path: string): Promise<unknown> => await this.client.request({ method: 'GET', path }),
+    mergePatch: async (path: string, body: NodeObject): Promise<unknown> => {
+      this.onRequest(`PATCH ${path}`, this);
+      const { metadata, spec } = this.node;
+      if (body.metadata.resourceVersion !== metadata.resourceVersion) throw new KubeError(409, 'Conflict', 'changed');
+      this.change(body.spec?.unschedulable ?? spec.unschedulable, this.pods);
+      this.node.metadata.annotations = { ...metadata.annotations, ...body.metadata.annotations };
+      return structuredClone(this.node);
+    },
+    stream: async ({ signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> =>
+      await new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error));
+      }),
+  } as unknown as KubeClient & { request: (request: KubeRequest) => Promise<unknown> };
+}
+
+/** Runs one pass that is aborted when it waits for an eviction; resolves with whether the node counted as drained. */
+async function isDrained(cluster: Cluster): Promise<boolean> {
+  const log = { with: () => log, info: () => undefined, warn: () => undefined, error: () => undefined };
+  const metric = { inc: () => undefined, observe: () => undefined };
+  const { client } = cluster;
+  const context = {
+    client,
+    nodes: new Nodes({ client, clock: systemClock, log: log as never }),
+    shadows: { cached: () => undefined, writeDrain: async () => undefined },
+    events: { record: () => undefined },
+    namespace: 'brupop',
+    podName: 'api-0',
+    clock: systemClock,
+    log,
+    metrics: { evictions: metric, drainPasses: metric, drainBlocks: metric, drainDuration: metric },
+    signal: new AbortController().signal,
+  } as unknown as DrainContext;
+  const settings = { timeoutMs: 600_000, onTimeout: 'Abort', unmanagedPods: 'Evict', emptyDir: 'Evict' };
+  const call = {
+    identity: { node: 'a', podUID: 'agent', podName: 'agent' },
+    shadow: { metadata: { name: 'brs-a', uid: 's', generation: 2 }, spec: {} },
+    signal: AbortSignal.timeout(1_000),
+  } as unknown as DrainCall;
+  const drainer = new Drainer(context, { current: () => settings } as unknown as Settings);
+  return await drainer.pass(call).then(
+    ({ done }) => done,
+    () => false,
+  );
+}
+
+const OURS = { [CORDONED_ANNOTATION]: '2027-01-15T08:00:00Z' };
+
+describe('a pass over a node that is cordoned and empty', () => {
+  it('ends the drain', async () => {
+    expect(await isDrained(new Cluster())).toBe(true);
+  });
+
+  it.each<[string, Cluster['onRequest']]>([
+    [
+      'is uncordoned and gets a pod before it is cordoned once more',
+      (path, cluster) =>
+        path.startsWith('PATCH') && cluster.node.spec.unschedulable && cluster.change(false, [SHIPPER, WEB]),
+    ],
+    [
+      'is uncordoned and gets a pod while DaemonSets are looked up',
+      (path, cluster) =>
+        path.includes('/daemonsets/') && cluster.node.spec.unschedulable && cluster.change(false, [SHIPPER, WEB]),
+    ],
+  ])('does not end it when the node %s', async (_what, onRequest) => {
+    for (const annotations of [{}, OURS]) {
+      const cluster = new Cluster();
+      cluster.node.metadata.annotations = annotations;
+      cluster.onRequest = onRequest;
+      expect(await isDrained(cluster)).toBe(false);
+    }
+  });
+
+  it('does not end it when a pod was bound before another actor cordoned the node', async () => {
+    const cluster = new Cluster();
+    cluster.change(false, [SHIPPER]);
+    let read = 0;
+    cluster.onRequest = (path) => {
+      if (!['/api/v1/pods', '/api/v1/nodes'].includes(path)) return;
+      read += 1;
+      if (read === 2) cluster.change(true, [SHIPPER, WEB]);
+    };
+    expect(await isDrained(cluster)).toBe(false);
+  });
+});
