@@ -7,6 +7,7 @@ ARG RUNTIME_IMAGE=node:24.21.0-slim
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
+COPY scripts/node-bin-setup scripts/node-bin-setup/
 COPY packages/agent/package.json packages/agent/
 COPY packages/apiserver/package.json packages/apiserver/
 COPY packages/controller/package.json packages/controller/
