@@ -93,8 +93,10 @@ async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace
   });
   started.push(async () => await fleet.stop());
   const namespace = await createNamespace(cluster, 'shop');
-  screen.say('Starting workloads: a Deployment behind a disruption budget, a StatefulSet and a DaemonSet…');
-  await createWorkloads(cluster, { namespace, webReplicas: size, storeReplicas: STORE_REPLICAS });
+  screen.say(
+    'Starting workloads: a Deployment behind a disruption budget, a StatefulSet with volumes and a DaemonSet…',
+  );
+  await createWorkloads(cluster, { namespace, webReplicas: size, storeReplicas: STORE_REPLICAS, storeVolumes: true });
   return { cluster, fleet, namespace };
 }
 

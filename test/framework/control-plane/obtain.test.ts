@@ -21,16 +21,23 @@ import { type ObtainOptions, obtainPrograms } from './obtain.ts';
 import { programs } from './versions.ts';
 
 /**
- * Stands in for Go: notes what it builds and its own id, and writes the output in two steps with a
+ * Stands in for Go: notes what it builds and its own id, and writes each output in two steps with a
  * pause between.
  */
 const fakeGo = `#!/bin/sh
 while [ "$1" != -o ]; do shift; done
-echo "$3" >> "$GO_LOG"
+folder=$2
+shift 2
 echo $$ > "$GO_LOG.pid"
-printf partial > "$2"
-sleep "$GO_PAUSE"
-printf whole > "$2"
+for package in "$@"; do
+  echo "$package" >> "$GO_LOG"
+  name=$(basename "\${package%/v[0-9]}")
+  case $package in go.etcd.io/*) name=server;; esac
+  printf partial > "$folder/$name"
+  sleep "$GO_PAUSE"
+  printf whole > "$folder/$name"
+  echo "$package" >&2
+done
 `;
 
 const nowhere = { kubernetes: '', etcd: '', kwok: '', helm: '' };
@@ -73,7 +80,9 @@ describe('obtainPrograms', () => {
     const paths = await obtainPrograms(options());
     expect(Object.keys(paths).toSorted()).toEqual([...programs].toSorted());
     for (const path of Object.values(paths)) expect(readFileSync(path, 'utf8')).toBe('whole');
-    expect(said).toContainEqual(expect.stringMatching(/^building kube-apiserver \(1 of 7\), 0s so far, about 7m/));
+    expect(said).toContainEqual(
+      expect.stringMatching(/^building kube-apiserver, .*helm: 0 packages of at most \d+, 0s so far$/),
+    );
     await obtainPrograms(options());
     expect(built()).toHaveLength(programs.length);
     expect(readdirSync(cacheFolder)).toEqual(['bin']);
@@ -113,14 +122,14 @@ describe('obtainPrograms', () => {
 
   test('says what to do when there is no Go, and keeps nothing', async () => {
     await expect(obtainPrograms(options({ go: join(folder, 'no-go') }))).rejects.toThrow(
-      /cannot run .*no-go, which kube-apiserver would be built with/,
+      /cannot run .*no-go, which etcd would be built with/,
     );
     expect(readdirSync(cacheFolder)).toEqual([]);
   });
 
   test('a failed build leaves nothing behind and shows what Go printed', async () => {
     writeFileSync(join(folder, 'bin', 'go'), '#!/bin/sh\necho "no module" >&2\nexit 1\n');
-    await expect(obtainPrograms(options())).rejects.toThrow(/building kube-apiserver failed \(exit 1\):\nno module/);
+    await expect(obtainPrograms(options())).rejects.toThrow(/building etcd failed \(exit 1\):\nno module/);
     expect(readdirSync(cacheFolder)).toEqual([]);
   });
 

@@ -5,10 +5,11 @@ import { build } from './build.ts';
 import { cachedPath, install, isCached, makeWorkFolder, sweep, usualCacheFolder } from './cache.ts';
 import { download, type DownloadLimits, Unreachable, usualLimits } from './download.ts';
 import { withLock } from './lock.ts';
-import { duration, estimate, type Say, saying, sayOnStderr } from './progress.ts';
+import { duration, type Say, saying, sayOnStderr } from './progress.ts';
 import {
   type Assets,
-  buildSeconds,
+  moduleOf,
+  packagesOf,
   type Program,
   programs,
   type Project,
@@ -105,23 +106,17 @@ async function obtainMissing(missing: readonly Program[], job: Job): Promise<voi
   }
 }
 
-function expected(some: readonly Program[]): number {
-  return some.reduce((sum, program) => sum + buildSeconds[program], 0) * 1000;
-}
-
-async function buildAll(left: readonly Program[], work: string, watchdog: Watchdog, job: Job): Promise<void> {
-  const start = Date.now();
-  for (const [index, program] of left.entries()) {
-    const finishedAt = Date.now() - start;
-    const done = expected(left.slice(0, index));
-    const line = (): string => {
-      const elapsed = Date.now() - start;
-      const all = duration(estimate(expected(left), done, finishedAt, elapsed));
-      return `building ${program} (${index + 1} of ${left.length}), ${duration(elapsed)} so far, about ${all} in all`;
-    };
-    const output = join(work, program);
-    await saying(job.say, line, async () => await build(program, output, job.go, watchdog));
-    install(output, job.cacheFolder, program);
+async function buildAll(left: readonly Program[], folder: string, watchdog: Watchdog, job: Job): Promise<void> {
+  for (const module of ['etcd', 'kubernetes'] as const) {
+    const some = left.filter((program) => moduleOf(program) === module);
+    if (some.length === 0) continue;
+    const start = Date.now();
+    let compiled = 0;
+    const onPackage = (): void => void (compiled += 1);
+    const line = (): string =>
+      `building ${some.join(', ')}: ${compiled} packages of at most ${packagesOf[module]}, ${duration(Date.now() - start)} so far`;
+    await saying(job.say, line, async () => await build(module, some, { folder, go: job.go, watchdog, onPackage }));
+    for (const program of some) install(join(folder, program), job.cacheFolder, program);
   }
 }
 

@@ -9,16 +9,6 @@ export function duration(ms: number): string {
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${String(seconds % 60).padStart(2, '0')}s`;
 }
 
-/**
- * How long work takes in all, in ms: the part that is left goes at the pace of the part that is
- * finished, which is `expectedDone` of `expectedAll` ms and was finished after `finishedAt` ms.
- * Never less than what has gone by.
- */
-export function estimate(expectedAll: number, expectedDone: number, finishedAt: number, elapsed: number): number {
-  const pace = expectedDone > 0 ? finishedAt / expectedDone : 1;
-  return Math.max(elapsed, finishedAt + pace * (expectedAll - expectedDone));
-}
-
 /** Says `line()` now and every 15 s until `work` is done. */
 export async function saying<T>(say: Say, line: () => string, work: () => Promise<T>): Promise<T> {
   say(line());

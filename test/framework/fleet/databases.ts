@@ -3,6 +3,12 @@ import { createVolume } from '../apiserver/volumes.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 
+/** A volume of its own for each pod of a StatefulSet, bound to what `createVolume` made for it. */
+export const VOLUME_CLAIM = {
+  metadata: { name: 'data' },
+  spec: { accessModes: ['ReadWriteOnce'], storageClassName: '', resources: { requests: { storage: '1Gi' } } },
+};
+
 /**
  * Creates a StatefulSet `db` of three pods with a volume each, all on one node and without a
  * disruption budget, so that only the drain limits their evictions. Resolves when they are ready.
@@ -14,10 +20,6 @@ export async function createDatabase(cluster: Connection, namespace: string, nod
   for (const name of others) await api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: true } });
   const labels = { app: 'db' };
   const path = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
-  const claim = {
-    metadata: { name: 'data' },
-    spec: { accessModes: ['ReadWriteOnce'], storageClassName: '', resources: { requests: { storage: '1Gi' } } },
-  };
   const containers = [{ name: 'main', image: 'db', volumeMounts: [{ name: 'data', mountPath: '/data' }] }];
   await api.create(path, {
     metadata: { name: 'db' },
@@ -27,7 +29,7 @@ export async function createDatabase(cluster: Connection, namespace: string, nod
       podManagementPolicy: 'Parallel',
       selector: { matchLabels: labels },
       template: { metadata: { labels }, spec: { containers } },
-      volumeClaimTemplates: [claim],
+      volumeClaimTemplates: [VOLUME_CLAIM],
     },
   });
   await eventually(async () => {

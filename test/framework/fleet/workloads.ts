@@ -1,6 +1,8 @@
 import type { V1Deployment, V1PodDisruptionBudget, V1StatefulSet } from '@kubernetes/client-node';
+import { createVolume } from '../apiserver/volumes.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
+import { VOLUME_CLAIM } from './databases.ts';
 
 export interface WorkloadOptions {
   readonly namespace: string;
@@ -8,6 +10,8 @@ export interface WorkloadOptions {
   readonly webReplicas: number;
   /** Replicas of the StatefulSet `store`. */
   readonly storeReplicas: number;
+  /** Gives each replica of `store` a volume, which its next pod must get from the node of the former. */
+  readonly storeVolumes?: boolean;
 }
 
 const containers = [{ name: 'main', image: 'workload' }];
@@ -33,7 +37,12 @@ function selected(app: string): object {
   return { selector: { matchLabels: { app } }, template: podTemplate(app) };
 }
 
-function manifests({ namespace, webReplicas, storeReplicas }: WorkloadOptions): readonly (readonly [string, object])[] {
+function manifests({
+  namespace,
+  webReplicas,
+  storeReplicas,
+  storeVolumes = false,
+}: WorkloadOptions): readonly (readonly [string, object])[] {
   const apps = `/apis/apps/v1/namespaces/${namespace}`;
   const everywhere = { tolerations: [{ operator: 'Exists' }], containers };
   return [
@@ -46,7 +55,13 @@ function manifests({ namespace, webReplicas, storeReplicas }: WorkloadOptions): 
       `${apps}/statefulsets`,
       {
         metadata: { name: 'store' },
-        spec: { replicas: storeReplicas, serviceName: 'store', podManagementPolicy: 'Parallel', ...selected('store') },
+        spec: {
+          replicas: storeReplicas,
+          serviceName: 'store',
+          podManagementPolicy: 'Parallel',
+          ...selected('store'),
+          ...(storeVolumes && { volumeClaimTemplates: [VOLUME_CLAIM] }),
+        },
       },
     ],
     [
@@ -66,7 +81,8 @@ function manifests({ namespace, webReplicas, storeReplicas }: WorkloadOptions): 
  * Creates a Deployment behind a disruption budget, a StatefulSet and a DaemonSet, and waits until
  * all replicas are ready.
  */
-export async function createWorkloads(cluster: Pick<Connection, 'api'>, options: WorkloadOptions): Promise<void> {
+export async function createWorkloads(cluster: Connection, options: WorkloadOptions): Promise<void> {
+  if (options.storeVolumes === true) await createStoreVolumes(cluster, options);
   for (const [path, body] of manifests(options)) await cluster.api.create(path, body);
   const { namespace, webReplicas, storeReplicas } = options;
   await eventually(async () => {
@@ -76,6 +92,10 @@ export async function createWorkloads(cluster: Pick<Connection, 'api'>, options:
       throw new Error(`the workloads are not ready: web ${web} of ${webReplicas}, store ${store} of ${storeReplicas}`);
     }
   });
+}
+
+async function createStoreVolumes(cluster: Connection, { namespace, storeReplicas }: WorkloadOptions): Promise<void> {
+  for (let index = 0; index < storeReplicas; index += 1) await createVolume(cluster, namespace, `data-store-${index}`);
 }
 
 /** Path of the disruption budget of the Deployment `web`. */

@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools names the program to build, so that go.mod and go.sum pin all that it is made of.
-package tools
-
-import _ "sigs.k8s.io/kwok/cmd/kwok"
