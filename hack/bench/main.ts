@@ -1,7 +1,7 @@
 /**
  * `make bench`: measures the cost of the operator. Six nodes with instant hosts, one at a time:
  * time per node and per state transition, requests to kube-apiserver at idle and per node update,
- * open watches, memory. Figures depend on the machine; ratios and counts less so.
+ * open watches, memory. Before that, how long the controller plans for large fleets. Figures depend on the machine; ratios and counts less so.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,6 +14,7 @@ import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
 import { bareNode, largest, type Memory } from './memory.ts';
+import { planningTimes } from './planning.ts';
 import { Recorder } from './recorder.ts';
 import { type Phase, phaseMs, PHASES, median, type Timeline } from './timeline.ts';
 
@@ -24,6 +25,8 @@ const SETTLE_MS = 5_000;
 const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 17 } as const;
 /** MiB. */
 const AGENT_LIMIT = { resident: 60, anonymous: 16 } as const;
+const PLANNED_NODES = 1_000;
+const PLAN_LIMIT_MS = 20;
 const PROGRAMS = ['brupop-agent', 'brupop-apiserver', 'brupop-controller'] as const;
 
 function print(line = ''): void {
@@ -89,6 +92,22 @@ async function printRequests(
     print(`  ${(times / per.count).toFixed(1).padStart(6)}  ${what}`);
 }
 
+/** Fails the benchmark when a plan for PLANNED_NODES takes longer than PLAN_LIMIT_MS. */
+function printPlanning(): void {
+  const times = planningTimes([PLANNED_NODES / 2, PLANNED_NODES]);
+  const [half, whole] = times;
+  print('Time of one plan while disruption budgets block every drain, 30 pods on each node (ms)');
+  for (const { nodes, firstMs, nextMs } of times)
+    print(
+      `  ${nextMs.toFixed(1).padStart(6)}  for ${nodes} nodes; ${firstMs.toFixed(1)} when all pods are judged anew`,
+    );
+  const ratio = (whole?.nextMs ?? Number.NaN) / (half?.nextMs ?? Number.NaN);
+  print(`  ${ratio.toFixed(1).padStart(6)}  times as long for twice the nodes\n`);
+  if ((whole?.nextMs ?? Infinity) <= PLAN_LIMIT_MS) return;
+  print(`PROBLEM: a plan for ${PLANNED_NODES} nodes may take ${PLAN_LIMIT_MS} ms`);
+  process.exitCode = 1;
+}
+
 async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
   const bare = await bareNode(agentFlags());
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
@@ -114,6 +133,7 @@ async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
   for (const problem of fleet.problems()) print(`PROBLEM: ${problem}`);
 }
 
+printPlanning();
 print('Starting the control plane and six nodes with instant hosts…');
 const cluster = await startControlPlane();
 try {

@@ -144,7 +144,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
   );
   const policy = readPolicy(given);
-  return { managedNodes, config: given, policy, pods, budgets: [], watchLags: [], ownNode: 'node-0' };
+  return { managedNodes, config: given, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'node-0' };
 }
 
 /** The bodies of all requests that follow from a plan. */

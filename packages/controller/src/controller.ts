@@ -30,8 +30,6 @@ export class Controller {
   readonly #events: Events;
   #running: { readonly loop: Loop; readonly writer: Writer } | undefined;
   #stale = '';
-  /** A node waits for a disruption budget. */
-  #drainBlocked = false;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -56,8 +54,7 @@ export class Controller {
     const reconcile = (): Promise<number | undefined> => this.#reconcile(context, status);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
-    const budgetsMatter = (): boolean => this.#drainBlocked;
-    const unsubscribe = cluster.onChange(() => loop.wake(), budgetsMatter);
+    const unsubscribe = cluster.onChange(() => loop.wake());
     this.#running = { loop, writer };
     showLeader(metrics, true);
     try {
@@ -66,6 +63,7 @@ export class Controller {
       this.#running = undefined;
       showLeader(metrics, false);
       unsubscribe();
+      cluster.lookups.retain(new Set());
     }
   }
 
@@ -77,6 +75,7 @@ export class Controller {
     const next = this.#plan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
     await cleanUp(context, next.cleanups);
+    cluster.lookups.retain(next.needsPodsOf);
     await cluster.lookups.list(next.lookUps, signal);
     const moreTaints = await writeTaints(context, next.taints);
     const conditions = next.conditions.filter(
@@ -98,7 +97,6 @@ export class Controller {
     const next = plan(snapshot, clock.now());
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
     showFleet(metrics, snapshot, next);
-    this.#drainBlocked = next.conditions.some(({ progressing }) => progressing.reason === 'DrainBlocked');
     this.#logStale(next.stale.join(', '));
     return next;
   }

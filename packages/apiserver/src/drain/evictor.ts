@@ -4,7 +4,8 @@
  * is up to eviction-order.ts. Disruption budgets are read only to name them in a block: they are
  * decided about by kube-apiserver. The caller records a pod with volumes before its eviction.
  */
-import { type Budget, budgetsOf, slimBudget } from '@brupop/shared/drain/budgets';
+import { BudgetIndex } from '@brupop/shared/drain/budget-index';
+import { slimBudget } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { KubeError } from '@brupop/shared/kube/client';
@@ -32,7 +33,7 @@ export class Evictor {
   /** Shared by all drains of this replica. */
   readonly #rateLimit: TokenBucket;
   /** By namespace. */
-  readonly #budgets = new Map<string, Promise<readonly Budget[]>>();
+  readonly #budgets = new Map<string, Promise<BudgetIndex>>();
 
   constructor(context: PassContext, rateLimit: TokenBucket) {
     this.#context = context;
@@ -88,21 +89,19 @@ export class Evictor {
     const { namespace = '' } = pod.metadata;
     const known = this.#budgets.get(namespace) ?? this.#listBudgets(namespace);
     this.#budgets.set(namespace, known);
-    const podDisruptionBudgets = budgetsOf(pod, await known)
-      .map(({ metadata }) => metadata.name)
-      .toSorted((a, b) => (a < b ? -1 : 1));
+    const podDisruptionBudgets = (await known).of(pod).map(({ metadata }) => metadata.name);
     return podDisruptionBudgets.length === 0 ? block : { ...block, podDisruptionBudgets };
   }
 
-  async #listBudgets(namespace: string): Promise<readonly Budget[]> {
+  async #listBudgets(namespace: string): Promise<BudgetIndex> {
     const { client, log, signal } = this.#context;
     const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
     try {
       const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, signal });
-      return items.map((raw) => slimBudget(raw));
+      return new BudgetIndex(items.map((raw) => slimBudget(raw)));
     } catch (error) {
       log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
-      return [];
+      return new BudgetIndex([]);
     }
   }
 }

@@ -23,6 +23,8 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { AssumeCache } from './assume-cache.ts';
+import { Budgets } from './budgets.ts';
+import { differs } from './change.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { PodLookups } from './pods.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
@@ -48,6 +50,7 @@ export class Cluster {
   readonly #shadows: Reflector<ShadowView>;
   readonly #configs: Reflector<BrupopConfig>;
   readonly #budgets: Reflector<Budget>;
+  readonly #indexedBudgets: Budgets;
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #startedAt: number;
@@ -68,15 +71,12 @@ export class Cluster {
     this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget);
+    this.#indexedBudgets = new Budgets(this.#budgets);
     this.#configs.subscribe((event) => this.#updatePolicy(event));
-    this.#nodes.subscribe(({ type, object }) => {
-      this.#recordMissing(type, object.metadata.name);
-      if (type === 'Deleted') this.lookups.forget(object.metadata.name);
-    });
+    this.#nodes.subscribe(({ type, object }) => this.#recordMissing(type, object.metadata.name));
     this.#shadows.subscribe(({ type, object }) => {
       this.#recordMissing(type, nodeOf(object));
       if (type === 'Deleted') this.assumeCache.drop(object.metadata.uid);
-      if (object.spec.state === 'RebootedIntoUpdate') this.lookups.forget(nodeOf(object));
     });
   }
 
@@ -99,9 +99,10 @@ export class Cluster {
 
   /**
    * Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this
-   * controller writes into a status. Returns a function that unsubscribes.
+   * controller writes into a status, nor for budgets of pods that no plan needs. Returns a function that
+   * unsubscribes.
    */
-  onChange(listener: () => void, budgetsMatter: () => boolean): () => void {
+  onChange(listener: () => void): () => void {
     const on = <T extends KubernetesObject>(
       reflector: Reflector<T>,
       matters: (event: ReflectorEvent<T>) => boolean,
@@ -110,7 +111,7 @@ export class Cluster {
       on(this.#nodes, (event) => differs(event) && this.#isRelevant(event)),
       on(this.#shadows, differs),
       on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
-      on(this.#budgets, (event) => budgetsMatter() && differs(event)),
+      on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
     ];
     return () => {
       for (const end of ends) end();
@@ -135,7 +136,7 @@ export class Cluster {
       config: this.#configs.get(CONFIG_NAME),
       policy: this.#policy,
       pods: this.lookups.known,
-      budgets: this.#budgets.list(),
+      budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
       ownNode: this.#options.nodeName,
     };
@@ -200,13 +201,4 @@ function nodeOf({ metadata }: KubernetesObject): string {
 
 function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {
   return { generation, spec, inForce: status?.inForce };
-}
-
-function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {
-  return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
-}
-
-/** Without what every heartbeat changes, and the condition that this controller writes itself. */
-function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
-  return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
 }

@@ -1,6 +1,7 @@
 /**
- * The pods on the few nodes that update next. Pods are not watched: a plan names the nodes whose pods
- * it needs (`lookUps`), and the next snapshot has them. A list that fails is retried with a backoff.
+ * The pods on the nodes that may start or drain next. Pods are not watched: a plan names the nodes
+ * whose pods it needs (`lookUps`), and the next snapshot has them, until a plan does not use them any
+ * more ({@link PodLookups.retain}). A list that fails is retried with a backoff.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { slimPod } from '@brupop/shared/drain/pods';
@@ -19,6 +20,7 @@ interface PodLookupsOptions {
 }
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
+const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
@@ -38,9 +40,18 @@ export class PodLookups {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
-  forget(name: string): void {
-    this.#known.delete(name);
-    this.#retries.delete(name);
+  /** Forgets the pods of all nodes but these. */
+  retain(names: ReadonlySet<string>): void {
+    for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
+      if (names.has(name)) continue;
+      this.#known.delete(name);
+      this.#retries.delete(name);
+    }
+  }
+
+  /** True when the budgets of the namespace concern a pod that is known. */
+  hasPodsIn(namespace: string): boolean {
+    return [...this.#known.values()].some(({ namespaces }) => namespaces.has(namespace));
   }
 
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
@@ -50,15 +61,16 @@ export class PodLookups {
       const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
       const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
       const pods = items.map((raw) => slimPod(raw));
+      const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
       this.#retries.delete(name);
-      this.#known.set(name, { nodeUID: uid, pods, seenAt: clock.now(), problem: undefined, retryAt: 0 });
+      this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt: clock.now(), problem: undefined, retryAt: 0 });
     } catch (error) {
       if (signal.aborted) throw error;
       log.warn('cannot list the pods on a node, retrying', { node: name, error: messageOf(error) });
       const retry = this.#retries.get(name) ?? backoff(RETRY);
       this.#retries.set(name, retry);
       const before = this.#known.get(name);
-      const same = before?.nodeUID === uid ? before : { nodeUID: uid, pods: [], seenAt: undefined };
+      const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
       this.#known.set(name, { ...same, problem: messageOf(error), retryAt: clock.now() + retry.next() });
     }
   }

@@ -1,6 +1,6 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
-import type { Budget } from '@brupop/shared/drain/budgets';
+import type { IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeView } from './node.ts';
@@ -37,6 +37,8 @@ export interface WatchLag {
 export interface PodsOfNode {
   readonly nodeUID: string;
   readonly pods: readonly DrainPod[];
+  /** Of the pods. */
+  readonly namespaces: ReadonlySet<string>;
   /** Epoch milliseconds; undefined before the first list. */
   readonly seenAt: number | undefined;
   readonly problem: string | undefined;
@@ -49,9 +51,10 @@ export interface Snapshot {
   readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
   readonly policy: UpdatePolicy;
-  /** By node name, of the nodes whose pods a plan asked for. */
+  /** By node name, of the nodes that the latest plan wanted to know about. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
-  readonly budgets: readonly Budget[];
+  /** The index of a namespace is replaced when one of its budgets changes. */
+  readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];
   /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;

@@ -25,6 +25,7 @@ import {
 } from './condition.ts';
 import { expectedMs, failures, startedAt } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
+import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
@@ -63,7 +64,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   return {
     ...pair,
     policy: policyFor(pair.node, fleetState),
-    drain: fleetState.drainOf(pair.node),
+    drain: () => fleetState.drains.of(pair.node),
     blockedBy: staged ? whyNotDrainedNow({ ...pair, status, version: spec.version ?? '' }, fleetState) : undefined,
     now: fleetState.now,
   };
@@ -77,7 +78,8 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   const overLimit = fleetState.nodesOverLimit.has(name) ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
-  const input = { ...fleetState, ...candidate, drain: fleetState.drainOf(node), capacity: undefined, needMs };
+  const drain = (): Drainable => fleetState.drains.of(node);
+  const input = { ...fleetState, ...candidate, drain, capacity: undefined, needMs };
   return whyNotDrained(input) ?? overLimit ?? late;
 }
 
@@ -116,7 +118,7 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     return { change: change && { ...change, because: progressing }, progressing, phase: 'failed', times };
   }
   const lookUp = change === undefined && needsPods(input);
-  const progressing = updating(shadow.spec.version ?? '', lookUp ? drain.problem : undefined);
+  const progressing = updating(shadow.spec.version ?? '', lookUp ? drain().problem : undefined);
   const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
   return { change, progressing, phase: 'updating', pending, lookUp, times };
 }

@@ -14,14 +14,14 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import { Capacity, isUnavailable, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { type Slot, slotOf } from './facts/deadlines.ts';
-import { type Drainable, drainable } from './facts/drainability.ts';
+import { Drains } from './facts/drainability.ts';
 import type { Candidate } from './gates/reasons.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale. */
   readonly stale: readonly string[];
-  readonly drainOf: (node: NodeView) => Drainable;
+  readonly drains: Drains;
   readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
@@ -51,7 +51,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   return {
     policy,
     stale: staleResources(snapshot.watchLags),
-    drainOf: (node) => drainable(node, snapshot, policy.drain, now),
+    drains: new Drains(snapshot, policy.drain, now),
     offeredSince: (version) => parseTime(versions.find((one) => sameVersion(one.version, version))?.firstOfferedTime),
     estimate: estimateOf(managedNodes, policy.maintenance),
     slots,

@@ -14,6 +14,7 @@ import { assess, type Assessment, type Decision, type NodePhase } from './assess
 import type { Cleanup } from './cleanup.ts';
 import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
 import { expectedMs } from './facts/attempts.ts';
+import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, fleetStateOf, inOrder } from './fleet.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
@@ -43,6 +44,8 @@ export interface Plan {
   readonly conditions: readonly NodeCondition[];
   readonly cleanups: readonly Cleanup[];
   readonly lookUps: readonly NodeView[];
+  /** Names of the nodes whose pods were used, or are to be listed. */
+  readonly needsPodsOf: ReadonlySet<string>;
   readonly taints: readonly TaintChange[];
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale: no update starts. */
@@ -77,6 +80,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...specsOf(decisions),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(decisions, snapshot, now),
+    needsPodsOf: fleetState.drains.asked,
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     policy,
     stale,
@@ -90,12 +94,13 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
 function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Candidate, Blocked | undefined> {
-  const { capacity, estimate, drainOf } = fleetState;
+  const { capacity, estimate, drains } = fleetState;
   return new Map(
     candidates.map((candidate) => {
       const { node, shadow } = candidate;
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
-      const input = { ...fleetState, ...candidate, drain: drainOf(node), capacity: capacity.check(node), needMs };
+      const drain = (): Drainable => drains.of(node);
+      const input = { ...fleetState, ...candidate, drain, capacity: capacity.check(node), needMs };
       const blocked = whyNot(input);
       // A node whose pods have to be listed first keeps its position.
       if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);

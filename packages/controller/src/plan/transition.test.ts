@@ -34,12 +34,12 @@ const next = (
     shadow: aShadow(shadow),
     node: aNode(node),
     policy: { ...POLICY, ...more },
-    drain: { ...DRAINABLE, ...more },
+    drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,
     now: NOW,
   });
 
-const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
+const HELD = 'shop/web is held';
 const draining = (operation: Operation): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate'),
   status: {
@@ -73,7 +73,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     undefined,
   ],
   'a staged node that cannot be drained releases its slot': [
-    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { blocks: HELD, recheckAt: NOW + 1 }),
+    next({ spec: underWay('StagedAndPerformedUpdate') }, {}, { block: HELD, recheckAt: NOW + 1 }),
     'Idle',
     'Deferred',
   ],

@@ -28,7 +28,7 @@ import type { Outcome, Transition } from './spec-change.ts';
 
 export interface TransitionInput extends NodePair {
   readonly policy: UpdatePolicy;
-  readonly drain: Drainable;
+  readonly drain: () => Drainable;
   readonly blockedBy: Blocked | undefined;
   readonly now: number;
 }
@@ -125,8 +125,8 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
 
 function reached(input: TransitionInput): Transition | undefined {
   const { shadow, policy, drain, blockedBy, now } = input;
-  const mayDrain = blockedBy === undefined && isDrainable(drain);
-  if (shadow.spec.state === 'StagedAndPerformedUpdate' && !mayDrain) return defer(input);
+  if (shadow.spec.state === 'StagedAndPerformedUpdate' && (blockedBy !== undefined || !isDrainable(drain())))
+    return defer(input);
   const next = NEXT[shadow.spec.state];
   if (next !== undefined) return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced' };
   const healthyAt = monitoredUntil(input);
@@ -136,7 +136,7 @@ function reached(input: TransitionInput): Transition | undefined {
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {
   const { blockedBy, drain, now } = input;
-  const stays = blockedBy === undefined ? !isDrainBlocked(drain, now) : blockedBy.reason === 'WatchStale';
+  const stays = blockedBy === undefined ? !isDrainBlocked(drain(), now) : blockedBy.reason === 'WatchStale';
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
@@ -154,7 +154,7 @@ function cancel(input: TransitionInput): Transition | undefined {
 /** True when only the list of pods is missing before the drain. */
 export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolean {
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  return staged && blockedBy === undefined && !isDrainable(drain);
+  return staged && blockedBy === undefined && !isDrainable(drain());
 }
 
 /** Returns when monitoring ends, epoch milliseconds; undefined while the node is not healthy. */

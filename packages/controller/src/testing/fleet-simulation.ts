@@ -5,6 +5,7 @@ import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -120,13 +121,16 @@ export function newWorld(): World {
   };
 }
 
+const HELD = { pods: [aPod('web')], namespaces: new Set(['apps']) };
+const BUDGETS = indexedBudgets([aBudget('web')]);
+
 /** Nodes that are held carry a pod whose budget allows nothing. */
 export function snapshotOf({ managedNodes, config, held, now }: World): Snapshot {
   const snapshot = aSnapshot(managedNodes, config, now);
   const pods = new Map(
-    [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, pods: [aPod('web')] } : known]),
+    [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, ...HELD } : known]),
   );
-  return { ...snapshot, pods, budgets: [aBudget('web')] };
+  return { ...snapshot, pods, budgets: BUDGETS };
 }
 
 /** Lets something happen. */

@@ -127,11 +127,12 @@ export function aManagedNode(name: string, node: NodeParts = {}, shadow: ShadowP
 
 /** What was just seen on a node: by default nothing, so that it can be drained. */
 export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[] = [], seenAt = NOW): PodsOfNode {
-  return { nodeUID: uid, pods, seenAt, problem: undefined, retryAt: 0 };
+  const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
+  return { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 };
 }
 
 /** Nothing speaks against a drain. */
-export const DRAINABLE: Drainable = { blocks: [], fresh: true, recheckAt: NOW, problem: undefined };
+export const DRAINABLE: Drainable = { block: undefined, fresh: true, recheckAt: NOW, problem: undefined };
 /** What holds without a configuration. */
 export const POLICY = readPolicy(undefined);
 
@@ -157,5 +158,5 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
-  return { managedNodes, config, policy, pods, budgets: [], watchLags: [], ownNode: 'own' };
+  return { managedNodes, config, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'own' };
 }

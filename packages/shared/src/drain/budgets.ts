@@ -1,4 +1,4 @@
-import { type LabelSelector, selects } from '../api/label-selector.ts';
+import type { LabelSelector } from '../api/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
 import { type DrainPod, isTerminating } from './pods.ts';
 
@@ -53,11 +53,6 @@ function failureOf({ conditions = [] }: NonNullable<RawBudget['status']>): strin
   return failed === undefined ? undefined : (failed.message ?? 'its controller gives no reason');
 }
 
-export function budgetsOf({ metadata }: DrainPod, budgets: readonly Budget[]): readonly Budget[] {
-  const { namespace, labels = {} } = metadata;
-  return budgets.filter((budget) => budget.metadata.namespace === namespace && selects(budget.selector, labels));
-}
-
 /** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */
 function canIgnoreBudgets(pod: DrainPod): boolean {
   return pod.finished || pod.pending || isTerminating(pod);
@@ -80,11 +75,11 @@ function mayAllow(budget: Budget): boolean {
  * The budgets that block the eviction of a pod until they are changed: more than one, which
  * kube-apiserver cannot handle; one whose controller cannot count its pods; or one that allows no
  * disruption although all of its pods are healthy.
+ * @param all - the budgets that select the pod
  */
-export function exhaustedBudgets(pod: DrainPod, budgets: readonly Budget[]): readonly Budget[] {
-  if (canIgnoreBudgets(pod)) return [];
-  const all = budgetsOf(pod, budgets);
+export function exhaustedBudgets(pod: DrainPod, all: readonly Budget[]): readonly Budget[] {
   const [budget] = all;
+  if (canIgnoreBudgets(pod)) return [];
   if (budget === undefined || all.length > 1) return all;
   return mayAllow(budget) || canEvictUnready(pod, budget) ? [] : [budget];
 }

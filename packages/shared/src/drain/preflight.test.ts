@@ -1,5 +1,6 @@
 import { DRAIN_DEFAULTS, type DrainSettings } from '../api/config-spec.ts';
 import { aBudget, aPod } from '../testing/pods.ts';
+import { indexedBudgets } from './budget-index.ts';
 import { type Budget, slimBudget } from './budgets.ts';
 import type { DrainPod } from './pods.ts';
 import { preflight } from './preflight.ts';
@@ -64,21 +65,24 @@ const cases: Record<string, [Case, string | undefined]> = {
 };
 
 test.each(Object.entries(cases))('%s', (_what, [{ pod = {}, budgets = [], settings = {} }, expected]) => {
-  const found = preflight([aPod('x', pod)], budgets, { ...DRAIN_DEFAULTS, ...settings });
+  const found = preflight([aPod('x', pod)], indexedBudgets(budgets), { ...DRAIN_DEFAULTS, ...settings });
   expect(found.map(({ reason }) => reason)).toEqual(expected === undefined ? [] : [expected]);
 });
 
 test('names what blocks a pod, with the setting or the budget to change', () => {
-  const [byBudget] = preflight([aPod('x')], [aBudget('web')], DRAIN_DEFAULTS);
+  const [byBudget] = preflight([aPod('x')], indexedBudgets([aBudget('web')]), DRAIN_DEFAULTS);
   expect(byBudget).toEqual({
     pod: 'apps/x',
     reason: 'DisruptionBudget',
     message: 'its disruption budget web allows no disruption although all 3 of its pods are healthy',
     podDisruptionBudgets: ['web'],
   });
-  const [byTwo] = preflight([aPod('x')], [aBudget('web'), aBudget('front')], DRAIN_DEFAULTS);
-  expect(byTwo?.podDisruptionBudgets).toEqual(['web', 'front']);
-  const [byPolicy] = preflight([aPod('x', { emptyDir: true })], [], { ...DRAIN_DEFAULTS, emptyDirPods: 'Block' });
+  const [byTwo] = preflight([aPod('x')], indexedBudgets([aBudget('web'), aBudget('front')]), DRAIN_DEFAULTS);
+  expect(byTwo?.podDisruptionBudgets).toEqual(['front', 'web']);
+  const [byPolicy] = preflight([aPod('x', { emptyDir: true })], new Map(), {
+    ...DRAIN_DEFAULTS,
+    emptyDirPods: 'Block',
+  });
   expect(byPolicy?.message).toContain('spec.drain.emptyDirPods');
 });
 

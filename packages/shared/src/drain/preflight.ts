@@ -1,6 +1,7 @@
 import type { DrainSettings } from '../api/config-spec.ts';
 import type { DrainBlock } from '../api/shadow.ts';
-import { type Budget, exhaustedBudgets } from './budgets.ts';
+import { budgetsOf, type IndexedBudgets } from './budget-index.ts';
+import { exhaustedBudgets } from './budgets.ts';
 import { type DrainPod, isTerminating, podKey, podsToEvict } from './pods.ts';
 
 /** Why the configuration forbids to evict the pod, or undefined. */
@@ -23,7 +24,7 @@ function block(pod: DrainPod, why: string, setting: string): DrainBlock {
 /** What blocks a drain of a node with these pods until the configuration or a budget changes. */
 export function preflight(
   pods: readonly DrainPod[],
-  budgets: readonly Budget[],
+  budgets: IndexedBudgets,
   settings: DrainSettings,
 ): readonly DrainBlock[] {
   // Every DaemonSet is assumed to exist.
@@ -33,8 +34,8 @@ export function preflight(
   });
 }
 
-function budgetBlock(pod: DrainPod, budgets: readonly Budget[]): DrainBlock | undefined {
-  const exhausted = exhaustedBudgets(pod, budgets);
+function budgetBlock(pod: DrainPod, budgets: IndexedBudgets): DrainBlock | undefined {
+  const exhausted = exhaustedBudgets(pod, budgetsOf(pod, budgets));
   const [budget] = exhausted;
   if (budget === undefined) return undefined;
   const podDisruptionBudgets = exhausted.map(({ metadata }) => metadata.name);

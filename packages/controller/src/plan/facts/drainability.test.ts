@@ -1,17 +1,17 @@
 import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Snapshot } from '../../cluster/snapshot.ts';
 import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../../testing/objects.ts';
-import { describeBlocks, drainable, isDrainable, isDrainBlocked } from './drainability.ts';
+import { describeBlocks, type Drainable, Drains, isDrainable, isDrainBlocked } from './drainability.ts';
 import { plan } from '../plan.ts';
 
 const node = aNode();
 const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot, 'pods' | 'budgets'> => ({
   pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
-  budgets: [aBudget('web')],
+  budgets: indexedBudgets([aBudget('web')]),
 });
-const judge = (...of: Parameters<typeof view>): ReturnType<typeof drainable> =>
-  drainable(node, view(...of), DRAIN_DEFAULTS, NOW);
+const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), DRAIN_DEFAULTS, NOW).of(node);
 
 describe('a node', () => {
   it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
@@ -33,7 +33,7 @@ describe('a node', () => {
 
   it('of another UID is another node', () => {
     const other = aNode({ uid: 'another' });
-    expect(isDrainable(drainable(other, view([]), DRAIN_DEFAULTS, NOW))).toBe(false);
+    expect(isDrainable(new Drains(view([]), DRAIN_DEFAULTS, NOW).of(other))).toBe(false);
   });
 });
 
@@ -47,7 +47,7 @@ describe('a plan', () => {
   const seen = (name: string, pods: Parameters<typeof podsOf>[1], seenAt = NOW) =>
     [name, podsOf(aNode({ name }), pods, seenAt)] as const;
   const planOf = (pods: readonly (readonly [string, ReturnType<typeof podsOf>])[]): ReturnType<typeof plan> =>
-    plan({ ...aSnapshot(managedNodes), pods: new Map(pods), budgets: [aBudget('web')] }, NOW);
+    plan({ ...aSnapshot(managedNodes), pods: new Map(pods), budgets: indexedBudgets([aBudget('web')]) }, NOW);
   const names = (nodes: readonly { readonly metadata: { readonly name: string } }[]): string[] =>
     nodes.map(({ metadata }) => metadata.name);
 

@@ -45,7 +45,7 @@ function blockedBy({
   const { status } = shadow;
   if (status === undefined) throw new Error('a candidate has a status');
   const { policy } = aSnapshot([], config);
-  const drain = { ...DRAINABLE, ...found };
+  const drain = (): Drainable => ({ ...DRAINABLE, ...found });
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
   const pair = { name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
@@ -54,7 +54,7 @@ function blockedBy({
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
-const HELD = [{ pod: 'shop/web', reason: 'DisruptionBudget', message: 'is held' }] as const;
+const HELD = 'shop/web is held';
 
 /** A node whose attempts failed, the latest a minute ago. */
 const failed = (count: number, operation?: ReturnType<typeof failure>, more: ShadowParts = {}): ShadowParts => ({
@@ -102,9 +102,9 @@ const cases: Record<string, [Case, string | undefined]> = {
     'CleanupPending',
   ],
   'without capacity a node waits': [{ capacity: FULL }, 'WaitingForCapacity'],
-  'a node that cannot be drained waits': [{ drain: { blocks: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
-  'it says so with and without capacity': [{ drain: { blocks: HELD, recheckAt: NOW }, capacity: FULL }, 'DrainBlocked'],
-  'after a while its pods are looked up again': [{ drain: { blocks: HELD, recheckAt: NOW } }, 'PodListFailed'],
+  'a node that cannot be drained waits': [{ drain: { block: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
+  'it says so with and without capacity': [{ drain: { block: HELD, recheckAt: NOW }, capacity: FULL }, 'DrainBlocked'],
+  'after a while its pods are looked up again': [{ drain: { block: HELD, recheckAt: NOW } }, 'PodListFailed'],
   'no node starts on an old list of pods': [{ drain: { fresh: false } }, 'PodListFailed'],
   'pods are not listed without capacity': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
   'a node whose spec is refused waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],

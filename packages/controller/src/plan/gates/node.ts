@@ -8,7 +8,7 @@ import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isSelected } from '../../cluster/node.ts';
-import { describeBlocks, isDrainable, isDrainBlocked } from '../facts/drainability.ts';
+import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 
 export const selected: Gate = ({ node, policy }) => (isSelected(node, policy) ? undefined : NOT_SELECTED);
@@ -106,15 +106,17 @@ export const writable: Gate = ({ writeRejection }) =>
 
 /** Without capacity the pods are not listed again: the latest list suffices for the reason. */
 export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
-  const { blocks, recheckAt } = drain;
-  if (blocks.length === 0 || (capacity === undefined && !isDrainBlocked(drain, now))) return undefined;
-  const message = `The node cannot be drained: ${describeBlocks(blocks)}`;
+  const found = drain();
+  const { block, recheckAt } = found;
+  if (block === undefined || (capacity === undefined && !isDrainBlocked(found, now))) return undefined;
+  const message = `The node cannot be drained: ${block}`;
   return { reason: 'DrainBlocked', message, ...(capacity === undefined && { retryAt: recheckAt }) };
 };
 
 /** Pods are not watched: they are listed right before a node starts. */
 export const podsListed: Gate = ({ drain }) => {
-  if (isDrainable(drain)) return undefined;
-  const why = drain.problem ?? 'they are being listed';
+  const found = drain();
+  if (isDrainable(found)) return undefined;
+  const why = found.problem ?? 'they are being listed';
   return { reason: 'PodListFailed', message: `The pods on the node are not known: ${why}`, lookUp: true };
 };

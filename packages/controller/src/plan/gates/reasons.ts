@@ -92,7 +92,7 @@ export interface GateInput extends Candidate {
   readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;
-  readonly drain: Drainable;
+  readonly drain: () => Drainable;
   readonly now: number;
 }
 

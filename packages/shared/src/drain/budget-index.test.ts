@@ -1,0 +1,38 @@
+import type { LabelSelector } from '../api/label-selector.ts';
+import { aBudget, aPod } from '../testing/pods.ts';
+import { budgetsOf, indexedBudgets } from './budget-index.ts';
+
+const labels = { app: 'web', tier: 'front' };
+const inExpression = (key: string, ...values: string[]) => ({ matchExpressions: [{ key, operator: 'In', values }] });
+
+it.each<[string, LabelSelector | null, boolean]>([
+  ['every pod', {}, true],
+  ['none', null, false],
+  ['a label', { matchLabels: { app: 'web' } }, true],
+  ['another value', { matchLabels: { app: 'db' } }, false],
+  ['a label and another value', { matchLabels: { tier: 'front', app: 'db' } }, false],
+  ['several values', inExpression('app', 'db', 'web', 'web'), true],
+  ['several other values', inExpression('app', 'db', 'queue'), false],
+  ['no value', inExpression('app'), false],
+  ['the lack of a value', { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['db'] }] }, true],
+  ['the lack of its value', { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['web'] }] }, false],
+  ['a key', { matchExpressions: [{ key: 'tier', operator: 'Exists' }] }, true],
+  ['what a later release invents', { matchExpressions: [{ key: 'tier', operator: 'Like', values: ['f*'] }] }, true],
+])('a budget whose selector requires %s is found once or not at all', (_what, selector, isFound) => {
+  const pod = aPod('x', { metadata: { ...aPod('x').metadata, labels } });
+  const budgets = [
+    aBudget('b', { selector }),
+    aBudget('a', { selector: { matchLabels: { app: 'web', tier: 'back' } } }),
+  ];
+  expect(budgetsOf(pod, indexedBudgets(budgets)).map(({ metadata }) => metadata.name)).toEqual(isFound ? ['b'] : []);
+});
+
+it('the budgets of a pod come by name, and none of another namespace', () => {
+  const elsewhere = { ...aBudget('a').metadata, namespace: 'other' };
+  const budgets = [
+    aBudget('c'),
+    aBudget('b', { selector: { matchLabels: { app: 'x' } } }),
+    aBudget('a', { metadata: elsewhere }),
+  ];
+  expect(budgetsOf(aPod('x'), indexedBudgets(budgets)).map(({ metadata }) => metadata.name)).toEqual(['b', 'c']);
+});
