@@ -2,6 +2,7 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
 import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { describe } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
@@ -90,7 +91,7 @@ async function authenticate(request: Request, { authenticator, ready, clock, sto
   if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
   const node = String(request.params['node']);
   if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
-    throw new ApiError('BadRequest', `path: expected the name of a Node, found ${JSON.stringify(node.slice(0, 80))}`);
+    throw new ApiError('BadRequest', `path: expected the name of a Node, found ${describe(node)}`);
   // With two of them, another reader could take another one (RFC 6750, 3.1).
   const [authorization, ...more] = request.headersDistinct['authorization'] ?? [];
   if (more.length > 0)

@@ -173,13 +173,6 @@ describe('an apiserver that keeps shadows', () => {
       expect((await live()).metadata.resourceVersion).toBe(metadata.resourceVersion);
     });
 
-    it('keeps every character of a message, also those that YAML reads otherwise or forbids', async () => {
-      const { uid } = await ensure();
-      const message = 'a\u2028b\u0085c \u007f\u009b\ufeff\u0000\u001b[31m "\\ud800" 🥲\t\n: #';
-      expect((await report(uid, { lastOperation: { ...operation, message } })).status).toBe(200);
-      expect((await live()).status?.lastOperation?.message).toBe(message);
-    });
-
     it('writes while the controller writes at the same time', async () => {
       const { uid } = await ensure();
       const path = shadowPath(suite.namespace, agent.node);

@@ -9,6 +9,7 @@ import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten } from '@brupop/shared/runtime/errors';
 import type { SlimShadow } from '../shadows/policy.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 
@@ -168,7 +169,7 @@ function dated(block: DrainBlock, { blockedBy = [] }: DrainStatus, now: number):
   const { podDisruptionBudgets: budgets, ...rest } = block;
   return {
     ...rest,
-    message: block.message.slice(0, MAX_MESSAGE),
+    message: shorten(block.message, MAX_MESSAGE),
     ...(budgets !== undefined && { podDisruptionBudgets: budgets.slice(0, MAX_BUDGETS) }),
     since: known?.since ?? rfc3339(now),
   };

@@ -10,7 +10,7 @@ import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { KubeError } from '@brupop/shared/kube/client';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { TokenBucket } from '../http/limits.ts';
 import type { PassContext } from './context.ts';
 
@@ -139,5 +139,5 @@ function causes(error: KubeError): NonNullable<NonNullable<StatusBody['details']
 }
 
 function blocked(reason: DrainBlock['reason'], message: string, retryAfterMs = 0): EvictionOutcome {
-  return { kind: 'blocked', block: { reason, message: message.slice(0, MAX_MESSAGE) }, retryAfterMs };
+  return { kind: 'blocked', block: { reason, message: shorten(message, MAX_MESSAGE) }, retryAfterMs };
 }

@@ -1,6 +1,6 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { asApiError, ApiError } from '../errors.ts';
 import { localsOf } from './call.ts';
@@ -24,7 +24,7 @@ const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['TooLarge', 'Unavailable']);
 
 /** Rejects paths and methods that are not part of the protocol. */
 export const notFound: RequestHandler = ({ method, path }) => {
-  throw new ApiError('NotFound', `no such method or path: ${method} ${path.slice(0, 200)}`);
+  throw new ApiError('NotFound', `no such method or path: ${method} ${shorten(path, 200)}`);
 };
 
 /** Maps every error to an {@link ApiErrorBody}. It and the log contain no token. */

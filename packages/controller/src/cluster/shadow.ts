@@ -8,7 +8,16 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
-import { ifReadable, type Infer, object, oneOf, parse, type Schema, unlessNull } from '@brupop/shared/api/schema';
+import {
+  changed,
+  ifReadable,
+  type Infer,
+  object,
+  oneOf,
+  parse,
+  type Schema,
+  unlessNull,
+} from '@brupop/shared/api/schema';
 import {
   AGENT_STATUS,
   type BottlerocketShadow,
@@ -17,6 +26,7 @@ import {
   type ShadowStatus,
   SPEC,
 } from '@brupop/shared/api/shadow';
+import { printable } from '@brupop/shared/runtime/errors';
 import { type NodeView, pick } from './node.ts';
 
 export const PROGRESSING = 'Progressing';
@@ -51,7 +61,7 @@ function typeOf(schema: Schema & { readonly wrapped?: Schema; readonly entries?:
   return type === 'boolean' ? v.boolean('a boolean') : text;
 }
 
-const text = v.string('a string');
+const text = changed(v.string('a string'), printable);
 const state = oneOf(SHADOW_STATES);
 const lastOperation = { ...typesOf(LAST_OPERATION), operation: text, state: text, version: text, bootID: text };
 const shadow = object({

@@ -2,6 +2,7 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { printable } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
 import { hasReached, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
@@ -98,7 +99,12 @@ export function deadlineEvent(
 }
 
 function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {
-  return { status, reason, message, waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason };
+  return {
+    status,
+    reason,
+    message: printable(message),
+    waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason,
+  };
 }
 
 export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {

@@ -8,6 +8,7 @@ import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } fro
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { printable } from '@brupop/shared/runtime/errors';
 import { describeStuck } from './capacity.ts';
 import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
@@ -143,7 +144,7 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
     const judged = judge(plan);
     const last = before?.conditions?.find((condition) => condition.type === type);
     const lastTransitionTime = transitionTime(last, judged.status, now);
-    return { type, ...judged, lastTransitionTime, observedGeneration: generation };
+    return { type, ...judged, message: printable(judged.message), lastTransitionTime, observedGeneration: generation };
   });
   return {
     ...(observed !== undefined && { observedGeneration: observed }),

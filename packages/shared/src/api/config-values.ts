@@ -1,6 +1,7 @@
 /** Values of the fields of a BrupopConfig: numbers of nodes, times, windows and blackouts. */
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
+import { shorten } from '../runtime/errors.ts';
 import { described, oneOf } from './schema.ts';
 import { duration, field, fields, inMs, listOf, requireThat } from './spec-schema.ts';
 
@@ -34,12 +35,12 @@ function limitOf(value: unknown): NodeLimit | undefined {
 
 const NUMBER = 'a whole number from 1';
 export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
-/** The API server refuses an empty reason; it means none. */
+/** The API server refuses an empty reason; it means none. It is shown on one line. */
 export const reason = (maxLength: number) =>
   v.pipe(
     v.string('a text'),
     v.metadata({ minLength: 1, maxLength }),
-    v.transform((value) => (value === '' ? undefined : value)),
+    v.transform((value) => (value === '' ? undefined : shorten(value, maxLength))),
   );
 
 /** RFC 3339 to the millisecond. */

@@ -51,6 +51,7 @@ describe('the definition of BottlerocketShadow', () => {
     const sentences = {
       RetrySoon: /[^.]*retried soon/,
       RetryAfterBackoff: /[^.]*retried after a wait/,
+      RetryWithOffered: /[^.]*no failure/,
       NeverThisVersion: /[^.]*not tried again/,
       Manual: /[^.]*need a manual fix/,
     };

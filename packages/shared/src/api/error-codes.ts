@@ -4,6 +4,8 @@ export type Recovery =
   | 'RetrySoon'
   /** Retry after a backoff that doubles with each failure in a row. */
   | 'RetryAfterBackoff'
+  /** No failure: start again at once with the version that the host offers now, if any. */
+  | 'RetryWithOffered'
   /** Do not retry this version on this node until a user asks for it; try a newer version. */
   | 'NeverThisVersion'
   /** Wait until a user has fixed the host. */
@@ -19,7 +21,7 @@ export const ERROR_CODES = {
   HostUnsupported: 'Manual',
   HostStatusUnreadable: 'Manual',
   RefreshFailed: 'RetryAfterBackoff',
-  VersionNotOffered: 'RetryAfterBackoff',
+  VersionNotOffered: 'RetryWithOffered',
   PrepareFailed: 'RetryAfterBackoff',
   WrongVersionStaged: 'RetryAfterBackoff',
   StagedImageLost: 'RetrySoon',

@@ -5,7 +5,7 @@
  */
 import * as v from 'valibot';
 import { parseTime } from '../runtime/clock.ts';
-import { describe } from '../runtime/errors.ts';
+import { describe, printable } from '../runtime/errors.ts';
 
 export type Schema = v.GenericSchema;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
@@ -26,7 +26,7 @@ export function parse<S extends v.GenericSchema>(
 /** `name.field[0].field: expected X, found Y`; with an empty `name` without the first dot. */
 export function describeIssue({ path, message, input }: v.BaseIssue<unknown>, name: string): string {
   const keys = (path ?? []).map(({ key }) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
-  return `${`${name}${keys}`.replace(/^\./u, '')}: expected ${message}, found ${describe(input)}`;
+  return printable(`${`${name}${keys}`.replace(/^\./u, '')}: expected ${message}, found ${describe(input)}`);
 }
 
 /** Adds keywords of OpenAPI for the definition of a custom resource. */
@@ -42,14 +42,25 @@ export function nullable<S extends v.GenericSchema>(schema: S, description: stri
   return v.exactOptional(v.nullable(described(schema, description, keywords)));
 }
 
-/** Text of at most `max` UTF-16 code units. */
+/**
+ * What {@link printable} leaves, in the language of the API server. Without unassigned characters:
+ * its Unicode may be older than that of the programs.
+ */
+const PRINTABLE = '^[^\\p{Cc}\\p{Cf}\\p{Co}\\p{Zl}\\p{Zp}]*$';
+
+/** Text of at most `max` UTF-16 code units, read as {@link printable}. */
 export function text(max: number, expected = `a text of at most ${max} characters`) {
-  return v.pipe(v.string(expected), v.maxLength(max, expected));
+  return v.pipe(
+    v.string(expected),
+    v.maxLength(max, expected),
+    v.transform(printable),
+    v.metadata({ pattern: PRINTABLE }),
+  );
 }
 
-/** The definition of a custom resource has only `max`. */
-export function textThat(test: (value: string) => boolean, max: number, expected: string) {
-  return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected));
+/** @param pattern - of the texts that `test` accepts, or more, in the language of the API server */
+export function textThat(test: (value: string) => boolean, max: number, expected: string, pattern = PRINTABLE) {
+  return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected), v.metadata({ pattern }));
 }
 
 export function whole(min: number, max: number) {

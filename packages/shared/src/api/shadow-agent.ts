@@ -25,10 +25,12 @@ export const MESSAGE_LIMIT = 4096;
 /** Longest ID of a boot, in characters. */
 export const ID_LIMIT = 128;
 
+const BOOT_ID = '^[0-9A-Za-z-]+$';
 const bootID = s.textThat(
-  (value) => /^[0-9A-Za-z-]+$/u.test(value),
+  (value) => new RegExp(BOOT_ID, 'u').test(value),
   ID_LIMIT,
   'a boot ID of letters, digits and dashes',
+  BOOT_ID,
 );
 
 const hostSettings = s.object({
@@ -108,7 +110,8 @@ export const LAST_OPERATION = {
   errorCode: s.optional(
     s.oneOf(Object.keys(ERROR_CODES) as ErrorCode[]),
     `How the step failed. ${codes('RetrySoon')} are retried soon. ${codes('RetryAfterBackoff')} are retried after a wait ` +
-      `that doubles. After ${codes('NeverThisVersion')} the version is not tried again until a user asks for it with the ` +
+      `that doubles. ${codes('RetryWithOffered')} is no failure: the node starts again with the version that its host offers now. ` +
+      `After ${codes('NeverThisVersion')} the version is not tried again until a user asks for it with the ` +
       `annotation brupop.bottlerocket.aws/retry. ${codes('Manual')} need a manual fix.`,
   ),
   message: s.optional(s.text(MESSAGE_LIMIT), 'What happened, for users.'),
@@ -128,7 +131,8 @@ export const AGENT_STATUS = {
   ),
   crash_count: s.described(
     s.count(),
-    'Failed attempts in a row since the last success. The wait before the next attempt grows with it.',
+    'Failed attempts in a row since the last success. The wait before the next attempt grows with it. An attempt whose version ' +
+      'the host no longer offers does not count.',
   ),
   state_transition_failure_timestamp: s.nullable(
     s.time(),

@@ -1,10 +1,15 @@
+import { shorten } from '../runtime/errors.ts';
+
 /** metav1.Status, as far as it is read. */
 interface StatusBody {
   readonly code?: number;
   readonly reason?: string;
-  readonly message?: string;
+  readonly message?: unknown;
   readonly details?: { readonly retryAfterSeconds?: number };
 }
+
+/** Of a rejection by a schema or a webhook, which quotes what it rejects. */
+const MAX_MESSAGE = 2_000;
 
 export class KubeError extends Error {
   override readonly name = 'KubeError';
@@ -42,15 +47,17 @@ export function errorFromAnswer(
   body: string,
 ): KubeError {
   const parsed = parseStatus(body);
-  const message = `${request.method} ${request.path}: ${status} ${parsed?.message ?? body.slice(0, 300).trim()}`;
+  const said = typeof parsed?.message === 'string' ? shorten(parsed.message, MAX_MESSAGE) : shorten(body, 300);
+  const message = `${request.method} ${request.path}: ${status} ${said}`;
   const retryAfterMs = Number(headers['retry-after'] ?? parsed?.details?.retryAfterSeconds) * 1000;
   return new KubeError(status, parsed?.reason ?? String(status), message, { retryAfterMs, body: parsed });
 }
 
 /** The error for an ERROR event of a watch. `status` is its object, a metav1.Status. */
 export function errorFromStatus(what: string, status: unknown): KubeError {
-  const { code = 0, reason = 'Unknown', message = 'an error', details } = (status ?? {}) as StatusBody;
-  return new KubeError(code, reason, `${what}: ${message}`, {
+  const { code = 0, reason = 'Unknown', message, details } = (status ?? {}) as StatusBody;
+  const said = typeof message === 'string' ? shorten(message, MAX_MESSAGE) : 'an error';
+  return new KubeError(code, reason, `${what}: ${said}`, {
     retryAfterMs: Number(details?.retryAfterSeconds) * 1000,
   });
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { messageOf } from '../runtime/errors.ts';
+import { messageOf, printable } from '../runtime/errors.ts';
 import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
 import { type Clock, rfc3339 } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
@@ -107,7 +107,7 @@ export function eventOf(
     ...(related !== undefined && { related }),
     type: warning ? 'Warning' : 'Normal',
     reason,
-    message: message.slice(0, MAX_MESSAGE),
+    message: printable(message.slice(0, MAX_MESSAGE)),
     source: { component },
     reportingComponent: component,
     reportingInstance: instance,

@@ -1,4 +1,5 @@
 import { type Clock, rfc3339Milli, systemClock } from './clock.ts';
+import { escapeInvisible } from './errors.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
@@ -32,7 +33,8 @@ export function createLogger({
     (severity: LogLevel) =>
     (msg: string, more: LogFields = {}): void => {
       if (LOG_LEVELS.indexOf(severity) < lowest) return;
-      write(`${JSON.stringify({ time: rfc3339Milli(clock.now()), level: severity, msg, ...fields, ...more })}\n`);
+      const line = { time: rfc3339Milli(clock.now()), level: severity, msg, ...fields, ...more };
+      write(`${escapeInvisible(JSON.stringify(line))}\n`);
     };
   return {
     debug: at('debug'),
