@@ -1,7 +1,7 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { endWorlds, MINUTE, REBOOT, STAGE, world } from './testing/world.ts';
+import { endWorlds, MINUTE, OLD, REBOOT, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -71,6 +71,73 @@ it('exits when the socket has refused connections for long: its mount is stale',
   );
   await w.pass(10 * MINUTE);
   expect(messageOf(w.ended)).toContain('mount may be stale');
+});
+
+it('exits for a stale mount 30 s after the host API died during a command, not later', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.lockedLooks = 1_000_000;
+  await w.spec(STAGE, 10_000);
+  expect(w.host.calls.at(-1)).toBe('refresh');
+  const refused = new HostError('refused', 'connect ECONNREFUSED /run/api.sock');
+  for (const call of ['updateStatus', 'version'] as const)
+    w.host.failCall(call, ...Array.from({ length: 5_000 }, () => refused));
+  await w.pass(29_000);
+  expect(w.ended).toBeUndefined();
+  await w.pass(4_000);
+  expect(messageOf(w.ended)).toContain('mount may be stale');
+});
+
+it.each([
+  ['a newer version was published', '1.28.0', '1.28.0'],
+  ['the version was withdrawn', undefined, OLD],
+])('ends its attempt after one refresh, without counting a failure, when %s', async (_what, published, target) => {
+  const w = world();
+  await w.pass(MINUTE);
+  const before = w.host.calls.length;
+  w.host.publish(published);
+  await w.spec(STAGE, 500);
+  expect(w.host.calls.slice(before)).toEqual(['refresh']);
+  expect(w.status).toMatchObject({
+    current_state: 'ErrorReset',
+    target_version: target,
+    crash_count: 0,
+    lastOperation: { state: 'Failed', errorCode: 'VersionNotOffered' },
+  });
+  expect(w.status?.state_transition_failure_timestamp ?? null).toBeNull();
+});
+
+it('undoes the activation before it restores the Node when the host refuses the reboot', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE);
+  const order: string[] = [];
+  const start = w.host.start.bind(w.host);
+  const restore = w.api.restore.bind(w.api);
+  w.host.start = async (command): Promise<void> => {
+    order.push(command);
+    await start(command);
+  };
+  w.api.restore = async (): Promise<void> => {
+    order.push('restore');
+    await restore();
+  };
+  w.host.failCall('reboot', ...Array.from({ length: 9 }, () => new HostError('answer', 'Operation inhibited')));
+  await w.spec(REBOOT, 10 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'RebootRefused' } });
+  expect(order).toEqual(['activate', 'deactivate', 'restore']);
+});
+
+it('restores the Node of a host that refuses to undo the activation, and repeats that', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE);
+  w.host.failCall('reboot', ...Array.from({ length: 9 }, () => new HostError('answer', 'Operation inhibited')));
+  w.host.failCall('deactivate', ...Array.from({ length: 3 }, () => new HostError('answer', '500 no')));
+  await w.spec(REBOOT, 15 * MINUTE);
+  expect(w.api.calls).toContain('restore');
+  expect(w.host.failing('deactivate')).toBe(0);
+  expect(w.host.calls.at(-1)).toBe('deactivate');
 });
 
 it('exits when the apiserver has been unreachable for long', async () => {

@@ -113,11 +113,13 @@ export const MAX_MESSAGE = 1000;
 /** How many times one attempt meets an error before it fails; others fail it at once. */
 export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RefreshFailed: 5,
-  VersionNotOffered: 5,
   PrepareFailed: 3,
   WrongVersionStaged: 3,
   RebootRefused: 5,
 };
+
+/** The same for `VersionNotOffered` when the offer may still be due to other settings of the host. */
+export const OFFER_TRIES = 5;
 
 /** After this number of failures in a row a spec is confirmed without its host settings. */
 export const SETTINGS_TRIES = 5;

@@ -122,12 +122,19 @@ const cases: Cases = {
   'stage: an error is retried a few times': [
     {
       ...staging,
-      attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 4 }, notBefore: NOW + 1 },
+      attempt: { error: error('RefreshFailed'), counts: { RefreshFailed: 4 }, notBefore: NOW + 1 },
     },
     'wait',
   ],
   'stage: an error that was retried too often fails the step': [
-    { ...staging, attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 5 } } },
+    { ...staging, attempt: { error: error('RefreshFailed'), counts: { RefreshFailed: 5 } } },
+    'report ErrorReset, Stage Failed RefreshFailed',
+  ],
+  'stage: a version that the host offers no longer ends the attempt after one refresh': [
+    {
+      ...staging,
+      attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 1 }, notBefore: NOW + 1 },
+    },
     'report ErrorReset, Stage Failed VersionNotOffered',
   ],
   'stage: an error that no retry solves fails the step at once (trap 10)': [

@@ -7,13 +7,13 @@
  * the attempt is undone.
  */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import { ERROR_CODES, type ErrorCode } from '@brupop/shared/api/error-codes';
 import type { LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
-import { LIMITS, lockLimit, MAX_MESSAGE, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
+import { LIMITS, lockLimit, MAX_MESSAGE, OFFER_TRIES, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import {
@@ -84,21 +84,25 @@ export function fail(c: Context, step: LastOperation, code: ErrorCode, text: str
   const time = rfc3339(c.seen.wallMs);
   const isOpen = c.host === 'unreachable' && mayBeActive(step) && step.bootID !== c.seen.bootID;
   const state = isOpen ? step.state : 'Failed';
+  const isCounted = ERROR_CODES[code] !== 'RetryWithOffered' || sameVersion(c.base.target_version, step.version);
   const changes = {
     current_state: 'ErrorReset',
-    crash_count: c.base.crash_count + 1,
-    state_transition_failure_timestamp: time,
+    ...(isCounted && { crash_count: c.base.crash_count + 1, state_transition_failure_timestamp: time }),
     lastOperation: { ...step, state, lastUpdateTime: time, errorCode: code, message },
   } as const;
   return report(c, changes, `${step.operation} of ${step.version} failed: ${code}: ${message}`);
 }
 
-/** Undoes an attempt: the activation, which any reboot would boot, and what is set on the Node. */
+/**
+ * Undoes an attempt: the activation, which any reboot would boot, and then what is set on the Node.
+ * The Node goes first only if the host does not answer or has refused to undo the activation.
+ */
 export function undo(c: Context): Action | undefined {
-  const { attempt } = c.tracker;
-  if (c.host === 'answered' && c.status?.state === 'Ready' && attempt.notBefore <= c.seen.nowMs)
+  const { armed = false, notBefore, restored } = c.tracker.attempt;
+  const isActivated = c.host === 'answered' && c.status?.state === 'Ready';
+  if (isActivated && (!armed || notBefore <= c.seen.nowMs))
     return runCommand(c, 'deactivate', 'any reboot would boot the update');
-  return attempt.restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
+  return restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
 }
 
 export function cleanUp(c: Context): Action {
@@ -176,8 +180,13 @@ function unreachableTooLong(c: UnreachableContext, version: string): Action | un
 
 function triesExhausted(c: AnsweredContext, { version }: LastOperation): Action | undefined {
   const { error, counts } = c.tracker.attempt;
-  if (error === undefined || (counts[error.code] ?? 0) < (TRIES[error.code] ?? 1)) return undefined;
+  if (error === undefined || (counts[error.code] ?? 0) < tries(c, error.code)) return undefined;
   return failStep(c, version, error.code, error.message);
+}
+
+/** A refresh shows at once what the host offers, unless it has new settings, which it applies late. */
+function tries({ settings }: AnsweredContext, code: ErrorCode): number {
+  return code === 'VersionNotOffered' && settings.state !== 'unmanaged' ? OFFER_TRIES : (TRIES[code] ?? 1);
 }
 
 function unusableHost(c: AnsweredContext, { version }: LastOperation): Action | undefined {

@@ -63,7 +63,8 @@ async function finish(
     if (!(answer instanceof HostError)) return answer;
     const now = clock.monotonic();
     unreachableSince = answer.kind === 'locked' ? undefined : (unreachableSince ?? now);
-    if (unreachableSince !== undefined && now - unreachableSince > LIMITS.staleSocket) throw answer;
+    if (unreachableSince !== undefined && now - unreachableSince > LIMITS.staleSocket)
+      throw new HostError(answer.kind, answer.message, { cause: answer.cause, sinceMs: unreachableSince });
     if (now - startedAt > limitMs)
       throw new OperationError('StepTimedOut', `${command} ran for longer than ${limitMs} ms`);
     await clock.sleep(pause, signal);

@@ -124,10 +124,13 @@ export type HostErrorKind =
 export class HostError extends Error {
   override readonly name = 'HostError';
   readonly kind: HostErrorKind;
+  /** Since when the host has not answered, monotonic milliseconds. Absent: since this call. */
+  readonly sinceMs: number | undefined;
 
-  constructor(kind: HostErrorKind, message: string, options?: ErrorOptions) {
+  constructor(kind: HostErrorKind, message: string, options: ErrorOptions & { sinceMs?: number } = {}) {
     super(message, options);
     this.kind = kind;
+    this.sinceMs = options.sinceMs;
   }
 }
 

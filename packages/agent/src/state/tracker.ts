@@ -43,6 +43,8 @@ export interface Attempt {
   readonly counts: Readonly<Partial<Record<ErrorCode, number>>>;
   readonly error?: OperationError;
   readonly notBefore: number;
+  /** The host has refused to undo the activation. */
+  readonly armed?: boolean;
   /** Why no drain pass could run, and since when. */
   readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
@@ -146,10 +148,15 @@ export class Tracker {
     if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (!(error instanceof HostError)) this.#operationFailed(action, asOperationError(error), seen.nowMs);
-    else {
-      if (error.kind === 'locked') this.hostLockedSince ??= seen.nowMs;
-      this.host.fail(seen.nowMs);
-    }
+    else this.#hostFailed(error, seen.nowMs);
+  }
+
+  /** A command that saw the host go has waited for it already. */
+  #hostFailed({ kind, sinceMs }: HostError, nowMs: number): void {
+    if (kind === 'locked') this.hostLockedSince ??= nowMs;
+    if (sinceMs !== undefined) this.hostUnreachableSince ??= sinceMs;
+    if (sinceMs !== undefined && kind === 'refused') this.hostRefusedSince ??= sinceMs;
+    this.host.fail(nowMs);
   }
 
   #updateAttempt(changes: Partial<Attempt>): void {
@@ -218,9 +225,11 @@ export class Tracker {
     }
     if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.requested();
     const { counts } = this.attempt;
+    const armed = action.do === 'command' && action.command === 'deactivate';
     const retry = error.code === 'RebootRefused' ? this.#refusedReboots : this.#commands;
     this.#updateAttempt({
       refreshed: false,
+      ...(armed && { armed }),
       error,
       counts: { ...counts, [error.code]: (counts[error.code] ?? 0) + 1 },
       notBefore: retry.fail(nowMs),

@@ -37,6 +37,11 @@ export class FakeHost implements Host {
     return this.#model.settings();
   }
 
+  /** Publishes another newest version, or withdraws all. */
+  publish(newest: string | undefined): void {
+    this.#model.publish(newest);
+  }
+
   /** The next calls of this kind throw these. */
   failCall(call: HostCall, ...errors: HostError[]): void {
     this.#errors.set(call, errors);
