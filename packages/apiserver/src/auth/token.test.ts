@@ -97,7 +97,7 @@ describe('a token signed by a listed key', () => {
 
   it.each(['RS512', 'PS256', 'EdDSA'])('is rejected with %s, which kube-apiserver does not use', async (alg) => {
     const pair = await makePair('one', alg);
-    const { verify } = await loaded(pair);
+    const { verify } = await loaded(pair, await makePair('two'));
     await expect(verify(await signed(pair))).rejects.toEqual(rejection);
   });
 
@@ -273,5 +273,54 @@ describe('the claims of a token', () => {
     ['nothing bound', { ...good, 'kubernetes.io': undefined }],
   ])('with %s are not those of an agent', async (_what, claims) => {
     await expect(verify(await signed(pair, claims))).rejects.toEqual(failing('Forbidden'));
+  });
+});
+
+describe('an answer without a usable key', () => {
+  const broken: readonly (readonly [string, unknown])[] = [
+    ['an empty list', { keys: [] }],
+    ['no list', {}],
+    ['null', null],
+    ['a text', 'keys'],
+    ['a list of nothing', { keys: [null, 1, 'x', {}] }],
+    ['a key without its numbers', { keys: [{ kty: 'EC', crv: 'P-256', kid: 'two' }] }],
+    ['a point that is not on the curve', { keys: [{ kty: 'EC', crv: 'P-256', kid: 'two', x: 'AAAA', y: 'AAAA' }] }],
+    ['a symmetric key', { keys: [{ kty: 'oct', k: 'c2VjcmV0', kid: 'two' }] }],
+    ['a key for encryption', { keys: [{ kty: 'RSA', n: 'AQAB', e: 'AQAB', use: 'enc', kid: 'two' }] }],
+    ['a key for another algorithm', { keys: [{ kty: 'OKP', crv: 'Ed25519', x: 'AAAA', kid: 'two' }] }],
+  ];
+
+  it.each(broken)('such as %s does not replace the keys before it', async (_what, jwks) => {
+    const [one, two] = [await makePair('one'), await makePair('two')];
+    const { verify, verifier, clock, serve } = await loaded(one);
+    serve.push({ issuer, jwks: jwks as JSONWebKeySet });
+    await clock.advance(60_000);
+    expect((await verify(await signed(two))).verified).toBe(false);
+    expect((await verify(await signed(one))).verified).toBe(true);
+    expect(verifier.loaded).toBe(true);
+  });
+
+  it.each(broken)('such as %s does not make a verifier ready', async (_what, jwks) => {
+    const { verifier, serve } = cluster();
+    serve.push({ issuer, jwks: jwks as JSONWebKeySet });
+    await expect(verifier.load()).rejects.toThrow(/expected/);
+    expect(verifier.loaded).toBe(false);
+  });
+
+  it('has the issuer of the keys before it', async () => {
+    const one = await makePair('one');
+    const { verify, clock, serve } = await loaded(one);
+    serve.push({ issuer: '', jwks: { keys: [one.jwk] } });
+    await clock.advance(60_000);
+    await expect(verify(await signed(one, { ...good, iss: 'https://other' }))).rejects.toEqual(rejection);
+    expect((await verify(await signed(one))).verified).toBe(true);
+  });
+
+  it('is not one that has other keys as well', async () => {
+    const [one, two] = [await makePair('one'), await makePair('two')];
+    const { verify, clock, serve } = await loaded(one);
+    serve.push({ issuer, jwks: { keys: [{ kty: 'oct', kid: 'x' }, two.jwk] } });
+    await clock.advance(60_000);
+    expect((await verify(await signed(two))).verified).toBe(true);
   });
 });

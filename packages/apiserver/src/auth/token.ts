@@ -9,24 +9,26 @@
  * - Every other token is rejected.
  *
  * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer
- * that is not known.
+ * that is not known. An answer without a usable key counts as none: the keys before it stay.
  */
+import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import {
   createRemoteJWKSet,
   customFetch,
   decodeProtectedHeader,
   errors,
-  type JSONWebKeySet,
+  type JWK,
   type JWTPayload,
   jwtVerify,
   type JWTVerifyOptions,
   UnsecuredJWT,
 } from 'jose';
+import * as v from 'valibot';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import { ifReadable, object, oneOf, parse, text } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { describe, messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 import { TokenBucket } from '../http/limits.ts';
@@ -157,15 +159,36 @@ export class TokenVerifier {
         path: CONFIGURATION_PATH,
         signal,
       });
-      if (typeof issuer !== 'string') throw new Error(`GET ${CONFIGURATION_PATH}: expected an issuer, found none`);
-      const jwks = await client.request<JSONWebKeySet>({ method: 'GET', path: KEYS_PATH, signal });
-      log.info('read the keys of service-account tokens', { issuer, keys: jwks.keys.length });
+      if (typeof issuer !== 'string' || issuer === '')
+        throw new Error(`GET ${CONFIGURATION_PATH}: expected an issuer, found ${describe(issuer)}`);
+      const keys = readKeys(await client.request<unknown>({ method: 'GET', path: KEYS_PATH, signal }));
+      log.info('read the keys of service-account tokens', { issuer, keys: keys.length });
       this.#issuer = issuer;
-      return Response.json(jwks);
+      return Response.json({ keys });
     } catch (error) {
       log.warn('cannot read the keys of service-account tokens', { error: messageOf(error) });
       throw error;
     }
+  }
+}
+
+const keySet = object({ keys: v.array(v.unknown(), 'a list') });
+
+/** Throws an error for an answer without a key that can check a signature: the keys before it stay. */
+function readKeys(answer: unknown): readonly JWK[] {
+  const { keys } = parse(keySet, answer, `GET ${KEYS_PATH}`, (message) => new Error(message));
+  if (keys.some(isUsable)) return keys as readonly JWK[];
+  throw new Error(`GET ${KEYS_PATH}: expected a key for ${ALGORITHMS.join(', ')}, found none among ${keys.length}`);
+}
+
+function isUsable(key: unknown): boolean {
+  const { kty, use = 'sig', alg } = (key ?? {}) as JWK;
+  if ((kty !== 'RSA' && kty !== 'EC') || use !== 'sig') return false;
+  if (alg !== undefined && !ALGORITHMS.includes(alg)) return false;
+  try {
+    return createPublicKey({ key: key as JsonWebKey, format: 'jwk' }).type === 'public';
+  } catch {
+    return false;
   }
 }
 
