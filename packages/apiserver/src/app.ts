@@ -1,6 +1,7 @@
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
 import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
+import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
@@ -28,7 +29,6 @@ export interface AppOptions {
 const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
 /** RFC 1123 subdomain, which the Kubernetes API requires of a Node's name. */
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
-const MAX_NODE_NAME = 253;
 
 export function createApp(options: AppOptions): Express {
   const { routes, log } = options;
@@ -90,7 +90,12 @@ async function authenticate(request: Request, { authenticator, ready, clock, sto
   const problem = stop.aborted ? 'shutting down' : ready();
   if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
   const node = String(request.params['node']);
-  if (node.length > MAX_NODE_NAME || !NODE_NAME.test(node))
+  if (node.length > MAX_NODE_NAME)
+    throw new ApiError(
+      'BadRequest',
+      `path: a Node needs a name of at most ${MAX_NODE_NAME} characters to be managed, found ${node.length}`,
+    );
+  if (!NODE_NAME.test(node))
     throw new ApiError('BadRequest', `path: expected the name of a Node, found ${describe(node)}`);
   // With two of them, another reader could take another one (RFC 6750, 3.1).
   const [authorization, ...more] = request.headersDistinct['authorization'] ?? [];

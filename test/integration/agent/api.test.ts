@@ -10,6 +10,7 @@ import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/clien
 import { ApiError } from '../../../packages/agent/src/apiserver/messages.ts';
 import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { messageOf } from '../../../packages/shared/src/runtime/errors.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import { eventually } from '../../framework/eventually.ts';
 
@@ -252,4 +253,38 @@ it('measures how long the apiserver has been unreachable; a rejected token is no
   answer = json({}, 500);
   await codeOf(api.restore(signal));
   expect(api.unreachableMs()).toBeLessThan(30);
+});
+
+describe('the certificate of the apiserver', () => {
+  const certified = (names: { dnsNames?: readonly string[]; ipAddresses?: readonly string[] }): void => {
+    const tls = makeServingCertificate({ commonName: NAME, ...names });
+    writeFileSync(join(folder, 'ca.crt'), tls.caCert);
+    server.setSecureContext({ key: tls.key, cert: tls.cert });
+  };
+
+  it.each([
+    ['no alternative name', {}],
+    ['an address only', { ipAddresses: ['127.0.0.1'] }],
+    ['another name', { dnsNames: ['other.test.svc'] }],
+  ])('is refused with %s, although its common name is the right one', async (_what, names) => {
+    certified(names);
+    answer = (_request, response) => void response.end(JSON.stringify(shadow));
+    const error = await client()
+      .ensure(signal)
+      .catch((thrown: unknown) => thrown);
+    expect(messageOf(error)).toMatch(/altnames|DNS name/iu);
+    expect(requests).toEqual([]);
+  });
+
+  it('is refused on a connection older than TLS 1.3', async () => {
+    const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME] });
+    writeFileSync(join(folder, 'ca.crt'), tls.caCert);
+    server.setSecureContext({ key: tls.key, cert: tls.cert, maxVersion: 'TLSv1.2' });
+    answer = (_request, response) => void response.end(JSON.stringify(shadow));
+    const error = await client()
+      .ensure(signal)
+      .catch((thrown: unknown) => thrown);
+    expect(messageOf(error)).toMatch(/version|protocol/iu);
+    expect(requests).toEqual([]);
+  });
 });

@@ -75,13 +75,13 @@ describe('the listener of an apiserver', () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  it('rejects TLS before 1.2', async () => {
+  it('rejects TLS before 1.3', async () => {
     const socket = connect({
       host: '127.0.0.1',
       port: suite.apiserver.port,
       ca: suite.apiserver.ca,
       minVersion: 'TLSv1',
-      maxVersion: 'TLSv1.1',
+      maxVersion: 'TLSv1.2',
       ciphers: 'DEFAULT@SECLEVEL=0',
     });
     await expect(once(socket, 'secureConnect')).rejects.toThrow(/version|protocol|disconnected/i);

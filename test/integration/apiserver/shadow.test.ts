@@ -84,6 +84,21 @@ describe('an apiserver that keeps shadows', () => {
       expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(201);
     });
 
+    it.each([
+      [249, 201, 'uid'],
+      [250, 400, 'at most 249 characters'],
+      [253, 400, 'at most 249 characters'],
+    ])('for a Node with a name of %i characters is answered with %i', async (length, status, text) => {
+      const name = `${agent.node}-`.padEnd(length, 'x');
+      // Values of labels are shorter.
+      const labels = { 'bottlerocket.aws/updater-interface-version': '2.0.0', 'kubernetes.io/hostname': 'long' };
+      await createNode(suite.cluster, { name, labels });
+      agent = await createAgentPod(suite.cluster, suite.namespace, name);
+      const { body, ...answer } = await suite.apiserver.client.act(agent, 'shadow');
+      expect(answer.status).toBe(status);
+      expect(JSON.stringify(body)).toContain(text);
+    });
+
     it('reports a Node that does not exist', async () => {
       await suite.cluster.api.delete(`/api/v1/nodes/${agent.node}`);
       expect((await suite.apiserver.client.act(agent, 'shadow')).code).toBe('NotFound');

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import {
   type AgentAction,
   agentPath,
@@ -105,7 +106,7 @@ export class HttpApiserverClient implements ApiserverClient {
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     const call = { method: 'GET', action: 'shadow/stream', signal } as const;
     const { clock } = this.#options;
-    const sent = this.#request(call, false);
+    const sent = this.#request(call, new Agent(TLS));
     const late = new Error(`no answer within ${CALL_LIMIT_MS} ms`);
     const cancel = clock.after(CALL_LIMIT_MS, () => sent.destroy(late));
     try {
@@ -158,7 +159,7 @@ export class HttpApiserverClient implements ApiserverClient {
     }
   }
 
-  #request({ method, action, signal }: Call, agent: Agent | false): ClientRequest {
+  #request({ method, action, signal }: Call, agent: Agent): ClientRequest {
     const { node, apiserver } = this.#options;
     return request({
       host: apiserver.host,
@@ -178,8 +179,16 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 }
 
+/** Without the common name, to which Node.js falls back for a certificate without DNS names (RFC 9525, 2). */
+function checkAlternativeNames(name: string, certificate: PeerCertificate): Error | undefined {
+  return checkServerIdentity(name, { ...certificate, subject: { ...certificate.subject, CN: '' } });
+}
+
+/** Given with a request, they would keep its connection from being used again. */
+const TLS = { minVersion: 'TLSv1.3', checkServerIdentity: checkAlternativeNames, maxCachedSessions: 0 } as const;
+
 function connections(): Agent {
-  return new Agent({ keepAlive: true, maxSockets: 2, maxFreeSockets: 1, timeout: IDLE_MS, maxCachedSessions: 0 });
+  return new Agent({ ...TLS, keepAlive: true, maxSockets: 2, maxFreeSockets: 1, timeout: IDLE_MS });
 }
 
 function asApiError(call: string, error: unknown): ApiError {

@@ -56,7 +56,7 @@ export function createHttpsServer(options: ServerOptions): Server {
 
 /** What `Server.setSecureContext` takes to serve new connections with another certificate. */
 export function secureContext({ cert, key }: ServingCertificate): SecureContextOptions {
-  return { cert, key, minVersion: 'TLSv1.2' };
+  return { cert, key, minVersion: 'TLSv1.3' };
 }
 
 /** Resolves with the port when the server listens; rejects when it cannot. */

@@ -63,6 +63,10 @@ export const APISERVER = 'brupop-apiserver';
 /** Audience of the projected tokens with which agents call the apiserver. */
 export const TOKEN_AUDIENCE = 'brupop-apiserver';
 
+const SHADOW_PREFIX = 'brs-';
+/** Longest name of a Node whose shadow can exist: names of objects have at most 253 characters. */
+export const MAX_NODE_NAME = 253 - SHADOW_PREFIX.length;
+
 export function shadowName(node: string): string {
-  return `brs-${node}`;
+  return `${SHADOW_PREFIX}${node}`;
 }

@@ -86,8 +86,12 @@ export class KubeClient {
     const cancel = this.#options.clock.after(limitMs, () => limit.abort(new Error(`no response within ${limitMs} ms`)));
     const signal = request.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, request.signal]);
     try {
-      const answer = await this.#send(request, signal);
-      if (answer.statusCode === UNAUTHORIZED) this.#connection.reloadSoon();
+      const token = await this.#connection.token();
+      const answer = await this.#send(request, token, signal);
+      if (answer.statusCode === UNAUTHORIZED) {
+        this.#connection.rejected(token);
+        this.#connection.reloadSoon();
+      }
       if (answer.statusCode >= 300)
         throw errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
       return await read(answer);
@@ -98,9 +102,8 @@ export class KubeClient {
     }
   }
 
-  async #send(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
+  async #send(request: KubeRequest, token: string, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const token = await this.#connection.token();
     const body = bodyOf(request);
     if (request.method !== 'GET' && this.#mayWrite?.() === false)
       throw new KubeError(0, 'Fenced', `${request.method} ${request.path}: not sent: leadership was lost`);

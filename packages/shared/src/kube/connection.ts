@@ -23,6 +23,8 @@ export interface KubeClientOptions {
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;
 const RELOAD_INTERVAL_MS = 1_000;
+/** The kubelet replaces the token long before it expires. */
+const TOKEN_MS = 60_000;
 
 /** One pool of kept-alive connections, recreated when the certificate authority has changed. */
 export class KubeConnection {
@@ -31,6 +33,7 @@ export class KubeConnection {
   #ca: string;
   #pool: Pool;
   #reloadedAt = -Infinity;
+  #token: { readonly text: string; readonly until: number } | undefined;
 
   private constructor(options: KubeClientOptions, ca: string) {
     const { host, port } = options.access;
@@ -49,9 +52,18 @@ export class KubeConnection {
     return this.#pool;
   }
 
-  /** Read for each request, because the kubelet replaces it. Throws a file error. */
+  /** Read at least once a minute, because the kubelet replaces it. Throws a file error. */
   async token(): Promise<string> {
-    return (await readCredential(this.#options, 'token')).trim();
+    const now = this.#options.clock.monotonic();
+    if (this.#token !== undefined && now < this.#token.until) return this.#token.text;
+    const text = (await readCredential(this.#options, 'token')).trim();
+    this.#token = { text, until: now + TOKEN_MS };
+    return text;
+  }
+
+  /** Makes the next request read a token that was rejected again. */
+  rejected(token: string): void {
+    if (this.#token?.text === token) this.#token = undefined;
   }
 
   /** Reads the certificate authority in the background, and reconnects if it was replaced. */
