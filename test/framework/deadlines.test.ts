@@ -1,6 +1,7 @@
 /** Compares the time limits of agents, the apiserver and the controller with each other. */
 import { LIMITS, stepLimit } from '../../packages/agent/src/limits.ts';
 import { limitRemainingMs } from '../../packages/apiserver/src/drain/settings.ts';
+import { renewInMs } from '../../packages/shared/src/kube/leader-election.ts';
 import { staleness } from '../../packages/apiserver/src/readiness.ts';
 import { staleResources } from '../../packages/controller/src/cluster/snapshot.ts';
 import { limitMs, rebootUntil, timeoutSeconds } from '../../packages/controller/src/plan/facts/deadlines.ts';
@@ -95,6 +96,18 @@ test('the apiserver answers before the agent gives up a request', () => {
   expect(deadlines.AUTHENTICATION_LIMIT_MS).toBeLessThan(deadlines.ANSWER_LIMIT_MS);
   expect(deadlines.ANSWER_LIMIT_MS).toBeLessThan(deadlines.CALL_LIMIT_MS);
   expect(2 * deadlines.STREAM_HEARTBEAT_MS).toBeLessThan(deadlines.STREAM_INACTIVITY_MS);
+});
+
+test('another controller leads within 20 s after the leader was killed, and ten renewals a minute are enough', () => {
+  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = deadlines.LEASE_LIMITS;
+  const toWatchTheLastRenewalAndToClaimMs = 4_000;
+  expect(leaseDurationMs + toWatchTheLastRenewalAndToClaimMs).toBeLessThanOrEqual(20_000);
+  // A write of the former leader that is on its way has this time to arrive.
+  expect(leaseDurationMs - renewDeadlineMs).toBeGreaterThanOrEqual(4_000);
+  const pauseMs = renewInMs(renewDeadlineMs, deadlines.LEASE_LIMITS);
+  expect(60_000 / pauseMs).toBeLessThanOrEqual(10);
+  // A renewal that gets no answer takes two retry periods, and another one follows it.
+  expect(pauseMs + 3 * retryPeriodMs).toBeLessThan(renewDeadlineMs);
 });
 
 test('apiserver and controller stop believing the same watch, and only after its client has reopened it', () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
+import { LEASE_LIMITS } from '../../../packages/shared/src/api/deadlines.ts';
 import { type ClusterAccess, createKubeClient } from '../../../packages/shared/src/kube/client.ts';
 import type { LeaseSpec } from '../../../packages/shared/src/kube/leader-election.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
@@ -24,8 +25,6 @@ jest.setTimeout(120_000);
 const LIMITS = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
 /** Margin for renewals that need a second attempt on a busy machine. */
 const PATIENT = { leaseDurationMs: 5_000, renewDeadlineMs: 4_000, retryPeriodMs: 400 };
-/** The durations of the controller. */
-const DEFAULTS = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
 /** Jitter of a candidate, and a margin for a busy machine. */
 const MARGIN_MS = 1_500;
 
@@ -245,7 +244,7 @@ const table: Record<string, Case> = {
     ]),
   ),
   'is released within a second by a leader that stops during a renewal': () =>
-    withPair((pair) => stoppedInRenewal(pair), { limits: DEFAULTS }),
+    withPair((pair) => stoppedInRenewal(pair), { limits: LEASE_LIMITS }),
 };
 
 describe('leadership', () => {

@@ -36,6 +36,16 @@ export const STREAM_HEARTBEAT_MS = 10 * SECOND;
 /** The agent gives up a stream that sent nothing for this time: three heartbeats and a half. */
 export const STREAM_INACTIVITY_MS = 3.5 * STREAM_HEARTBEAT_MS;
 
+/**
+ * Of the controllers. The leader renews its Lease at half of the renew deadline, so ten times a
+ * minute. When it is killed, another one leads after one lease duration.
+ */
+export const LEASE_LIMITS = {
+  leaseDurationMs: 16 * SECOND,
+  renewDeadlineMs: 12 * SECOND,
+  retryPeriodMs: 1.5 * SECOND,
+} as const;
+
 /** A client reopens a watch that is idle for this time; bookmarks come about once a minute. */
 export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
 /**

@@ -1,4 +1,13 @@
-import { claimed, isReleased, type Lease, type LeaseSpec, released, waitBeforeAcquireMs } from './leader-election.ts';
+import { LEASE_LIMITS } from '../api/deadlines.ts';
+import {
+  claimed,
+  isReleased,
+  type Lease,
+  type LeaseSpec,
+  released,
+  renewInMs,
+  waitBeforeAcquireMs,
+} from './leader-election.ts';
 
 const candidate = { identity: 'me', leaseDurationMs: 15_000 };
 const lease = (spec?: LeaseSpec): Lease => ({
@@ -34,6 +43,16 @@ const observations: Record<string, [Lease | undefined, Lease | undefined, number
 };
 test.each(Object.entries(observations))('a candidate %s', (_, [observed, previous, expected]) => {
   expect(waitBeforeAcquireMs(observed, previous, candidate)).toBe(expected);
+});
+
+const renewals: Record<string, [number, number]> = {
+  'renews at half of the renew deadline': [12_000, 6_000],
+  'retries a renewal that failed after the retry period': [5_900, 1_500],
+  'waits for the retry period after a renewal that took long': [6_500, 1_500],
+  'stops in time when the renew deadline comes first': [900, 900],
+};
+test.each(Object.entries(renewals))('a leader %s', (_, [leftMs, expected]) => {
+  expect(renewInMs(leftMs, LEASE_LIMITS)).toBe(expected);
 });
 
 describe('the record of a leader', () => {

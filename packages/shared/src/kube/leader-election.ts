@@ -4,10 +4,11 @@
  *     waiting -- Lease released, or unchanged for the lease duration --> leading
  *     leading -- renew deadline passed, another holder, or shutdown  --> waiting
  *
- * The leader renews the record every retry period, stops leading when no renewal was confirmed for
- * the renew deadline, and releases the Lease when it stops. A candidate watches the Lease instead
- * of polling it, and measures the lease duration by its own clock, from the moment at which it
- * observed the latest change; times in the record are never compared.
+ * The leader renews the record at half of the renew deadline, tries a failed renewal again every
+ * retry period, stops leading when no renewal was confirmed for the renew deadline, and releases
+ * the Lease when it stops. A candidate watches the Lease instead of polling it, and measures the
+ * lease duration by its own clock, from the moment at which it observed the latest change; times in
+ * the record are never compared.
  *
  * At most one process leads: the renew deadline is shorter than the lease duration, each write
  * carries the resourceVersion that it is based on, and a candidate waits for at least its own lease
@@ -15,6 +16,7 @@
  * Lease. A leader asks `isLeading()` right before each of its writes: the answer is right even in
  * the first instant after the process was frozen.
  */
+import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
@@ -32,7 +34,7 @@ interface LeaderElectionOptions {
   readonly name: string;
   /** Unique to this process, for example pod name and UID. */
   readonly identity: string;
-  /** Default 15 s, as in client-go; the next two: 10 s and 2 s. */
+  /** The defaults of these three are LEASE_LIMITS. */
   readonly leaseDurationMs?: number;
   readonly renewDeadlineMs?: number;
   readonly retryPeriodMs?: number;
@@ -51,6 +53,7 @@ export interface Lease extends KubernetesObject {
 }
 
 type Candidate = Pick<Required<LeaderElectionOptions>, 'identity' | 'leaseDurationMs'>;
+type Renewal = Pick<Required<LeaderElectionOptions>, 'renewDeadlineMs' | 'retryPeriodMs'>;
 
 const GROUP_VERSION = 'coordination.k8s.io/v1';
 /** As in client-go: a retry comes up to 1.2 retry periods late. */
@@ -72,7 +75,7 @@ export class LeaderElection {
   #renewedAt = -Infinity;
 
   constructor(options: LeaderElectionOptions) {
-    this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000, ...options };
+    this.#options = { ...LEASE_LIMITS, ...options };
     const { client, clock, log, namespace, name } = options;
     const path = groupPath(GROUP_VERSION, 'leases', { namespace });
     const query = { fieldSelector: `metadata.name=${name}` };
@@ -171,10 +174,10 @@ export class LeaderElection {
   }
 
   async #renewUntilLost(held: Lease | undefined, leading: AbortSignal, lost: AbortController): Promise<void> {
-    const { log, retryPeriodMs, identity } = this.#options;
+    const { log, identity } = this.#options;
     let lease = held;
     while (!leading.aborted) {
-      await this.#pause(Math.min(retryPeriodMs, this.#leadingForMs()), leading);
+      await this.#pause(renewInMs(this.#leadingForMs(), this.#options), leading);
       try {
         if (this.isLeading()) lease = await this.#claim(lease, leading);
         // A leader keeps a Lease that a user has emptied or deleted.
@@ -226,6 +229,11 @@ export class LeaderElection {
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
     await this.#options.clock.sleep(ms, signal).catch(() => undefined);
   }
+}
+
+/** How long a leader waits that leads for `leftMs` if it is not renewed. */
+export function renewInMs(leftMs: number, { renewDeadlineMs, retryPeriodMs }: Renewal): number {
+  return Math.min(Math.max(leftMs - renewDeadlineMs / 2, retryPeriodMs), leftMs);
 }
 
 /** For a candidate that observes `lease` after `previous`. */
