@@ -114,7 +114,7 @@ const table: Record<string, Scenario> = {
     watches: tries(4_000) + 1,
   },
   'a watch that is reset resumes from its resourceVersion': { harm: (s) => broken(s, reset), watches: 1 },
-  'a half-open watch is closed': { harm: (s) => broken(s, { kind: 'mute' }), watches: 1, silentMs: 900 },
+  'a half-open watch is closed': { harm: (s) => broken(s, { kind: 'mute' }), watches: 2, silentMs: 900 },
   'a watch that is accepted and never answered is closed': {
     harm: (s) => broken(s, reset, answered('watch', { kind: 'silent' }, 1)),
     watches: 2,

@@ -46,13 +46,15 @@ export const LEASE_LIMITS = {
   retryPeriodMs: 1.5 * SECOND,
 } as const;
 
-/** A client reopens a watch that is idle for this time; bookmarks come about once a minute. */
+/** A watch that is silent for this time is checked; bookmarks come about once a minute. */
 export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
+/** The check of a silent watch ends within this time. */
+export const WATCH_CATCH_UP_LIMIT_MS = 10 * SECOND;
 /**
- * What a watch shows is out of date after this time without an event or a bookmark: the apiserver
- * is not ready, and the controller starts nothing. A healthy watch has been reopened before.
+ * What a watch shows is out of date when nothing has confirmed it for this time: the apiserver is
+ * not ready, and the controller starts nothing. A silent watch has been checked before.
  */
-export const WATCH_STALE_MS = WATCH_IDLE_LIMIT_MS + 20 * SECOND;
+export const WATCH_STALE_MS = WATCH_IDLE_LIMIT_MS + WATCH_CATCH_UP_LIMIT_MS + 10 * SECOND;
 
 /** The longest exclusion from load balancers, and the longest drain, of a configuration. */
 export const EXCLUSION_MAX_MS = 60 * MINUTE;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { jsonLines } from './reflector.ts';
+import { jsonLines } from './watch-protocol.ts';
 
 async function read(chunks: readonly Uint8Array[]): Promise<unknown[]> {
   async function* stream(): AsyncGenerator<Uint8Array> {

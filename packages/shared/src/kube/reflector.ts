@@ -4,27 +4,35 @@
  *     list --> watch --ended or failed--> watch from the last resourceVersion --410 Gone--> list
  *
  * The store never goes back in time: it has what the list returned, and then each event in order.
- * Every failure is logged and retried with backoff; only 410 costs a new list. `idleForMs` is how
- * old the store may be: the time since the last page of a list or whole event of a watch, bookmarks
- * included. A watch that is idle for the limit is reopened. An accepted watch counts as activity
- * too, because a quiet collection has no events, but not after MAX_EMPTY_WATCHES that brought
- * nothing: a server that accepts watches and sends nothing must not look healthy.
+ * Every failure is logged and retried with backoff; only 410 costs a new list. `idleForMs` is the
+ * time for which nothing has shown that the store is current: the last page of a list, a whole event
+ * of the watch, a bookmark, or a catch-up. A watch that was accepted shows nothing.
+ *
+ * A collection without changes has no events, and no bookmarks either while kube-apiserver knows of
+ * no revision after the one from which the watch started: etcd reports one every 10 minutes. So
+ *
+ * - a watch that has received nothing right after its start makes kube-apiserver ask etcd, by one
+ *   small read. Bookmarks follow every minute, for as long as the watch lives (Kubernetes 1.31);
+ * - a watch that is silent for the idle limit is compared with a second, short one from the same
+ *   resourceVersion. If that ends in time without a change, the store is current; otherwise the
+ *   silent watch is opened again.
  */
 import { addAbortListener } from 'node:events';
-import { WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
+import { WATCH_CATCH_UP_LIMIT_MS, WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
-import { errorFromStatus, hasStatus, KubeError } from './error.ts';
+import { hasStatus, KubeError } from './error.ts';
 import { type Listener, Store } from './store.ts';
+import { jsonLines, type ListPage, readEvent, readPage, type WatchEvent } from './watch-protocol.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 
 interface ReflectorOptions<T extends KubernetesObject> {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'request' | 'stream'>;
   /** Collection, for example `/api/v1/nodes`. */
   readonly path: string;
   readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string };
@@ -34,7 +42,7 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly log: Logger;
   /** Resource, for log lines. */
   readonly name: string;
-  /** A watch without activity is reopened after this time. Default WATCH_IDLE_LIMIT_MS. */
+  /** A watch that is silent for this time is checked. Default WATCH_IDLE_LIMIT_MS. */
   readonly idleLimitMs?: number;
   /** For each page of the list. Default 60 s. */
   readonly listLimitMs?: number;
@@ -42,8 +50,12 @@ interface ReflectorOptions<T extends KubernetesObject> {
 
 const PAGE_SIZE = '500';
 const LIST_LIMIT_MS = 60_000;
-/** As client-go: watches end after 5 to 10 minutes, to spread over the API servers again. */
-const WATCH_SECONDS = 300;
+/** Watches end after 30 to 60 minutes, to spread over the API servers again. */
+const WATCH_SECONDS = 1_800;
+const OPEN_LIMIT_MS = 10_000;
+/** By then the cluster has made a newer revision: the Lease alone is renewed more often. */
+const PROGRESS_AFTER_MS = 10_000;
+const CATCH_UP_SECONDS = 2;
 /** Shorter than client-go's 800 ms, to recover faster after a restart of the API server. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
 /** Upper bound for what a server may ask for in Retry-After. */
@@ -52,10 +64,8 @@ const MAX_RETRY_AFTER_MS = 300_000;
 const MIN_WATCH_MS = 1_000;
 /** As client-go: lists are expensive, so their backoff is reset only after this time without. */
 const RELIST_RESET_MS = 120_000;
-const MAX_EMPTY_WATCHES = 2;
 const GONE = 410;
-/** etcd refuses objects over 1.5 MiB, so a longer line is no watch event. */
-const MAX_LINE_CHARS = 8 * 1024 * 1024;
+const NO_NAME = 'metadata.name=none';
 
 /** A whole collection, and where to watch it from. */
 export interface ListResult<T> {
@@ -74,8 +84,6 @@ export class Reflector<T extends KubernetesObject> {
   #synced = false;
   #resourceVersion: string | undefined;
   #lastActivity: number;
-  /** Watches in a row that were accepted and brought nothing. */
-  #emptyWatches = 0;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -158,54 +166,100 @@ export class Reflector<T extends KubernetesObject> {
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const openedAt = clock.monotonic();
-    const idle = new AbortController();
-    const cancel = this.#abortWhenIdle(openedAt, idle);
+    const unconfirmed = new AbortController();
+    const ended = new AbortController();
     try {
-      const stream = await this.#openWatch(resourceVersion, AbortSignal.any([signal, idle.signal]));
-      if (this.#emptyWatches < MAX_EMPTY_WATCHES) {
-        this.#lastActivity = clock.monotonic();
-        this.#emptyWatches += 1;
-      }
+      const stream = await this.#openWatch(
+        resourceVersion,
+        watchSeconds(),
+        AbortSignal.any([signal, unconfirmed.signal]),
+      );
+      const checks = AbortSignal.any([signal, ended.signal]);
+      void this.#askForProgress(checks);
+      void this.#checkWhenSilent(checks, (reason) => unconfirmed.abort(reason));
       for await (const line of jsonLines(stream)) {
         this.#apply(readEvent(line));
         this.#recordActivity();
       }
+    } catch (error) {
+      throw unconfirmed.signal.aborted ? unconfirmed.signal.reason : error;
     } finally {
-      cancel();
+      ended.abort();
       const livedMs = clock.monotonic() - openedAt;
-      if (livedMs >= MIN_WATCH_MS) this.#retry.reset();
+      if (livedMs >= MIN_WATCH_MS && !unconfirmed.signal.aborted) this.#retry.reset();
       if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
     }
-    if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS)
-      throw new Error('the watch ended right after it was opened');
+    if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS) throw endedAtOnce();
   }
 
-  #openWatch(resourceVersion: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
-    const { client, path, query } = this.#options;
-    const timeoutSeconds = String(Math.round(WATCH_SECONDS * (1 + Math.random())));
-    const watch = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion, timeoutSeconds };
-    return client.stream({ method: 'GET', path, query: { ...query, ...watch }, signal });
+  #openWatch(resourceVersion: string, seconds: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const { client, path, query, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
+    const watch = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion, timeoutSeconds: String(seconds) };
+    const timeoutMs = Math.min(OPEN_LIMIT_MS, idleLimitMs);
+    return client.stream({ method: 'GET', path, query: { ...query, ...watch }, timeoutMs, signal });
   }
 
-  /** Counts whole events only, however many bytes arrive. Returns a function that cancels it. */
-  #abortWhenIdle(openedAt: number, watch: AbortController): () => void {
+  /** Reads a name that nothing has: a consistent read, after which bookmarks can be sent. */
+  async #askForProgress(signal: AbortSignal): Promise<void> {
+    const { client, clock, path, query } = this.#options;
+    const openedAt = clock.monotonic();
+    try {
+      await clock.sleep(PROGRESS_AFTER_MS, signal);
+      if (this.#lastActivity > openedAt || this.#isSilent) return;
+      const fieldSelector = [query?.fieldSelector, NO_NAME].filter((selector) => selector !== undefined).join(',');
+      await client.request({ method: 'GET', path, query: { ...query, fieldSelector }, signal });
+    } catch {
+      // If the watch stays silent, a catch-up finds out why.
+    }
+  }
+
+  /** Calls `onFailure` when the watch is silent and a catch-up does not show that it is complete. */
+  async #checkWhenSilent(signal: AbortSignal, onFailure: (reason: unknown) => void): Promise<void> {
     const { clock, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
-    let cancel: (() => void) | undefined;
-    const check = (): void => {
-      const left = Math.max(openedAt, this.#lastActivity) + idleLimitMs - clock.monotonic();
-      if (left > 0) cancel = clock.after(left, check);
-      else {
-        this.#emptyWatches = MAX_EMPTY_WATCHES;
-        watch.abort(new Error(`the watch was idle for ${idleLimitMs} ms`));
+    try {
+      // What a watch has missed while it was closed arrives right after it was opened.
+      await clock.sleep(MIN_WATCH_MS, signal);
+      for (;;) {
+        if (this.#isSilent) await this.#catchUp(signal);
+        await clock.sleep(idleLimitMs - this.idleForMs(), signal);
       }
-    };
-    check();
-    return () => cancel?.();
+    } catch (error) {
+      if (!signal.aborted) onFailure(error);
+    }
+  }
+
+  /** Throws when the watch has missed a change, and when the server cannot show that it has not. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const startedAt = clock.monotonic();
+    const limit = new AbortController();
+    const late = new Error(`the watch was silent, and a second one did not end within ${WATCH_CATCH_UP_LIMIT_MS} ms`);
+    const cancel = clock.after(WATCH_CATCH_UP_LIMIT_MS, () => limit.abort(late));
+    try {
+      const isMissed = await this.#hasChanges(AbortSignal.any([signal, limit.signal]));
+      if (this.#lastActivity >= startedAt) return;
+      if (isMissed) throw new Error('the watch was silent although there was a change');
+      if (clock.monotonic() - startedAt < MIN_WATCH_MS) throw endedAtOnce();
+      this.#lastActivity = startedAt;
+    } finally {
+      cancel();
+    }
+  }
+
+  /** Whether there are changes after the last resourceVersion, by a watch that the server ends. */
+  async #hasChanges(signal: AbortSignal): Promise<boolean> {
+    let changes = 0;
+    const stream = await this.#openWatch(this.#resourceVersion ?? '', CATCH_UP_SECONDS, signal);
+    for await (const line of jsonLines(stream)) if (readEvent(line).type !== 'BOOKMARK') changes += 1;
+    return changes > 0;
+  }
+
+  get #isSilent(): boolean {
+    return this.idleForMs() >= (this.#options.idleLimitMs ?? WATCH_IDLE_LIMIT_MS);
   }
 
   #recordActivity(): void {
     this.#lastActivity = this.#options.clock.monotonic();
-    this.#emptyWatches = 0;
   }
 
   #apply({ type, object: raw }: WatchEvent): void {
@@ -228,63 +282,16 @@ export class Reflector<T extends KubernetesObject> {
   }
 }
 
+function watchSeconds(): number {
+  return Math.round(WATCH_SECONDS * (1 + Math.random()));
+}
+
+function endedAtOnce(): Error {
+  return new Error('the watch ended right after it was opened');
+}
+
 /** What the server asks for, within bounds, and at least `ownMs`. */
 export function retryDelayMs(error: unknown, ownMs: number): number {
   const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
   return Math.max(Math.min(asked, MAX_RETRY_AFTER_MS), ownMs);
-}
-
-/** Throws when a line is no JSON or too long, or when the stream ends within a line. */
-export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
-  const decoder = new TextDecoder();
-  let rest = '';
-  for await (const chunk of chunks) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-    rest = lines.pop() ?? '';
-    if (rest.length > MAX_LINE_CHARS)
-      throw new Error(`a line of the stream is longer than ${MAX_LINE_CHARS} characters`);
-    for (const line of lines) if (line.trim() !== '') yield JSON.parse(line);
-  }
-  if (rest.trim() !== '') throw new Error('the stream ended in the middle of a line');
-}
-
-/** One page of a list; `next` is undefined on the last one. */
-interface ListPage {
-  readonly items: readonly unknown[];
-  readonly resourceVersion: string;
-  readonly next: string | undefined;
-}
-
-interface WatchEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
-  readonly object: KubernetesObject;
-}
-
-const TYPES: readonly unknown[] = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'] satisfies WatchEvent['type'][];
-
-/** Throws KubeError for anything but a page of a list, which would empty the store. */
-export function readPage(answer: unknown): ListPage {
-  const { items, metadata } = (answer ?? {}) as { items?: unknown; metadata?: { continue?: unknown } };
-  const resourceVersion = versionOf(answer);
-  if (!Array.isArray(items) || resourceVersion === undefined) throw malformed('list', 'items and a resourceVersion');
-  const next = metadata?.continue;
-  return { items, resourceVersion, next: typeof next === 'string' && next !== '' ? next : undefined };
-}
-
-/** Throws KubeError for an ERROR event, with its status, and for anything but an event. */
-export function readEvent(line: unknown): WatchEvent {
-  const { type, object } = (line ?? {}) as { type?: unknown; object?: KubernetesObject };
-  if (type === 'ERROR') throw errorFromStatus('the watch reported', object);
-  if (!TYPES.includes(type) || versionOf(object) === undefined)
-    throw malformed('watch', `one of ${TYPES.join(', ')} with an object that has a resourceVersion`);
-  return line as WatchEvent;
-}
-
-function versionOf(object: unknown): string | undefined {
-  const version = (object as Partial<KubernetesObject> | null | undefined)?.metadata?.resourceVersion;
-  return typeof version === 'string' && version !== '' ? version : undefined;
-}
-
-function malformed(what: string, expected: string): KubeError {
-  return new KubeError(0, 'MalformedAnswer', `the ${what} sent something other than ${expected}`);
 }

@@ -1,4 +1,4 @@
-import { readEvent, readPage } from './reflector.ts';
+import { readEvent, readPage } from './watch-protocol.ts';
 
 const object = { metadata: { name: 'a', uid: 'u', resourceVersion: '7' } };
 

@@ -1,0 +1,61 @@
+/** The responses of the Kubernetes API to a list and to a watch. */
+import type { KubernetesObject } from '../api/meta.ts';
+import { errorFromStatus, KubeError } from './error.ts';
+
+/** etcd refuses objects over 1.5 MiB, so a longer line is no watch event. */
+const MAX_LINE_CHARS = 8 * 1024 * 1024;
+
+/** Throws when a line is no JSON or too long, or when the stream ends within a line. */
+export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > MAX_LINE_CHARS)
+      throw new Error(`a line of the stream is longer than ${MAX_LINE_CHARS} characters`);
+    for (const line of lines) if (line.trim() !== '') yield JSON.parse(line);
+  }
+  if (rest.trim() !== '') throw new Error('the stream ended in the middle of a line');
+}
+
+/** One page of a list; `next` is undefined on the last one. */
+export interface ListPage {
+  readonly items: readonly unknown[];
+  readonly resourceVersion: string;
+  readonly next: string | undefined;
+}
+
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
+  readonly object: KubernetesObject;
+}
+
+const TYPES: readonly unknown[] = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'] satisfies WatchEvent['type'][];
+
+/** Throws KubeError for anything but a page of a list, which would empty the store. */
+export function readPage(answer: unknown): ListPage {
+  const { items, metadata } = (answer ?? {}) as { items?: unknown; metadata?: { continue?: unknown } };
+  const resourceVersion = versionOf(answer);
+  if (!Array.isArray(items) || resourceVersion === undefined) throw malformed('list', 'items and a resourceVersion');
+  const next = metadata?.continue;
+  return { items, resourceVersion, next: typeof next === 'string' && next !== '' ? next : undefined };
+}
+
+/** Throws KubeError for an ERROR event, with its status, and for anything but an event. */
+export function readEvent(line: unknown): WatchEvent {
+  const { type, object } = (line ?? {}) as { type?: unknown; object?: KubernetesObject };
+  if (type === 'ERROR') throw errorFromStatus('the watch reported', object);
+  if (!TYPES.includes(type) || versionOf(object) === undefined)
+    throw malformed('watch', `one of ${TYPES.join(', ')} with an object that has a resourceVersion`);
+  return line as WatchEvent;
+}
+
+function versionOf(object: unknown): string | undefined {
+  const version = (object as Partial<KubernetesObject> | null | undefined)?.metadata?.resourceVersion;
+  return typeof version === 'string' && version !== '' ? version : undefined;
+}
+
+function malformed(what: string, expected: string): KubeError {
+  return new KubeError(0, 'MalformedAnswer', `the ${what} sent something other than ${expected}`);
+}
