@@ -18,7 +18,7 @@ const NODES = 6;
 
 describe('ten quiet minutes of a fleet, with the default settings of etcd', () => {
   it('leave every replica ready, hold up no update, and cost at most 14 requests a minute', async () => {
-    await withFleet({ nodes: fleetNodes(NODES), config: { concurrency: { maxUpdating: 2 } } }, async (context) => {
+    await withFleet({ nodes: fleetNodes(NODES), config: {} }, async (context) => {
       const { fleet, cluster } = context;
       await fleet.untilAllRun(NEW);
       await sleep(SETTLE_MS);

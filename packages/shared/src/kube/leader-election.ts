@@ -153,6 +153,14 @@ export class LeaderElection {
     }
   }
 
+  /** Once more if only this process has changed the Lease: by a renewal whose response was lost. */
+  async #renew(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
+    const renewedAt = this.#renewedAt;
+    const current = await this.#claim(lease, signal);
+    const isOwn = holderOf(current) === this.#options.identity;
+    return isOwn && this.#renewedAt === renewedAt ? await this.#claim(current, signal) : current;
+  }
+
   async #leadUntilLost(
     held: Lease | undefined,
     signal: AbortSignal,
@@ -179,7 +187,7 @@ export class LeaderElection {
     while (!leading.aborted) {
       await this.#pause(renewInMs(this.#leadingForMs(), this.#options), leading);
       try {
-        if (this.isLeading()) lease = await this.#claim(lease, leading);
+        if (this.isLeading()) lease = await this.#renew(lease, leading);
         // A leader keeps a Lease that a user has emptied or deleted.
         if (isReleased(lease) || !['', identity].includes(holderOf(lease))) this.#renewedAt = -Infinity;
       } catch (error) {

@@ -221,7 +221,7 @@ export class Reflector<T extends KubernetesObject> {
       await clock.sleep(MIN_WATCH_MS, signal);
       for (;;) {
         if (this.#isSilent) await this.#catchUp(signal);
-        await clock.sleep(idleLimitMs - this.idleForMs(), signal);
+        await clock.sleep(Math.max(0, idleLimitMs - this.idleForMs()), signal);
       }
     } catch (error) {
       if (!signal.aborted) onFailure(error);
