@@ -110,7 +110,7 @@ function createCaches({ client, config, clock, log }: Parts) {
       name: 'agent pods',
       path: corePath('pods', { namespace }),
       query: { labelSelector: agentPodSelector },
-      slim: slimAgentPod,
+      slim: (raw) => slimAgentPod(raw, namespace),
     }),
     shadows: new Reflector({
       ...common,

@@ -31,6 +31,7 @@ export async function installNamespace(cluster: Connection): Promise<Installatio
   const namespace = await createNamespace(cluster, 'apiserver');
   for (const name of ['brupop-agent', 'brupop-apiserver', 'brupop-other'])
     await cluster.api.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
+  await createWorkload(cluster, namespace, 'DaemonSet', 'brupop-agent');
   const rules = await grantAsTheChartDoes(cluster, namespace);
   const { status } = await requestToken(cluster, namespace, 'brupop-apiserver', { audiences: [cluster.issuer] });
   return { namespace, token: status.token, rules };
@@ -58,6 +59,44 @@ async function grantAsTheChartDoes(cluster: Connection, namespace: string): Prom
     subjects,
   });
   return rules('ClusterRole');
+}
+
+const WORKLOADS = { DaemonSet: 'daemonsets', ReplicaSet: 'replicasets' } as const;
+
+/**
+ * Creates a workload for tests that make its pods themselves. A finalizer keeps it while it is being
+ * deleted: its controller does nothing then, and the garbage collector keeps its pods.
+ */
+export async function createWorkload(
+  cluster: Connection,
+  namespace: string,
+  kind: keyof typeof WORKLOADS,
+  name: string,
+): Promise<void> {
+  const path = `/apis/apps/v1/namespaces/${namespace}/${WORKLOADS[kind]}`;
+  const labels = { workload: name };
+  const spec = { nodeSelector: { workload: 'nowhere' }, containers: [{ name: 'main', image: 'main' }] };
+  await cluster.api.create(path, {
+    metadata: { name, finalizers: ['brupop.bottlerocket.aws/test'] },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec },
+      ...(kind === 'ReplicaSet' && { replicas: 0 }),
+    },
+  });
+  await cluster.api.delete(`${path}/${name}`);
+}
+
+/** What a pod of this workload has as its controller. */
+export async function ownerReference(
+  cluster: Connection,
+  namespace: string,
+  kind: keyof typeof WORKLOADS,
+  name: string,
+): Promise<object> {
+  const path = `/apis/apps/v1/namespaces/${namespace}/${WORKLOADS[kind]}/${name}`;
+  const { metadata } = await cluster.api.get<{ metadata: { uid: string } }>(path);
+  return { apiVersion: 'apps/v1', kind, name, uid: metadata.uid, controller: true };
 }
 
 export interface TokenSpec {
@@ -98,10 +137,16 @@ export async function createAgentPod(
   namespace: string,
   node: string,
   pod = uniqueName('brupop-agent'),
+  more: { readonly ownerReferences?: readonly object[] } = {},
 ): Promise<Agent> {
   const path = `/api/v1/namespaces/${namespace}/pods`;
+  const owner = await ownerReference(cluster, namespace, 'DaemonSet', 'brupop-agent');
   const { metadata } = await cluster.api.create<{ metadata: { uid: string } }>(path, {
-    metadata: { name: pod, labels: { 'brupop.bottlerocket.aws/component': 'brupop-agent' } },
+    metadata: {
+      name: pod,
+      labels: { 'brupop.bottlerocket.aws/component': 'brupop-agent' },
+      ownerReferences: more.ownerReferences ?? [owner],
+    },
     spec: {
       nodeName: node,
       serviceAccountName: 'brupop-agent',

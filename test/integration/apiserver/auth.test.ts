@@ -5,8 +5,11 @@ import {
   agentToken,
   createAgent,
   createAgentPod,
+  createWorkload,
   installNamespace,
+  ownerReference,
   requestToken,
+  uniqueName,
 } from '../../framework/apiserver/cluster.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
 import { auditPosition, operatorRequests } from '../../framework/audit.ts';
@@ -88,6 +91,18 @@ describe('an apiserver that authenticates callers', () => {
     const elsewhere = await installNamespace(suite.cluster);
     const stranger = await createAgentPod(suite.cluster, elsewhere.namespace, agent.node);
     expect(await attempt(stranger.token)).toEqual([403, 'Forbidden', 0]);
+  });
+
+  it.each([
+    ['without a controller', undefined],
+    ['of another DaemonSet', 'brupop-other'],
+  ])('rejects the token of a pod %s that has the label and the service account of an agent', async (_what, owner) => {
+    if (owner !== undefined) await createWorkload(suite.cluster, suite.namespace, 'DaemonSet', owner);
+    const ownerReferences =
+      owner === undefined ? [] : [await ownerReference(suite.cluster, suite.namespace, 'DaemonSet', owner)];
+    const name = uniqueName('brupop-agent');
+    const pod = await createAgentPod(suite.cluster, suite.namespace, agent.node, name, { ownerReferences });
+    expect((await attempt(pod.token)).slice(0, 2)).toEqual([403, 'Forbidden']);
   });
 
   it.each([

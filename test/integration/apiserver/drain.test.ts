@@ -2,7 +2,13 @@ import { jest } from '@jest/globals';
 import type { DrainResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { DRAIN_PASS_LIMIT_MS } from '../../../packages/shared/src/api/deadlines.ts';
 import { APISERVER, COMPONENT_LABEL } from '../../../packages/shared/src/api/names.ts';
-import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
+import {
+  type Agent,
+  createAgent,
+  createWorkload,
+  ownerReference,
+  uniqueName,
+} from '../../framework/apiserver/cluster.ts';
 import { createBudget, createPod, podNames } from '../../framework/apiserver/pods.ts';
 import { wantReboot, wantState } from '../../framework/apiserver/shadow.ts';
 import { useConfiguredApiserver } from '../../framework/apiserver/suite.ts';
@@ -172,8 +178,11 @@ describe('a drain pass', () => {
   ])('%s', async (_, isBound) => {
     const labels = { [COMPONENT_LABEL]: APISERVER };
     const { namespace } = suite;
+    const workload = uniqueName(APISERVER);
+    await createWorkload(suite.cluster, namespace, 'ReplicaSet', workload);
+    const ownerReferences = [await ownerReference(suite.cluster, namespace, 'ReplicaSet', workload)];
     // No kubelet ends these pods.
-    const common = { namespace, node: agent.node, labels, ready: false, graceSeconds: 0 };
+    const common = { namespace, node: agent.node, labels, ownerReferences, ready: false, graceSeconds: 0 };
     const self = await createPod(suite.cluster, { ...common, name: `a-self-${isBound}` });
     const other = await createPod(suite.cluster, { ...common, name: `b-other-${isBound}` });
     const elsewhere = await createAgent(suite.cluster, namespace);

@@ -3,6 +3,7 @@ import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import {
+  AGENT,
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
@@ -16,6 +17,7 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
+import { createWorkload, ownerReference } from '../../framework/apiserver/cluster.ts';
 import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import type { ApiError } from '../../framework/control-plane/api.ts';
@@ -48,6 +50,7 @@ const names: string[] = [];
 beforeAll(async () => {
   cluster = await startControlPlane();
   serviceAccountDir = await installForController(cluster);
+  await createWorkload(cluster, releaseNamespace, 'DaemonSet', AGENT);
 });
 
 afterEach(async () => {
@@ -264,8 +267,9 @@ describe('a controller', () => {
   async function agentPod(node: string): Promise<string> {
     const pods = `/api/v1/namespaces/${releaseNamespace}/pods`;
     const name = `agent-of-${node}`;
+    const ownerReferences = [await ownerReference(cluster, releaseNamespace, 'DaemonSet', AGENT)];
     await cluster.api.create(pods, {
-      metadata: { name, labels: { [`${GROUP}/component`]: 'brupop-agent' } },
+      metadata: { name, labels: { [`${GROUP}/component`]: AGENT }, ownerReferences },
       spec: { nodeName: node, serviceAccountName: 'brupop-agent', containers: [{ name: 'agent', image: 'agent' }] },
     });
     return `${pods}/${name}`;

@@ -9,6 +9,7 @@ import type { AgentToken } from './token.ts';
 const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({
   metadata: { name: 'agent', namespace: 'brupop', uid, resourceVersion: '1' },
   nodeName,
+  isAgent: true,
 });
 
 const accepted: TokenReviewStatus = {

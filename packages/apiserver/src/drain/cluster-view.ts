@@ -72,13 +72,13 @@ export class DrainView {
   #replicas: readonly string[] | undefined;
 
   constructor(context: PassContext, attachments: Attachments) {
-    const { client, identity, clock } = context;
+    const { client, identity, namespace, clock } = context;
     const { node } = identity;
     this.#context = context;
     this.#attachments = attachments;
     this.changes = new Changes(clock);
     this.volumes = new Volumes(client);
-    this.#pods = this.#reflector('pods', corePath('pods'), `spec.nodeName=${node}`, slimPod);
+    this.#pods = this.#reflector('pods', corePath('pods'), `spec.nodeName=${node}`, (raw) => slimPod(raw, namespace));
     this.#nodes = this.#reflector('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
   }
 
@@ -163,7 +163,7 @@ export class DrainView {
     const query = { labelSelector: `${COMPONENT_LABEL}=${APISERVER}` };
     const path = corePath('pods', { namespace });
     const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, query, signal });
-    const replicas = items.map(slimPod);
+    const replicas = items.map((raw) => slimPod(raw, namespace)).filter(({ own }) => own);
     if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
     log.info('the replicas stay: none is on another node', { node });
     return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);

@@ -6,6 +6,7 @@
 import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
+import { isAgentPod } from '@brupop/shared/node/operator-pods';
 import { corePath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -84,11 +85,11 @@ async function pruneAnnotations(context: ApplyContext, node: NodeView, key: stri
 /** A running agent may be about to reboot its host. Backs off `key` while there is one. */
 async function agentHasExited(context: ApplyContext, node: string, key: string): Promise<boolean> {
   const { client, namespace, log, writer, signal } = context;
-  const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}`, limit: '1' };
+  const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
   try {
     const request = { method: 'GET', path: corePath('pods', { namespace }), query, signal } as const;
-    const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
-    if (items.length === 0) return true;
+    const { items } = await client.request<{ readonly items: readonly KubernetesObject[] }>(request);
+    if (!items.some(({ metadata }) => isAgentPod(metadata, namespace))) return true;
     log.info('waiting for the agent to exit before the node is restored', { node });
   } catch (error) {
     if (signal.aborted) throw error;

@@ -61,7 +61,12 @@ describe('a pod of the API', () => {
     ['with data of its own', {}, volumes({ emptyDir: {} }), { emptyDir: true }],
     ['that has failed', {}, { status: { phase: 'Failed' } }, { finished: true }],
     ['that has never run', {}, { status: { phase: 'Pending' } }, { pending: true, ready: false }],
-    ['of the controller', { labels: { 'brupop.bottlerocket.aws/component': 'brupop-controller' } }, {}, { own: true }],
+    [
+      'with the label of the controller alone',
+      { labels: { 'brupop.bottlerocket.aws/component': 'brupop-controller' } },
+      {},
+      { own: false },
+    ],
     ['of a DaemonSet', owner('DaemonSet'), {}, { daemonSet: 'apps/logs', unmanaged: false }],
     ['only owned, not controlled, by a DaemonSet', owner('DaemonSet', false), {}, { unmanaged: true }],
     ['of a StatefulSet', owner('StatefulSet'), {}, { stateful: true, unmanaged: false }],
@@ -98,5 +103,12 @@ describe('a pod of the API', () => {
     ],
   ])('%s is known for it', (_what, more, rest, expected) => {
     expect(slimPod({ metadata: { ...metadata, ...more }, ...rest })).toMatchObject(expected);
+  });
+
+  it('of the operator is its own in its namespace only', () => {
+    const labels = { 'brupop.bottlerocket.aws/component': 'brupop-controller' };
+    const replicaSet = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'brupop-controller-1', uid: 'r' };
+    const raw = { metadata: { ...metadata, labels, ownerReferences: [{ ...replicaSet, controller: true }] } };
+    expect([slimPod(raw, 'apps').own, slimPod(raw, 'brupop').own, slimPod(raw).own]).toEqual([true, false, false]);
   });
 });

@@ -1,5 +1,6 @@
-import { APISERVER, COMPONENT_LABEL, CONTROLLER, DRAIN_KEY } from '../api/names.ts';
+import { DRAIN_KEY } from '../api/names.ts';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '../api/meta.ts';
+import { isReplica } from '../node/operator-pods.ts';
 import { parseTime } from '../runtime/clock.ts';
 
 /** A pod, reduced to what decides about its drain. */
@@ -71,11 +72,13 @@ const CORDON_EFFECT = 'NoSchedule';
 /** kube-apiserver's default. */
 const DEFAULT_GRACE_SECONDS = 30;
 
-export function slimPod(raw: unknown): DrainPod {
+/** @param namespace - of the operator; without it no pod counts as its own */
+export function slimPod(raw: unknown, namespace?: string): DrainPod {
   const { metadata, spec = {}, status = {} } = raw as RawPod;
   const { nodeName: node = '', priority = 0, volumes = [], tolerations = [] } = spec;
   return {
     ...fromMetadata(metadata),
+    own: namespace !== undefined && isReplica(metadata, namespace),
     ...fromOwner(metadata),
     ...fromStatus(status),
     node,
@@ -94,7 +97,6 @@ function fromMetadata(metadata: ObjectMeta) {
     finalizers,
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
-    own: [APISERVER, CONTROLLER].includes(labels[COMPONENT_LABEL] ?? ''),
   };
 }
 

@@ -1,0 +1,27 @@
+/**
+ * Which pods are the operator's: in its namespace, with its label and controlled by its workload. The
+ * label alone tells nothing: anybody who may create a pod, a kubelet included, may give it any.
+ */
+import type { ObjectMeta } from '../api/meta.ts';
+import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../api/names.ts';
+
+type Metadata = Pick<ObjectMeta, 'namespace' | 'labels' | 'ownerReferences'>;
+
+/** True for a pod of the DaemonSet of the agents. */
+export function isAgentPod(metadata: Metadata, namespace: string): boolean {
+  const controller = controllerOf(metadata, AGENT, namespace);
+  return controller?.kind === 'DaemonSet' && controller.name === AGENT;
+}
+
+/** True for a pod of one of the two Deployments, whose ReplicaSets have their name and a hash. */
+export function isReplica(metadata: Metadata, namespace: string): boolean {
+  return [APISERVER, CONTROLLER].some((name) => {
+    const controller = controllerOf(metadata, name, namespace);
+    return controller?.kind === 'ReplicaSet' && controller.name.startsWith(`${name}-`);
+  });
+}
+
+function controllerOf({ labels = {}, ownerReferences = [], ...metadata }: Metadata, name: string, namespace: string) {
+  if (metadata.namespace !== namespace || labels[COMPONENT_LABEL] !== name) return undefined;
+  return ownerReferences.find(({ controller, apiVersion }) => controller === true && apiVersion === 'apps/v1');
+}
