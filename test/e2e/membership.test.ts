@@ -1,4 +1,6 @@
 import { jest } from '@jest/globals';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../packages/shared/src/api/names.ts';
+import { createNode } from '../framework/control-plane/nodes.ts';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
@@ -48,6 +50,22 @@ describe('a rollout whose fleet changes meanwhile', () => {
       expect(fleet.node(name).host.reboots).toBe(0);
       await fleet.node(name).setManaged(true);
       await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('lists a node whose agent cannot start, and updates the others meanwhile', async () => {
+    await withFleet({ nodes: fleetNodes(3) }, async ({ cluster, fleet }) => {
+      await createNode(cluster, { name: 'agentless', labels: { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } });
+      // No pod of the fleet could run there.
+      const taints = [{ key: 'example.com/broken', effect: 'NoSchedule' }];
+      await cluster.api.patch('/api/v1/nodes/agentless', { spec: { taints } });
+      await eventually(() => {
+        const conditions = fleet.shadow('agentless')?.status?.conditions ?? [];
+        expect(conditions.map(({ reason }) => reason)).toEqual(['AgentNotConnected']);
+      });
+      await fleet.untilAllRun(NEW);
+      await cluster.api.delete('/api/v1/nodes/agentless');
+      await eventually(() => expect(fleet.shadow('agentless')).toBeUndefined());
     });
   });
 

@@ -8,7 +8,7 @@ import { Events } from '@brupop/shared/kube/events';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigStatus } from './apply/config-status.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
-import { specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
+import { createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
@@ -74,6 +74,7 @@ export class Controller {
     const snapshot = cluster.snapshot((uid) => writer.writeRejection(specKey(uid)));
     const next = this.#plan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
+    const moreShadows = await createShadows(context, next.newNodes);
     await cleanUp(context, next.cleanups);
     cluster.lookups.retain(next.needsPodsOf);
     await cluster.lookups.list(next.lookUps, signal);
@@ -84,7 +85,7 @@ export class Controller {
     const moreConditions = await writeConditions(context, conditions);
     const inEffect = isInEffect(next, unwritten) && !moreTaints;
     const statusInMs = snapshot.config && (await configStatus.write(snapshot.config, next, inEffect));
-    const again = moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
+    const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
     const delays = [again ? 0 : undefined, statusInMs, planInMs, writer.nextTryMs()];
     const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));

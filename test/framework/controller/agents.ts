@@ -9,6 +9,7 @@ import {
 } from '../../../packages/shared/src/api/names.ts';
 import type { AgentStatus, BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { releaseNamespace } from '../chart.ts';
+import type { ApiError } from '../control-plane/api.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { createNode } from '../control-plane/nodes.ts';
 
@@ -32,11 +33,15 @@ export async function report({ api }: Cluster, node: string, status: Partial<Age
 export async function createMember(cluster: Cluster, name: string, target = newVersion): Promise<V1Node> {
   const node = await createNode(cluster, { name, labels: managedLabel, bootID: `boot-of-${name}` });
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid };
-  await cluster.api.create(shadowsPath, {
+  const body = {
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,
     kind: SHADOW_KIND,
     metadata: { name: shadowName(name), ownerReferences: [owner] },
     spec: { state: 'Idle' },
+  };
+  await cluster.api.create(shadowsPath, body).catch((error: unknown) => {
+    // A controller that runs creates it, too.
+    if ((error as ApiError).status !== 409) throw error;
   });
   await report(cluster, name, {
     current_state: 'Idle',

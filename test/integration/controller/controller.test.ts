@@ -21,6 +21,7 @@ import { createWorkload, ownerReference } from '../../framework/apiserver/cluste
 import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import type { ApiError } from '../../framework/control-plane/api.ts';
+import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import {
   createMember,
@@ -116,6 +117,10 @@ async function eventsOf(name: string): Promise<string[]> {
   const query = new URLSearchParams({ fieldSelector: `involvedObject.name=${name},source=brupop-controller` });
   const { items } = await cluster.api.get<CoreV1EventList>(`/api/v1/namespaces/default/events?${query.toString()}`);
   return items.map(({ reason = '' }) => reason).toSorted();
+}
+
+async function expectNoShadow(name: string): Promise<void> {
+  await expect(readShadow(cluster, name)).rejects.toMatchObject({ status: 404 });
 }
 
 const nodeOf = async (name: string): Promise<V1Node> => await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
@@ -306,6 +311,38 @@ describe('a controller', () => {
     await expectRestored(name);
     await waitFor(name, 'Paused');
     await eventually(async () => expect(await eventsOf(name)).toEqual(['Restored']));
+  });
+
+  it('creates the shadow of a labelled node without an agent, and says so until its agent reports', async () => {
+    const [name = ''] = names.slice(names.push('agentless') - 1);
+    const node = await createNode(cluster, { name, labels: managedLabel });
+    await start();
+    const condition = await waitFor(name, 'AgentNotConnected');
+    expect(condition?.message).toContain('check whether the pod of its agent runs on it');
+    const { metadata, spec, status } = await readShadow(cluster, name);
+    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid };
+    expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
+    expect([spec, status]).toMatchObject([{ state: 'Idle' }, { waitingFor: 'AgentNotConnected' }]);
+    const idle = { current_state: 'Idle', current_version: newVersion, target_version: newVersion } as const;
+    await report(cluster, name, { ...idle, crash_count: 0, observedGeneration: 1, bootID: '' });
+    await waitFor(name, 'UpToDate');
+  });
+
+  it('creates a shadow again that a user deletes, and none for a node that loses its label', async () => {
+    const [name = ''] = await members('deleted', 1);
+    await configure({ paused: true });
+    await start();
+    await waitFor(name, 'Paused');
+    const { metadata } = await readShadow(cluster, name);
+    await cluster.api.delete(`${shadowsPath}/${shadowName(name)}`);
+    await waitFor(name, 'AgentNotConnected');
+    expect((await readShadow(cluster, name)).metadata.uid).not.toBe(metadata.uid);
+    await cluster.api.patch(`/api/v1/nodes/${name}`, {
+      metadata: { labels: { 'bottlerocket.aws/updater-interface-version': null } },
+    });
+    await eventually(async () => await expectNoShadow(name));
+    await sleep(1_000);
+    await expectNoShadow(name);
   });
 
   it('restores the node of an agent that does not answer, once its pod is gone', async () => {

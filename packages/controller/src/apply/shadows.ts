@@ -1,8 +1,9 @@
-import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
 import { sameCondition } from '../cluster/assume-cache.ts';
+import type { NodeView } from '../cluster/node.ts';
 import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
@@ -10,6 +11,8 @@ import type { SpecChange } from '../plan/spec-change.ts';
 import { sameSettings } from '../plan/transition.ts';
 import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
+/** Shadows per reconcile, so that specs never wait long for the shadows of a large fleet. */
+const MAX_CREATED = 50;
 /** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
 const MAX_CONDITIONS = 100;
 /** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
@@ -17,6 +20,44 @@ const SETTINGS_PRUNED = 'spec.hostSettings is not kept; install the CustomResour
 
 export function specKey(uid: string): string {
   return `spec/${uid}`;
+}
+
+/** Returns whether there are more to create. */
+export async function createShadows(context: ApplyContext, nodes: readonly NodeView[]): Promise<boolean> {
+  const { writer } = context;
+  const due = nodes.filter((node) => writer.canWrite(createKey(node)));
+  await forEachOf(due.slice(0, MAX_CREATED), async (node) => {
+    const key = createKey(node);
+    await writer.once(key, async () => {
+      const created = await writer.attempt('shadow_create', key, () => createShadow(context, node));
+      // One that exists and is not in the watch may be unreadable, or still be deleted.
+      if (!created) writer.backOff(key);
+    });
+  });
+  return due.length > MAX_CREATED;
+}
+
+function createKey({ metadata }: NodeView): string {
+  return `create/${metadata.uid}`;
+}
+
+async function createShadow({ client, namespace, log, signal }: ApplyContext, { metadata }: NodeView): Promise<void> {
+  const { name, uid } = metadata;
+  const owner = { apiVersion: 'v1', kind: 'Node', name, uid, controller: false, blockOwnerDeletion: false };
+  const body = {
+    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+    kind: SHADOW_KIND,
+    metadata: {
+      name: shadowName(name),
+      namespace,
+      labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator' },
+      ownerReferences: [owner],
+    },
+    spec: { state: 'Idle' },
+  };
+  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
+  await client.request({ method: 'POST', path, query: { fieldManager: CONTROLLER }, body, signal });
+  log.info('shadow created', { node: name });
 }
 
 /** Returns the UIDs of the shadows whose specs were not written. */

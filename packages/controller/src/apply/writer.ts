@@ -36,7 +36,14 @@ export interface ApplyContext extends WriterOptions {
   readonly assumeCache: AssumeCache;
 }
 
-type WriteKind = 'spec' | 'condition' | 'config_status' | 'node_restore' | 'node_taint' | 'shadow_delete';
+type WriteKind =
+  | 'spec'
+  | 'condition'
+  | 'config_status'
+  | 'node_restore'
+  | 'node_taint'
+  | 'shadow_create'
+  | 'shadow_delete';
 
 interface Retry {
   readonly delays: Backoff;

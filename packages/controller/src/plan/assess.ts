@@ -15,6 +15,7 @@ import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts'
 import { wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
+  agentNotConnected,
   agentNotResponding,
   notConfigured,
   overdue,
@@ -44,6 +45,8 @@ export interface Assessment {
   readonly lookUp?: boolean;
   readonly candidate?: Candidate;
   readonly cleanup?: Cleanup | undefined;
+  /** No agent has reported within the limit of a confirmation. */
+  readonly neverConnected?: boolean;
   /** When the assessment may change by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
 }
@@ -143,6 +146,11 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
 
 function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | undefined): Partial<Assessment> {
   const at = notRespondingAt(shadow, now);
+  if (shadow.status === undefined) {
+    const neverConnected = now >= at;
+    const progressing = agentNotConnected();
+    return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
+  }
   if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
   return { change, progressing: agentNotResponding(shadow.status?.lastOperation), phase: 'waiting', times: [at] };
 }

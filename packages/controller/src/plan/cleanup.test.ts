@@ -34,7 +34,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
       creationTimestamp: ago(6 * MINUTE),
       spec: { state_transition_timestamp: null },
     }),
-    'RestoreAfterAgentExit',
+    'Restore',
     NOW + 9 * MINUTE,
   ],
   'after that it is done here': [aManagedNode('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],

@@ -57,7 +57,7 @@ function leftover(
   restoresUntil: number,
   now: number,
 ): Pick<Cleanup, 'kind' | 'dueAt'> {
-  if (shadow !== undefined && !isSettled(shadow))
+  if (shadow?.status !== undefined && !isSettled(shadow))
     return { kind: 'RestoreAfterAgentExit', dueAt: Math.max(notRespondingAt(shadow, now), restoresUntil) };
   const idleSince = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
   return { kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, restoresUntil) };

@@ -81,6 +81,12 @@ function notHealthyInTime(shadow: ShadowView, node: NodeView): string {
     : `${late}, and its agent has not confirmed the step`;
 }
 
+/** The message is the same for all nodes and at all times, to save writes. */
+export function agentNotConnected(): ProgressingCondition {
+  const problem = 'No agent has reported for this node yet';
+  return progressing('False', 'AgentNotConnected', `${problem}; check whether the pod of its agent runs on it`);
+}
+
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
   const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;

@@ -13,7 +13,7 @@ import { describeStuck } from './capacity.ts';
 import { transitionTime } from './condition.ts';
 import type { Forecast, VersionCount } from './forecast.ts';
 import type { Plan } from './plan.ts';
-import { type Reason, traitsOf } from './gates/reasons.ts';
+import type { Reason } from './gates/reasons.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [
@@ -110,12 +110,9 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({ policy: { problem }, counts: { failed }, forecast: { reasons }, stuckNodes }: Plan): Judged {
+function degraded({ policy: { problem }, counts: { failed }, forecast: { needAttention }, stuckNodes }: Plan): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
-  const needed = [...reasons]
-    .filter(([reason]) => traitsOf(reason).needsAttention === true)
-    .map(([reason, count]) => `${count} ${reason}`)
-    .toSorted();
+  const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
   const found = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
   if (found !== '') {
     const message = `Nodes need attention: ${found}; kubectl get brs -A -o wide shows which and why`;

@@ -36,6 +36,8 @@ export interface Forecast {
   /** How long updates took, milliseconds; undefined: none was measured. */
   readonly measuredMs: number | undefined;
   readonly reasons: ReadonlyMap<Reason, number>;
+  /** How many nodes have a reason that needs a user. */
+  readonly needAttention: ReadonlyMap<Reason, number>;
   readonly window: CalendarState;
   /** Epoch milliseconds; now while a window is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
@@ -82,6 +84,7 @@ export function forecastOf(
     versions: versionsOf(counted),
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
+    needAttention: reasonsOf(counted.filter(needsAttention)),
     window,
     nextOpenAt: policy.calendar.nextFit(now, 1),
   };
@@ -175,6 +178,11 @@ function versionsOf(counted: readonly Decision[]): VersionCount[] {
     }
   }
   return [...counts].map(([version, count]) => ({ version, ...count }));
+}
+
+function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
+  const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
+  return neverConnected === true || (isReason(reason) && traitsOf(reason).needsAttention === true);
 }
 
 function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {

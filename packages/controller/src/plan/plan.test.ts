@@ -118,12 +118,8 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(10 * MINUTE), recreated)]),
     [],
   ],
-  'a new shadow holds a slot until its agent has reported': [
+  'a new shadow whose agent has not reported holds no slot': [
     planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(MINUTE) })]),
-    [],
-  ],
-  'the slot of a new shadow ends after 5 minutes': [
-    planOf([aManagedNode('a'), aManagedNode('b', {}, { ...recreated, creationTimestamp: ago(5 * MINUTE) })]),
     ['a'],
   ],
   'a node that is not confirmed holds a slot as long as it is cordoned by the operator': [
@@ -271,7 +267,11 @@ const reasons: Record<string, [Plan, string | undefined]> = {
     planOf([aManagedNode('a', {}, { status: { observedGeneration: 2 } })]),
     'AgentNotResponding',
   ],
-  'an agent that never reported is named': [planOf([aManagedNode('a', {}, { status: null })]), 'AgentNotResponding'],
+  'an agent that has not reported yet is named at once': [
+    planOf([aManagedNode('a', {}, { status: null, creationTimestamp: ago(0) })]),
+    'AgentNotConnected',
+  ],
+  'an agent that never reported is named': [planOf([aManagedNode('a', {}, { status: null })]), 'AgentNotConnected'],
 };
 test.each(Object.entries(reasons))('%s', (_, [made, expected]) => expect(reasonOf(made, 'a')).toBe(expected));
 

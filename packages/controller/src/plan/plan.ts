@@ -8,7 +8,7 @@
 import type { EventSource } from '@brupop/shared/kube/events';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { isPair, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
 import type { Cleanup } from './cleanup.ts';
@@ -42,6 +42,8 @@ export interface Plan {
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
+  /** Managed nodes without a shadow. */
+  readonly newNodes: readonly NodeView[];
   readonly cleanups: readonly Cleanup[];
   readonly lookUps: readonly NodeView[];
   /** Names of the nodes whose pods were used, or are to be listed. */
@@ -78,6 +80,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   ];
   return {
     ...specsOf(decisions),
+    newNodes: snapshot.managedNodes.flatMap(withoutShadow),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(decisions, snapshot, now),
     needsPodsOf: fleetState.drains.asked,
@@ -122,6 +125,12 @@ function decide(
   }
   const change = { spec: startSpec(candidate.version, policy, now), outcome: 'Started' } as const;
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
+}
+
+/** A shadow of an earlier Node of the same name is deleted first. */
+function withoutShadow({ node, shadow }: ManagedNode): NodeView[] {
+  const isNew = node !== undefined && shadow === undefined && isManaged(node);
+  return isNew && node.metadata.deletionTimestamp === undefined ? [node] : [];
 }
 
 const MAX_LOOK_UPS = 10;

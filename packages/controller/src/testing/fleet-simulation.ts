@@ -169,7 +169,7 @@ function change(
 ): ManagedNode {
   const { node, shadow } = managedNode;
   if (event.kind === 'lose') return { ...managedNode, shadow: undefined, missingSince: now };
-  if (event.kind === 'ensure') return { ...managedNode, shadow: shadow ?? ensured(managedNode, now) };
+  if (event.kind === 'ensure') return { ...managedNode, shadow: heard(shadow ?? created(managedNode, now)) };
   if (node === undefined || shadow?.status === undefined) return managedNode;
   if (event.kind === 'health') return { ...managedNode, node: { ...node, ready: event.ready } };
   if (event.kind === 'cordon') return { ...managedNode, node: { ...node, unschedulable: event.unschedulable } };
@@ -177,18 +177,25 @@ function change(
   return { ...managedNode, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
 }
 
-/** A new shadow, whose agent has reported under no spec of an update yet. */
-function ensured({ name }: ManagedNode, now: number): ShadowView {
-  const spec = { state_transition_timestamp: null };
-  const status = { observedGeneration: 0 };
+let creations = 0;
+
+/** A new shadow, whose agent has not reported yet. */
+function created({ name }: Pick<ManagedNode, 'name'>, now: number): ShadowView {
+  creations += 1;
   return aShadow({
     node: name,
-    uid: `shadow-${name}-${now}`,
+    uid: `shadow-${name}-${creations}`,
     generation: 1,
     creationTimestamp: rfc3339(now),
-    spec,
-    status,
+    spec: { state_transition_timestamp: null },
+    status: null,
   });
+}
+
+/** The agent has reported under no spec of an update yet. */
+function heard(shadow: ShadowView): ShadowView {
+  const { status = { ...aShadow().status, observedGeneration: 0 } as ShadowStatus } = shadow;
+  return { ...shadow, status };
 }
 
 /** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon removed first. */
@@ -248,12 +255,15 @@ function started(shadow: ShadowView, status: ShadowStatus): ShadowView {
 }
 
 /** Does what a plan says. */
-export function carryOut(world: World, { specs }: Plan): void {
+export function carryOut(world: World, { specs, newNodes }: Plan): void {
   const byName = new Map(specs.map((write) => [write.node.metadata.name, write]));
+  const names = new Set(newNodes.map(({ metadata }) => metadata.name));
   world.configured = configuredBy(world, specs);
   world.managedNodes = world.managedNodes.map((managedNode) => {
     const write = byName.get(managedNode.name);
-    if (write === undefined || managedNode.shadow === undefined) return managedNode;
+    if (managedNode.shadow === undefined)
+      return names.has(managedNode.name) ? { ...managedNode, shadow: created(managedNode, world.now) } : managedNode;
+    if (write === undefined) return managedNode;
     const { metadata } = managedNode.shadow;
     const generation = (metadata.generation ?? 0) + 1;
     const drains = write.spec.state === 'RebootedIntoUpdate' && managedNode.node !== undefined;

@@ -167,6 +167,8 @@ function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot 
   const { shadow } = pair;
   if (shadow === undefined || isSettled(shadow)) return undefined;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
+  // An agent reports each step before it takes it, so one that was never heard has not started any.
+  if (shadow.status === undefined) return undefined;
   const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
   return { deadline, expires: !awaitsAgent(shadow) };
 }

@@ -52,6 +52,7 @@ export const REASONS = {
   MaxUnavailableReached: { passes: 'capacity' },
   WaitingForZone: { passes: 'capacity' },
   PodListFailed: { passes: 'time' },
+  AgentNotConnected: { passes: 'event', withoutTaint: true },
   AgentNotResponding: { passes: 'event', needsAttention: true },
   DeadlineExceeded: { passes: 'event', needsAttention: true },
 } as const satisfies Record<string, ReasonTraits>;
