@@ -143,7 +143,7 @@ export const PAUSES = {
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
-  /** The stream, and the creation of the shadow. Reset by a stream that lasted 5 s. */
+  /** The stream, and the first read of the shadow. Reset by a stream that lasted 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;
 

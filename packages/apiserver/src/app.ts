@@ -61,7 +61,7 @@ export function createApp(options: AppOptions): Express {
       );
     });
   };
-  handle('put', 'shadow', ANSWER_LIMIT_MS, (call) => routes.ensure(call));
+  handle('put', 'shadow', ANSWER_LIMIT_MS, (call) => routes.shadow(call));
   handle('get', 'shadow/stream', ANSWER_LIMIT_MS, (call) => routes.stream(call));
   handle('put', 'shadow/status', ANSWER_LIMIT_MS, (call) => routes.status(call));
   handle('post', 'load-balancer-exclusion', ANSWER_LIMIT_MS, (call) => routes.exclude(call));

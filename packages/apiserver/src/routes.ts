@@ -49,9 +49,8 @@ export class Routes {
   }
 
   /** PUT shadow */
-  async ensure({ identity, signal, response }: Call): Promise<void> {
-    const { shadow, created } = await this.#options.shadows.ensure(identity, signal);
-    response.status(created ? 201 : 200).json(agentShadow(shadow));
+  async shadow({ identity, signal, response }: Call): Promise<void> {
+    response.json(agentShadow(await this.#options.shadows.ofNode(identity, signal)));
   }
 
   /** GET shadow/stream. Returns when the stream is open. */

@@ -1,4 +1,6 @@
 import type { AgentShadow, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
+import { GROUP, SHADOW_KIND, SHADOW_VERSION, shadowName } from '../../../packages/shared/src/api/names.ts';
 import type { AgentStatus, BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import type { AgentClient } from './agent-client.ts';
@@ -41,7 +43,27 @@ export async function wantReboot(
   client: AgentClient,
   agent: Agent,
 ): Promise<SpecReference> {
+  await ensureShadow(cluster, namespace, agent.node);
   const { status } = await client.act<AgentShadow>(agent, 'shadow');
   if (status >= 300) throw new Error(`PUT shadow: ${status}`);
   return await wantState(cluster, namespace, agent.node, 'RebootedIntoUpdate');
+}
+
+/**
+ * Creates the shadow of a node unless it exists, as the controller does; one of an earlier Node of
+ * that name is replaced. Returns its UID.
+ */
+export async function ensureShadow({ api }: Connection, namespace: string, node: string): Promise<string> {
+  const { metadata } = await api.get<KubernetesObject>(`/api/v1/nodes/${node}`);
+  const owner = { apiVersion: 'v1', kind: 'Node', name: node, uid: metadata.uid };
+  const body = {
+    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+    kind: SHADOW_KIND,
+    metadata: { name: shadowName(node), ownerReferences: [{ ...owner, controller: false, blockOwnerDeletion: false }] },
+    spec: { state: 'Idle' },
+  };
+  const known = await api.get<KubernetesObject>(shadowPath(namespace, node)).catch(() => undefined);
+  if (known?.metadata.ownerReferences?.[0]?.uid === metadata.uid) return known.metadata.uid;
+  if (known !== undefined) await api.delete(shadowPath(namespace, node));
+  return (await api.create<KubernetesObject>(shadowPath(namespace), body)).metadata.uid;
 }

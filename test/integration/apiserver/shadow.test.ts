@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import { idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 
@@ -16,8 +16,11 @@ describe('an apiserver that keeps shadows', () => {
     agent = await createAgent(suite.cluster, suite.namespace);
   });
 
-  const ensure = async (): Promise<AgentShadow> =>
-    (await suite.apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
+  /** The shadow as its agent reads it. */
+  const ensure = async (): Promise<AgentShadow> => {
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
+    return (await suite.apiserver.client.act<AgentShadow>(agent, 'shadow')).body;
+  };
 
   const live = async (): Promise<BottlerocketShadow> =>
     await suite.cluster.api.get<BottlerocketShadow>(shadowPath(suite.namespace, agent.node));
@@ -26,32 +29,20 @@ describe('an apiserver that keeps shadows', () => {
     await suite.apiserver.client.act<AgentShadow>(agent, 'shadow/status', { shadowUID, status: idleStatus(changes) });
 
   describe('PUT shadow', () => {
-    it('creates an idle shadow that its Node owns', async () => {
+    it('returns the shadow that the controller has created', async () => {
+      const uid = await ensureShadow(suite.cluster, suite.namespace, agent.node);
       const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
-      const { metadata, spec } = await live();
-      const { metadata: node } = await suite.cluster.api.get<BottlerocketShadow>(`/api/v1/nodes/${agent.node}`);
-      expect(status).toBe(201);
-      expect(body).toEqual({ uid: metadata.uid, generation: 1, spec: { state: 'Idle' } });
-      expect(spec).toEqual({ state: 'Idle' });
-      const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: node.uid };
-      expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
+      expect([status, body]).toEqual([200, { uid, generation: 1, spec: { state: 'Idle' } }]);
     });
 
-    it('returns the one that exists', async () => {
-      const { uid } = await ensure();
-      const { status, body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
-      expect([status, body.uid]).toEqual([200, uid]);
+    it('creates none, and says who does', async () => {
+      const { code, body } = await suite.apiserver.client.act(agent, 'shadow');
+      expect(code).toBe('NotFound');
+      expect(JSON.stringify(body)).toContain('the controller creates it');
+      await expect(live()).rejects.toMatchObject({ status: 404 });
     });
 
-    it('creates one when many requests come at once', async () => {
-      const answers = await Promise.all(
-        Array.from({ length: 8 }, () => suite.apiserver.client.act<AgentShadow>(agent, 'shadow')),
-      );
-      expect(new Set(answers.map(({ body }) => body.uid)).size).toBe(1);
-      expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
-    });
-
-    it('replaces one that belongs to an earlier Node of the same name', async () => {
+    it('neither returns nor changes one that belongs to an earlier Node of the same name', async () => {
       const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: '11111111-2222-4333-8444-555555555555' };
       const stale = await suite.cluster.api.create<BottlerocketShadow>(shadowPath(suite.namespace), {
         apiVersion: 'brupop.bottlerocket.aws/v2',
@@ -59,10 +50,10 @@ describe('an apiserver that keeps shadows', () => {
         metadata: { name: `brs-${agent.node}`, ownerReferences: [owner] },
         spec: { state: 'Idle' },
       });
-      const { uid } = await ensure();
-      const { metadata } = await live();
-      expect(uid).not.toBe(stale.metadata.uid);
-      expect(metadata.uid).toBe(uid);
+      // Garbage collection deletes it meanwhile.
+      expect(['Conflict', 'NotFound']).toContain((await suite.apiserver.client.act(agent, 'shadow')).code);
+      const left = await live().catch(() => stale);
+      expect(left.metadata.uid).toBe(stale.metadata.uid);
     });
 
     it('rejects a Node that is not managed, and names the label that it needs', async () => {
@@ -81,7 +72,8 @@ describe('an apiserver that keeps shadows', () => {
       const { status } = await suite.apiserver.client.act(agent, 'shadow');
       expect([401, 403]).toContain(status);
       agent = await createAgentPod(suite.cluster, suite.namespace, agent.node);
-      expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(201);
+      await ensureShadow(suite.cluster, suite.namespace, agent.node);
+      expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(200);
     });
 
     it.each([

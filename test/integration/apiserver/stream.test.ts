@@ -4,7 +4,7 @@ import { STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/deadlines.
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import type { Stream } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import { idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
 import { eventually } from '../../framework/eventually.ts';
 
@@ -24,7 +24,7 @@ describe('a shadow stream', () => {
     messages.flatMap((message) => (message.type === 'shadow' ? [message.shadow.spec.state] : []));
 
   it('starts with the shadow and sends each change', async () => {
-    await suite.apiserver.client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(states(stream)).toEqual(['Idle']));
     await wantState(suite.cluster, suite.namespace, agent.node, 'StagedAndPerformedUpdate');
@@ -32,9 +32,8 @@ describe('a shadow stream', () => {
     stream.close();
   });
 
-  it('starts with a shadow that another replica has just created', async () => {
-    const second = await suite.start();
-    await second.client.act(agent, 'shadow');
+  it('starts with a shadow that was just created', async () => {
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['shadow']));
     stream.close();
@@ -43,7 +42,7 @@ describe('a shadow stream', () => {
   it('reports that there is no shadow, then the shadow, then its deletion', async () => {
     const stream = await suite.apiserver.client.stream(agent);
     await eventually(() => expect(types(stream)).toEqual(['deleted']));
-    await suite.apiserver.client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     await eventually(() => expect(types(stream)).toEqual(['deleted', 'shadow']));
     await suite.cluster.api.delete(shadowPath(suite.namespace, agent.node));
     await eventually(() => expect(types(stream)).toEqual(['deleted', 'shadow', 'deleted']));
@@ -51,6 +50,7 @@ describe('a shadow stream', () => {
   });
 
   it('sends the status without the conditions, which are not the agent’s', async () => {
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const { body } = await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
     const stream = await suite.apiserver.client.stream(agent);
     const conditions = [
@@ -72,7 +72,7 @@ describe('a shadow stream', () => {
   });
 
   it('includes the host settings of a spec and the limits of its steps', async () => {
-    await suite.apiserver.client.act<AgentShadow>(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const stream = await suite.apiserver.client.stream(agent);
     const spec = {
       state: 'StagedAndPerformedUpdate',
@@ -109,7 +109,7 @@ describe('a shadow stream', () => {
     const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     const first = await suite.apiserver.client.stream(agent);
     const second = await suite.apiserver.client.stream(successor);
-    await suite.apiserver.client.act(successor, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, successor.node);
     await eventually(() => expect([types(first), types(second)]).toEqual([both, both]));
     first.close();
     second.close();
@@ -159,7 +159,7 @@ describe('a shadow stream', () => {
     const streams = await Promise.all(
       Array.from({ length: 20 }, async () => {
         const one = await createAgent(suite.cluster, suite.namespace);
-        await suite.apiserver.client.act(one, 'shadow');
+        await ensureShadow(suite.cluster, suite.namespace, one.node);
         return { node: one.node, stream: await suite.apiserver.client.stream(one) };
       }),
     );

@@ -10,7 +10,7 @@ import { type Clock, systemClock } from '../../../packages/shared/src/runtime/cl
 import { type Agent, agentToken, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { sumOf } from '../../framework/apiserver/process.ts';
 import type { RunningApiserver } from '../../framework/apiserver/server.ts';
-import { idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { clusterKey, type Json, partsOf, signed } from '../../framework/apiserver/tokens.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
@@ -72,7 +72,7 @@ describe('a token in use', () => {
   });
 
   it('that expires on an open stream ends it in time, and the agent continues with the renewed one', async () => {
-    await suite.apiserver.client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const stop = new AbortController();
     ends.push(() => stop.abort());
     const { client, renew } = agentClient(lasting(13));
@@ -88,6 +88,7 @@ describe('a token in use', () => {
   it('that is renewed while it is valid interrupts neither calls nor streams', async () => {
     const { signal } = new AbortController();
     const { client, renew } = agentClient(agent.token);
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     await client.ensure(signal);
     const stream = await suite.apiserver.client.stream(agent);
     for (let number = 0; number < 5; number += 1) {
@@ -137,6 +138,7 @@ describe('a token in use', () => {
     const labels = { 'bottlerocket.aws/updater-interface-version': '2.0.0' };
     await eventually(async () => await createNode(suite.cluster, { name: node, labels }));
     const successor = await createAgentPod(suite.cluster, suite.namespace, node);
+    await ensureShadow(suite.cluster, suite.namespace, node);
     await eventually(async () =>
       expect((await suite.apiserver.client.act<AgentShadow>(successor, 'shadow')).status).toBeLessThan(300),
     );
@@ -145,7 +147,7 @@ describe('a token in use', () => {
   };
 
   it('of a deleted pod is rejected by every call and does not change the node of its successor', async () => {
-    await suite.apiserver.client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const successor = await createAgentPod(suite.cluster, suite.namespace, agent.node);
     await wantState(suite.cluster, suite.namespace, agent.node, 'RebootedIntoUpdate');
     await removePod(agent);
@@ -157,7 +159,7 @@ describe('a token in use', () => {
   });
 
   it('for an earlier Node of that name is rejected by every call, learns nothing and does not change its successor', async () => {
-    await suite.apiserver.client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     const stream = await suite.apiserver.client.stream(agent);
     const successor = await replaceNode();
     const before = await state(agent.node);
@@ -175,7 +177,7 @@ describe('a token in use', () => {
   const untilWatched = async (replica: RunningApiserver): Promise<void> => {
     const { client } = replica;
     const first = await client.stream(agent);
-    await client.act(agent, 'shadow');
+    await ensureShadow(suite.cluster, suite.namespace, agent.node);
     await eventually(() => expect(first.messages.at(-1)?.type).toBe('shadow'));
     first.close();
     const reviews = async (): Promise<number> => sumOf(await replica.metrics(), 'brupop_apiserver_token_reviews_total');

@@ -84,7 +84,7 @@ describe('a release of the chart', () => {
   it('gives the controller exactly these permissions', async () => {
     const baseline = await rightsOf('baseline');
     expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
-      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch patch delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
@@ -101,7 +101,7 @@ describe('a release of the chart', () => {
     const baseline = await rightsOf('baseline');
     expect(baseline).toContainEqual('[/openid/v1/jwks] [] [get]');
     expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
-      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch create delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'daemonsets.apps [] [] [get]',

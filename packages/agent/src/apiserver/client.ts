@@ -29,7 +29,7 @@ const IDLE_MS = 4_000;
 
 /** The agent's calls of the apiserver. Each throws ApiError. */
 export interface ApiserverClient {
-  /** Creates the shadow unless it exists. */
+  /** Reads the shadow live. `NotFound` until the controller has created it. */
   ensure(signal: AbortSignal): Promise<AgentShadow>;
   /** Yields the shadow, then every change. Throws after STREAM_INACTIVITY_MS without a message. */
   stream(signal: AbortSignal): AsyncIterable<StreamMessage>;

@@ -6,7 +6,7 @@
  * The spec comes from the stream, and never goes back to an earlier generation of the same shadow.
  * The status does not: what was read live at the start, and what was acknowledged since, is newer
  * than any watch. Only another actor's write to the status makes the two differ for long; then the
- * shadow is read live again. A deleted shadow is created again.
+ * shadow is read live again. A deleted shadow is read again until the controller has created another.
  *
  * The agent's loop reads `view` for each observation, passes each acknowledged report, and calls
  * `reconnect` when the apiserver rejects a spec again and again.

@@ -1,13 +1,13 @@
 /**
- * Reads and writes shadows in the Kubernetes API. The routes call `ensure` when an agent starts and
+ * Reads and writes shadows in the Kubernetes API. The routes call `ofNode` when an agent starts and
  * `writeStatus` for its reports, the drain record calls `writeDrain`.
  *
  * - Status is written by server-side apply with two field managers, one for the agent's report and
  *   one for `status.drain`, so that neither removes what the other has written.
  * - Each write names the resourceVersion of the shadow it was decided on: the cached one first, and
  *   the live one after a conflict.
- * - A shadow belongs to one Node, by the UID of its owner; one of an earlier Node of that name is
- *   replaced, and never written.
+ * - The controller creates and deletes shadows. One belongs to one Node, by the UID of its owner; one
+ *   of an earlier Node of that name is never written.
  */
 import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
@@ -22,12 +22,10 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import type { Node } from '../nodes/policy.ts';
 import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 const DRAIN_MANAGER = 'brupop-apiserver-drain';
-const ENSURE_ATTEMPTS = 5;
 const WRITE_ATTEMPTS = 8;
 const WRITE_RETRY = { baseMs: 20, capMs: 500 };
 const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
@@ -77,19 +75,18 @@ export class Shadows {
   }
 
   /**
-   * Returns the shadow of the live Node; creates it when there is none, and replaces one of an
-   * earlier Node of that name. Throws KubeError, and ApiError `NotFound` or `Forbidden` when the
-   * Node does not exist or is not managed.
+   * Returns the shadow of the live Node, which the controller creates. Throws KubeError, and ApiError
+   * `NotFound` or `Forbidden` when the Node does not exist or is not managed, `NotFound` when it has no
+   * shadow yet, and `Conflict` when the shadow belongs to an earlier Node of that name.
    */
-  async ensure(identity: Identity, signal: AbortSignal): Promise<{ shadow: SlimShadow; created: boolean }> {
+  async ofNode(identity: Identity, signal: AbortSignal): Promise<SlimShadow> {
     const node = await this.#options.nodes.readManaged(identity, signal);
-    for (let attempt = 1; attempt <= ENSURE_ATTEMPTS; attempt += 1) {
-      const found = await this.find(identity.node, signal);
-      const shadow = found ?? (await this.#create(node, signal));
-      if (shadow?.nodeUID === node.metadata.uid) return { shadow, created: found === undefined };
-      if (found !== undefined) await this.#remove(found, node, signal);
-    }
-    throw new ApiError('Conflict', `${shadowName(identity.node)} changes too often; repeat`);
+    const shadow = await this.find(identity.node, signal);
+    const name = shadowName(identity.node);
+    if (shadow === undefined)
+      throw new ApiError('NotFound', `${name} does not exist yet: the controller creates it; repeat`);
+    if (shadow.nodeUID === node.metadata.uid) return shadow;
+    throw new ApiError('Conflict', `${name} belongs to an earlier Node: the controller replaces it; repeat`);
   }
 
   /**
@@ -142,47 +139,6 @@ export class Shadows {
     const body = { apiVersion, kind: SHADOW_KIND, metadata, status };
     const options = { fieldManager: manager, signal };
     return this.#options.client.apply(this.#path(node, 'status'), body, options);
-  }
-
-  /** Undefined when it exists by now. */
-  async #create({ metadata }: Node, signal: AbortSignal): Promise<SlimShadow | undefined> {
-    const { namespace, client, log } = this.#options;
-    const owner = { apiVersion: 'v1', kind: 'Node', name: metadata.name, uid: metadata.uid };
-    const body = {
-      apiVersion,
-      kind: SHADOW_KIND,
-      metadata: {
-        name: shadowName(metadata.name),
-        namespace,
-        labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator' },
-        ownerReferences: [{ ...owner, controller: false, blockOwnerDeletion: false }],
-      },
-      spec: { state: 'Idle' },
-    };
-    const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
-    try {
-      const query = { fieldManager: FIELD_MANAGER };
-      const created = await client.request({ method: 'POST', path, query, body, signal });
-      log.info('created a shadow', { node: metadata.name });
-      return slimShadow(created);
-    } catch (error) {
-      if (hasStatus(error, 409)) return undefined;
-      throw error;
-    }
-  }
-
-  async #remove({ metadata }: SlimShadow, node: Node, signal: AbortSignal): Promise<void> {
-    if (metadata.deletionTimestamp !== undefined)
-      throw new ApiError('Conflict', `${metadata.name} of an earlier Node is still being deleted; repeat`);
-    const { uid, resourceVersion } = metadata;
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
-    try {
-      const path = this.#path(node.metadata.name);
-      await this.#options.client.request({ method: 'DELETE', path, body, signal });
-      this.#options.log.info('deleted the shadow of an earlier Node of this name', { node: node.metadata.name, uid });
-    } catch (error) {
-      if (!hasStatus(error, 404) && !hasStatus(error, 409)) throw error;
-    }
   }
 
   #path(node: string, subresource?: string): string {

@@ -9,7 +9,7 @@ import {
 import type { BottlerocketShadow } from '../../../../packages/shared/src/api/shadow.ts';
 import type { Connection } from '../../control-plane/connection.ts';
 import type { Agent } from '../cluster.ts';
-import { idleStatus, shadowPath } from '../shadow.ts';
+import { ensureShadow, idleStatus, shadowPath } from '../shadow.ts';
 import type { Json } from '../tokens.ts';
 import { openWire, type Wire, type WireAnswer } from '../wire.ts';
 import type { BodyCase } from './bodies.ts';
@@ -65,7 +65,7 @@ export class Subject {
     this.shadowUID = from.shadow.metadata.uid;
   }
 
-  /** Creates the agent's shadow. */
+  /** Creates the agent's shadow, and reads it as the agent does. */
   static async make(
     cluster: Connection,
     namespace: string,
@@ -73,11 +73,12 @@ export class Subject {
     to: { port: number; ca: string; localAddress: string },
   ): Promise<Subject> {
     const open = (): Promise<Wire> => openWire(to, to.localAddress);
+    await ensureShadow(cluster, namespace, agent.node);
     const wire = await open();
     wire.socket.write(requestOf(agent, 'PUT', 'shadow', { kind: '', body: Buffer.alloc(0) }));
     const [answer] = await wire.until(1);
     wire.socket.destroy();
-    if (answer?.status !== 201) throw new Error(`PUT shadow: ${answer?.status} ${answer?.body}`);
+    if (answer?.status !== 200) throw new Error(`PUT shadow: ${answer?.status} ${answer?.body}`);
     const shadow = await cluster.api.get<BottlerocketShadow>(shadowPath(namespace, agent.node));
     return new Subject({ cluster, namespace, agent, open, shadow });
   }
