@@ -1,6 +1,6 @@
 import { CORDONED_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
@@ -438,4 +438,29 @@ test('a node that is no longer managed is asked to stop, and is not released in 
   const made = planOf([aManagedNode('a', { managed: false }, rebooting)]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Released', 'Idle']]);
   expect(made.cleanups).toEqual([]);
+});
+
+describe('a plan creates the shadow', () => {
+  const alone = (parts: NodeParts = {}): ManagedNode => ({ ...aManagedNode('a', parts), shadow: undefined });
+  const created = (managedNode: ManagedNode, more: Partial<Snapshot> = {}): string[] =>
+    plan({ ...aSnapshot([managedNode, aManagedNode('b')]), ...more }, NOW).newNodes.map(
+      ({ metadata }) => metadata.name,
+    );
+  const stale = { watchLags: [{ resource: 'nodes', ms: 10 * MINUTE }] };
+  const cases: Record<string, [string[], string[]]> = {
+    'of a managed node that has none': [created(alone()), ['a']],
+    'but not of an unmanaged node': [created(alone({ managed: false })), []],
+    'nor of a Node that is being deleted': [created(alone({ deletionTimestamp: ago(0) })), []],
+    'nor while one of an earlier Node is there': [created(aManagedNode('a', {}, { owner: 'uid-before' })), []],
+    'nor while a watch is stale': [created(alone(), stale), []],
+  };
+  it.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toEqual(expected));
+});
+
+test('a node whose agent was never heard needs attention after 5 minutes, and not before', () => {
+  const attention = (ms: number): number =>
+    planOf([
+      aManagedNode('a', {}, { status: null, creationTimestamp: ago(ms), spec: { state_transition_timestamp: null } }),
+    ]).forecast.needAttention.size;
+  expect([attention(4 * MINUTE), attention(5 * MINUTE)]).toEqual([0, 1]);
 });

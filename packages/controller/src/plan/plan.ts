@@ -42,7 +42,7 @@ export interface Plan {
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
-  /** Managed nodes without a shadow. */
+  /** Managed nodes without a shadow; none while a watch is stale, since the shadow or the end of the Node may be unseen. */
   readonly newNodes: readonly NodeView[];
   readonly cleanups: readonly Cleanup[];
   readonly lookUps: readonly NodeView[];
@@ -80,7 +80,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   ];
   return {
     ...specsOf(decisions),
-    newNodes: snapshot.managedNodes.flatMap(withoutShadow),
+    newNodes: stale.length === 0 ? snapshot.managedNodes.flatMap(withoutShadow) : [],
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(decisions, snapshot, now),
     needsPodsOf: fleetState.drains.asked,
