@@ -17,7 +17,7 @@ import { type Cut, TcpForwarder } from '../../framework/kubelet/tcp-forwarder.ts
 import { MachineLag } from '../../framework/machine-lag.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
 import { LeaseCandidate, type LeaseCandidateOptions } from './lease/candidate.ts';
-import { scenario } from './lease/scenario.ts';
+import { killed, scenario } from './lease/scenario.ts';
 import { createLedger, expectOneAtATime, leasePath, readSpec, termsOf, TwoLeaders, type World } from './lease/world.ts';
 
 jest.setTimeout(120_000);
@@ -315,6 +315,10 @@ describe('leadership', () => {
     expect(Math.max(...outcome.takeovers, outcome.killMs)).toBeLessThan(LIMITS.leaseDurationMs + MARGIN_MS + frozen);
     expect(outcome.stopMs).toBeLessThan(1_000 + frozen);
     expect(outcome.terms.length).toBeGreaterThanOrEqual(4);
+  });
+
+  it('is acquired within 20 s after the leader was killed, with the durations of the controller', async () => {
+    expect(await killed(world, 'killed')).toBeLessThan(20_000);
   });
 
   it('is written into the Lease in a form that the API server accepts', async () => {

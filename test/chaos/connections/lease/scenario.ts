@@ -53,6 +53,20 @@ export async function scenario(
   }
 }
 
+/** Kills a leader with the durations of the controller; resolves with the time until another leads. */
+export async function killed(world: World, lease: string): Promise<number> {
+  const children = new Children(world, lease, undefined);
+  try {
+    await Promise.all(['a', 'b'].map((identity) => children.start(identity)));
+    for (const identity of ['a', 'b']) await children.startCandidate(identity);
+    const { ms, to } = await children.handover('a', 'SIGKILL');
+    await children.hasWritten(to);
+    return ms;
+  } finally {
+    await children.end();
+  }
+}
+
 interface Handover {
   readonly ms: number;
   readonly to: string;
