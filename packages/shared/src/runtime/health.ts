@@ -1,4 +1,12 @@
-import { createServer } from 'node:http';
+/**
+ * The plain HTTP listener for probes and metrics, which any pod can reach.
+ *
+ * A new connection is never turned away: over the limit, another one is closed for it. Connections
+ * without a complete request go first, those of the address with the most connections before
+ * others, and older ones before newer ones. A connection serves one request.
+ */
+import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { messageOf } from './errors.ts';
 
 /** Returns undefined when healthy, else the reason. */
@@ -9,29 +17,50 @@ interface HealthOptions {
   readonly port: number;
   readonly live: Check;
   readonly ready: Check;
-  readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
+  readonly metrics?: () => Promise<Metrics>;
   readonly signal: AbortSignal;
 }
 
+interface Metrics {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** For a whole request, and for the answer to be taken. */
 const LIMIT_MS = 5_000;
+const CHECK_MS = 2_500;
 const MAX_CONNECTIONS = 64;
+const HEADER_LIMIT = 4 * 1024;
 const TEXT = 'text/plain; charset=utf-8';
 
 /** Resolves when the server listens, rejects when it cannot; closes it when `signal` aborts. */
 export async function serveHealth(options: HealthOptions): Promise<void> {
+  const served = { ...options, ...(options.metrics && { metrics: shared(options.metrics) }) };
+  const connections = new Connections();
   const server = createServer(
-    { headersTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, keepAliveTimeout: 1_000 },
+    {
+      headersTimeout: LIMIT_MS,
+      requestTimeout: LIMIT_MS,
+      connectionsCheckingInterval: CHECK_MS,
+      maxHeaderSize: HEADER_LIMIT,
+    },
     (request, response) => {
-      void answer(options, request.url)
+      if (!connections.answers(request.socket)) return;
+      void answer(served, request.url)
         .catch((error: unknown): Answer => ({ status: 500, body: messageOf(error) }))
         .then(({ status, contentType = TEXT, body }) =>
           response
-            .writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) })
+            .writeHead(status, {
+              'content-type': contentType,
+              'content-length': Buffer.byteLength(body),
+              connection: 'close',
+            })
             .end(body),
         );
     },
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  server.setTimeout(LIMIT_MS);
+  connections.limit(server);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, resolve);
@@ -40,6 +69,63 @@ export async function serveHealth(options: HealthOptions): Promise<void> {
     server.close();
     server.closeAllConnections();
   });
+}
+
+class Connections {
+  /** By remote address, oldest first; true when a request is complete. */
+  readonly #open = new Map<string, Map<Socket, boolean>>();
+  #count = 0;
+
+  limit(server: Server): void {
+    server.on('connection', (socket: Socket) => {
+      const { remoteAddress = '' } = socket;
+      if (this.#count >= MAX_CONNECTIONS) this.#closeOne();
+      const sockets = this.#open.get(remoteAddress) ?? new Map<Socket, boolean>();
+      this.#open.set(remoteAddress, sockets.set(socket, false));
+      this.#count += 1;
+      socket.once('close', () => this.#forget(remoteAddress, socket));
+    });
+  }
+
+  /** False for a second request of the connection, which is closed then. */
+  answers(socket: Socket): boolean {
+    const sockets = this.#open.get(socket.remoteAddress ?? '');
+    if (sockets?.get(socket) !== false) {
+      socket.destroy();
+      return false;
+    }
+    sockets.set(socket, true);
+    return true;
+  }
+
+  #closeOne(): void {
+    const largestFirst = [...this.#open].toSorted(([, one], [, other]) => other.size - one.size);
+    const oldest = (complete: boolean): [string, Socket] | undefined => {
+      for (const [address, sockets] of largestFirst)
+        for (const [socket, answers] of sockets) if (answers === complete) return [address, socket];
+      return undefined;
+    };
+    const [address, socket] = oldest(false) ?? oldest(true) ?? [];
+    if (address === undefined || socket === undefined) return;
+    this.#forget(address, socket);
+    socket.destroy();
+  }
+
+  #forget(address: string, socket: Socket): void {
+    const sockets = this.#open.get(address);
+    if (sockets?.delete(socket) !== true) return;
+    this.#count -= 1;
+    if (sockets.size === 0) this.#open.delete(address);
+  }
+}
+
+/** Callers that ask while an answer is being made share it. */
+function shared(make: () => Promise<Metrics>): () => Promise<Metrics> {
+  let making: Promise<Metrics> | undefined;
+  return () =>
+    (making ??= make().finally(() => {
+      making = undefined;
+    }));
 }
 
 interface Answer {
