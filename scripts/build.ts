@@ -29,6 +29,48 @@ const builtins: Plugin = {
   },
 };
 
+/**
+ * What express requires and this operator never runs: it reads bodies and writes answers itself, and
+ * has no views, cookies, query strings or files. What depends on one of these only is left out with
+ * it. A stub that is called throws, so that every test that runs a bundle fails.
+ */
+const unused: Readonly<Record<string, readonly string[]>> = {
+  express: [
+    'accepts',
+    'body-parser',
+    'content-disposition',
+    'content-type',
+    'cookie',
+    'cookie-signature',
+    'etag',
+    'fresh',
+    'http-errors',
+    'mime-types',
+    'qs',
+    'range-parser',
+    'send',
+    'serve-static',
+    'type-is',
+    'vary',
+    './view',
+  ],
+  'proxy-addr': ['forwarded', 'ipaddr.js'],
+};
+
+const stubs: Plugin = {
+  name: 'stubs',
+  setup(bundler) {
+    bundler.onResolve({ filter: /./ }, ({ path, importer }) => {
+      const from = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(importer)?.[1] ?? '';
+      return unused[from]?.includes(path) === true ? { path: `${from} ${path}`, namespace: 'stub' } : undefined;
+    });
+    bundler.onLoad({ filter: /./, namespace: 'stub' }, ({ path }) => ({
+      contents: `const stub = () => { throw new Error(${JSON.stringify(`${path} is not in this bundle; see scripts/build.ts`)}); };
+        module.exports = new Proxy(stub, { get: () => stub });`,
+    }));
+  },
+};
+
 async function bundle(program: string): Promise<void> {
   const outfile = join(dist, `${program}.mjs`);
   // A failed build must not leave bundles of an earlier build.
@@ -45,7 +87,7 @@ async function bundle(program: string): Promise<void> {
     keepNames: true,
     legalComments: 'none',
     // Loaded only to read a kubeconfig file, which no pod does.
-    plugins: [builtins],
+    plugins: [builtins, stubs],
     banner: { js: banner },
     logLevel: 'silent',
   });
