@@ -65,7 +65,7 @@ async function prepare(projects: readonly string[]): Promise<void> {
       args: ['obtain'],
       for: ['integration', 'e2e', 'connections', 'matrix'],
     },
-    { script: 'scripts/build.ts', args: [], for: ['e2e', 'matrix'] },
+    { script: 'scripts/build.ts', args: [], for: ['integration', 'e2e', 'connections', 'matrix'] },
   ];
   for (const step of steps.filter(({ for: needs }) => needs.some((project) => projects.includes(project)))) {
     if ((await node([step.script, ...step.args])) !== 0) throw new Error(`${step.script} failed, so no test was run`);

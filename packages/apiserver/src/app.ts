@@ -8,6 +8,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
 import { inTime, localsOf, readBody, withinLimit } from './http/call.ts';
+import type { Connections } from './http/connections.ts';
 import { errorHandler, notFound } from './http/error-handler.ts';
 import { RateLimit } from './http/limits.ts';
 import type { Metrics } from './metrics.ts';
@@ -15,6 +16,7 @@ import type { Call, Routes } from './routes.ts';
 
 export interface AppOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly connections: Pick<Connections, 'admit'>;
   readonly routes: Routes;
   /** Undefined when ready, else why not. */
   readonly ready: () => string | undefined;
@@ -53,7 +55,9 @@ export function createApp(options: AppOptions): Express {
       const { node } = identity;
       localsOf(response).node = node;
       if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
-      const body = await readBody(request, response);
+      localsOf(response).admitted = true;
+      options.connections.admit(request.socket);
+      const body = await readBody(request);
       const { clock, stop } = options;
       const leftMs = limitMs - (clock.monotonic() - started);
       await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>

@@ -18,7 +18,7 @@ import {
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
-import { readAs } from './http/call.ts';
+import { answer, readAs } from './http/call.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
@@ -50,7 +50,7 @@ export class Routes {
 
   /** PUT shadow */
   async shadow({ identity, signal, response }: Call): Promise<void> {
-    response.json(agentShadow(await this.#options.shadows.ofNode(identity, signal)));
+    answer(response, 200, agentShadow(await this.#options.shadows.ofNode(identity, signal)));
   }
 
   /** GET shadow/stream. Returns when the stream is open. */
@@ -65,7 +65,7 @@ export class Routes {
   async status({ identity, body, signal, response }: Call): Promise<void> {
     const report = readAs(statusReport, body);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
-    response.json(agentShadow(shadow));
+    answer(response, 200, agentShadow(shadow));
   }
 
   /** POST load-balancer-exclusion */
@@ -74,7 +74,7 @@ export class Routes {
     const { nodes, settings } = this.#options;
     const { exclusionMs } = settings.current();
     const result: ExclusionResult = { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
-    call.response.json(result);
+    answer(call.response, 200, result);
   }
 
   /** POST drain */
@@ -82,7 +82,7 @@ export class Routes {
     const { identity, signal, response } = call;
     const shadow = await this.#requireReboot(call, readAs(specReference, call.body));
     const result: DrainResult = await this.#options.drainer.pass({ identity, shadow, signal });
-    response.json(result);
+    answer(response, 200, result);
   }
 
   /** POST restore */
@@ -91,7 +91,7 @@ export class Routes {
     const result: RestoreResult = await nodes.restore(identity, signal);
     const shadow = shadows.cached(identity.node);
     if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
-    response.json(result);
+    answer(response, 200, result);
   }
 
   /** Reads the spec live: the cache may still have one that the controller has revoked. */

@@ -28,7 +28,7 @@ const root = join(import.meta.dirname, '../../..');
 const nodeFlags = ['--max-old-space-size=256', '--disable-warning=ExperimentalWarning'];
 
 /**
- * Starts an apiserver with the chart's permissions and settings, but for the level of its log when
+ * Starts the bundle of an apiserver with the chart's permissions and settings, but for the level of its log when
  * one is given, and waits until it is ready. It ends with this process.
  */
 export async function spawnApiserver(
@@ -46,7 +46,7 @@ export async function spawnApiserver(
     HEALTH_PORT: String(healthPort),
     LOG_LEVEL: logLevel,
   };
-  const main = join(root, 'packages/apiserver/src/main.ts');
+  const main = join(root, 'dist/apiserver.mjs');
   const child = watchdog.spawn(process.execPath, [...nodeFlags, main], {
     cwd: dir,
     env,

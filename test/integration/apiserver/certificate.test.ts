@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { Registry } from 'prom-client';
+import { Connections } from '../../../packages/apiserver/src/http/connections.ts';
 import { createHttpsServer, listen, secureContext } from '../../../packages/apiserver/src/http/server.ts';
 import { TlsFiles } from '../../../packages/apiserver/src/http/tls.ts';
 import { createMetrics } from '../../../packages/apiserver/src/metrics.ts';
@@ -67,8 +68,9 @@ describe('the certificate of an apiserver', () => {
   it('is the one that new connections see', async () => {
     const listener = (): void => undefined;
     const limits = { maxConnections: 10, maxConnectionsPerAddress: 10 };
+    const connections = new Connections({ ...limits, clock, metrics });
     const certificate = await tls.load();
-    const server = createHttpsServer({ listener, certificate, ...limits, metrics, log: recordingLogger().log });
+    const server = createHttpsServer({ listener, certificate, connections, metrics, log: recordingLogger().log });
     const port = await listen(server, '127.0.0.1', 0);
     const { ca } = writeCertificate(dir);
     server.setSecureContext(secureContext(await tls.load()));

@@ -5,12 +5,15 @@
  * - Accepted: good for at most a minute, not beyond the token's expiry, and only while the watch
  *   knows the pod.
  * - Rejected by TokenReview: rejected for ten seconds without another review.
+ * - A pod has a rate of reviews: with the credentials of a kubelet, root on a node gets any number of
+ *   good tokens for its agent's pod, and each would be reviewed before its node is limited.
  * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So
- *   these reviews have their own small semaphore, and a rate per pod that the token claims to be of; pods
- *   that the watch does not know share one rate. A token with a listed key never waits for them,
- *   and a good token with an unlisted key only competes with forgeries in the name of its own pod.
- * - Failures are limited per address, which shortens the log. A good token is accepted from any
- *   address: agents share addresses with others, and the check costs less than the connection.
+ *   these reviews have their own small semaphore, and their own rate per pod that the token claims to be
+ *   of; pods that the watch does not know share one rate. A token with a listed key never waits for
+ *   them, and a good token with an unlisted key only competes with forgeries in the name of its own
+ *   pod.
+ * - Failures are limited per address: those that are logged here, and those that are checked at all
+ *   by http/connections.ts, because each ends its connection.
  */
 import { createHash } from 'node:crypto';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -45,7 +48,9 @@ const REJECTED_MS = 10_000;
 const REJECTED_SIZE = 1_000;
 /** Rejected tokens of an address that are logged and get the reason. */
 const FAILURE_RATE = { burst: 30, perSecond: 2, keys: 10_000 };
-/** Reviews of tokens whose key is not listed, per pod: an agent needs one a minute. */
+/** Reviews per pod. An agent needs one a minute, and one more for each new token. */
+const REVIEW_RATE = { burst: 10, perSecond: 0.2, keys: 20_000 };
+/** The same for tokens whose key is not listed. */
 const UNLISTED_RATE = { burst: 5, perSecond: 0.2, keys: 20_000 };
 
 export class Authenticator {
@@ -55,20 +60,22 @@ export class Authenticator {
   readonly #running = new Map<string, Promise<Identity>>();
   readonly #reviews = new Semaphore(16, 10_000);
   readonly #unlistedReviews = new Semaphore(4, 1_000);
+  readonly #listed: RateLimit;
   readonly #unlisted: RateLimit;
   readonly #failures: RateLimit;
 
   constructor(options: AuthenticatorOptions) {
     const { clock } = options;
     this.#options = options;
+    this.#listed = new RateLimit(clock, REVIEW_RATE);
     this.#unlisted = new RateLimit(clock, UNLISTED_RATE);
     this.#failures = new RateLimit(clock, FAILURE_RATE);
   }
 
   /**
    * Throws ApiError `Unauthenticated`, `Forbidden`, `Unavailable`, or `TooManyRequests` instead of
-   * the first two when an address has had too many of them, and when too many tokens in the name of
-   * a pod have a key that the cluster does not list.
+   * the first two when an address has had too many of them, and when too many tokens of a pod, or in
+   * its name with a key that the cluster does not list, had to be reviewed.
    */
   async authenticate(request: {
     readonly authorization: string | undefined;
@@ -131,7 +138,8 @@ export class Authenticator {
   }
 
   #semaphoreFor({ verified, podName, podUID }: AgentToken): Semaphore {
-    if (verified) return this.#reviews;
+    if (verified && this.#listed.take(podUID)) return this.#reviews;
+    if (verified) throw new ApiError('TooManyRequests', 'too many different tokens of this pod; wait some seconds');
     const known = this.#options.pods.known(podName, podUID) !== undefined;
     if (this.#unlisted.take(known ? podUID : '')) return this.#unlistedReviews;
     const message = 'too many tokens of this pod have a key that the cluster does not list; wait some seconds';

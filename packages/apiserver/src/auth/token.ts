@@ -54,7 +54,7 @@ export interface TokenVerifierOptions {
 const CONFIGURATION_PATH = '/.well-known/openid-configuration';
 const KEYS_PATH = '/openid/v1/jwks';
 /** The longest token that is checked, in characters. An agent's has about 1,200. */
-const MAX_LENGTH = 8192;
+const MAX_LENGTH = 4096;
 /** What kube-apiserver signs with: RSA keys and the curves P-256, P-384 and P-521. */
 const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512'];
 /** Seconds that the cluster's clock may be ahead, as in TokenReview. Expiry gets none. */

@@ -3,7 +3,7 @@ import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protoc
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { asApiError, ApiError } from '../errors.ts';
-import { localsOf } from './call.ts';
+import { answer, localsOf } from './call.ts';
 
 const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   BadRequest: 400,
@@ -19,7 +19,10 @@ const STATUS: Readonly<Record<ApiErrorCode, number>> = {
   Internal: 500,
 };
 
-/** Responses that close the connection, so that the next request may reach another replica. */
+/**
+ * Responses that close the connection even of an authenticated caller, so that the next request may
+ * reach another replica.
+ */
 const CLOSING: ReadonlySet<ApiErrorCode> = new Set(['TooLarge', 'Unavailable']);
 
 /** Rejects paths and methods that are not part of the protocol. */
@@ -47,12 +50,13 @@ function report(log: Logger, error: ApiError, request: Request, response: Respon
 }
 
 function respond({ code, message }: ApiError, { complete }: Request, response: Response): void {
+  const { admitted = false } = localsOf(response);
   // The rest of an unread body would stand in the way of the next request.
-  if (CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
+  if (!admitted || CLOSING.has(code) || !complete) response.setHeader('connection', 'close');
   if (code === 'Unauthenticated') response.setHeader('www-authenticate', 'Bearer');
   if (code === 'TooManyRequests') response.setHeader('retry-after', '5');
   const body: ApiErrorBody = { error: { code, message } };
-  response.status(STATUS[code]).json(body);
+  answer(response, STATUS[code], body);
 }
 
 function toApiError(error: unknown): ApiError {

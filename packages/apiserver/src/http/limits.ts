@@ -58,6 +58,12 @@ export class TokenBucket {
     return true;
   }
 
+  /** Undoes a {@link take}. */
+  giveBack(): void {
+    this.#refill();
+    this.#tokens = Math.min(this.#rate.burst, this.#tokens + 1);
+  }
+
   /** Reserves the next call and returns how many milliseconds to wait for it. */
   reserve(): number {
     this.#refill();

@@ -1,7 +1,7 @@
 /**
- * The HTTPS listener for agents. It limits connections per address and in total, the time for the
- * handshake, the headers and the whole request, and connections on which no byte moves. Requests
- * that cannot be parsed are answered in the form of the protocol.
+ * The HTTPS listener for agents. It limits connections and their requests (connections.ts), the
+ * time for the handshake, the headers and the whole request, and connections on which no byte
+ * moves. Requests that cannot be parsed are answered in the form of the protocol.
  */
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -12,20 +12,24 @@ import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protoc
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
+import { type Connections, oneAtATime } from './connections.ts';
 import type { ServingCertificate } from './tls.ts';
 
 export interface ServerOptions {
   readonly listener: RequestListener;
   readonly certificate: ServingCertificate;
-  /** Connections at a time; more are closed at once. */
-  readonly maxConnections: number;
-  /** The same for each remote address, so that one node cannot use up all. */
-  readonly maxConnectionsPerAddress: number;
-  readonly metrics: Pick<Metrics, 'requests' | 'rejectedConnections'>;
+  readonly connections: Connections;
+  readonly metrics: Pick<Metrics, 'requests'>;
   readonly log: Logger;
 }
 
-const HEADER_LIMIT = 16 * 1024;
+/** An agent sends about 1.5 KiB, most of it the token. */
+const HEADER_LIMIT = 8 * 1024;
+/**
+ * The groups of a default client, without those in which a key exchange costs milliseconds. The
+ * first one is what a Node.js client offers.
+ */
+const GROUPS = 'X25519MLKEM768:X25519:P-256:P-384';
 const HANDSHAKE_MS = 10_000;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 15_000;
@@ -45,18 +49,22 @@ export function createHttpsServer(options: ServerOptions): Server {
       requestTimeout: REQUEST_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: 5_000,
+      // Otherwise Node answers by itself a request that names no host, and those that follow it.
+      requireHostHeader: false,
     },
-    options.listener,
+    oneAtATime(options.listener),
   );
   server.setTimeout(INACTIVITY_MS);
-  limitConnections(server, options);
+  // The same for an expectation that Node does not know.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+  options.connections.limit(server);
   answerUnparsable(server, options);
   return server;
 }
 
 /** What `Server.setSecureContext` takes to serve new connections with another certificate. */
 export function secureContext({ cert, key }: ServingCertificate): SecureContextOptions {
-  return { cert, key, minVersion: 'TLSv1.3' };
+  return { cert, key, minVersion: 'TLSv1.3', ecdhCurve: GROUPS };
 }
 
 /** Resolves with the port when the server listens; rejects when it cannot. */
@@ -76,31 +84,6 @@ export async function close(server: Server, clock: Clock): Promise<void> {
     server.closeIdleConnections();
   });
   cancel();
-}
-
-/** Closes connections over the limits before their TLS handshake. */
-function limitConnections(server: Server, options: ServerOptions): void {
-  const { maxConnections, maxConnectionsPerAddress, metrics } = options;
-  const open = new Map<string, number>();
-  server.maxConnections = maxConnections;
-  server.on('drop', () => metrics.rejectedConnections.inc({ limit: 'total' }));
-  server.on('connection', (socket: Socket) => {
-    const { remoteAddress: address } = socket;
-    // A client that has closed the connection already has no address.
-    if (address === undefined) return;
-    const before = open.get(address) ?? 0;
-    if (before >= maxConnectionsPerAddress) {
-      metrics.rejectedConnections.inc({ limit: 'address' });
-      socket.destroy();
-      return;
-    }
-    open.set(address, before + 1);
-    socket.once('close', () => {
-      const left = (open.get(address) ?? 1) - 1;
-      if (left === 0) open.delete(address);
-      else open.set(address, left);
-    });
-  });
 }
 
 type Reply = readonly [status: number, code: ApiErrorCode, message: string];

@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent } from '../cluster.ts';
-import { openWire, type Wire, type WireAnswer } from '../wire.ts';
-import type { Attempt, Forgery, World } from './forgery.ts';
+import { openWire, type WireAnswer } from '../wire.ts';
+import type { Attempt, World } from './forgery.ts';
 
 const calls = [
   'PUT shadow',
@@ -11,9 +12,9 @@ const calls = [
   'POST restore',
 ] as const;
 
-/** Forgeries on one connection: fewer than an address may have rejected at once. */
-const PER_CONNECTION = 24;
-const CONNECTIONS = 8;
+/** Forgeries from one address: fewer than may be rejected at once. */
+const PER_ADDRESS = 24;
+const ADDRESSES_AT_A_TIME = 8;
 
 /** The outcome of one forgery. */
 export interface Outcome {
@@ -28,14 +29,14 @@ export interface Result {
 }
 
 /**
- * Sends forgeries on kept-alive connections, each from its own address, with calls of valid agents
- * before and after.
+ * Sends forgeries, each on a connection of its own that it must close, while another connection of
+ * the same address is kept, with calls of valid agents before and after.
  */
 export class Attack {
   readonly #to: { port: number; ca: string };
   readonly #world: World;
   readonly #agents: readonly Agent[];
-  #connections = 0;
+  #addresses = 0;
   #goodCalls = 0;
 
   constructor(to: { port: number; ca: string }, world: World, agents: readonly Agent[]) {
@@ -49,41 +50,45 @@ export class Attack {
     return this.#goodCalls;
   }
 
-  async run({ closes = false }: Forgery, attempts: readonly Attempt[]): Promise<Result> {
-    const size = closes ? 1 : PER_CONNECTION;
-    const batches = Array.from({ length: Math.ceil(attempts.length / size) }, (_, index) =>
-      attempts.slice(index * size, (index + 1) * size),
+  async run(attempts: readonly Attempt[]): Promise<Result> {
+    const batches = Array.from({ length: Math.ceil(attempts.length / PER_ADDRESS) }, (_, index) =>
+      attempts.slice(index * PER_ADDRESS, (index + 1) * PER_ADDRESS),
     );
     const results: Result[] = [];
     const worker = async (): Promise<void> => {
       for (let batch = batches.pop(); batch !== undefined; batch = batches.pop())
-        results.push(await this.#batch(batch, closes));
+        results.push(await this.#batch(batch));
     };
-    await Promise.all(Array.from({ length: CONNECTIONS }, worker));
+    await Promise.all(Array.from({ length: ADDRESSES_AT_A_TIME }, worker));
     return { outcomes: results.flatMap((one) => one.outcomes), good: results.flatMap((one) => one.good) };
   }
 
-  /**
-   * Sends a valid call, the forgeries, and another valid call if the connection stays open; all
-   * before a response is read.
-   */
-  async #batch(attempts: readonly Attempt[], closes: boolean): Promise<Result> {
-    const wire = await this.#open();
-    const good = closes ? 1 : 2;
-    const texts = attempts.map((attempt, index) => requestOf(attempt, this.#world.victim.node, index));
-    const last = closes ? '' : this.#goodCall();
-    wire.socket.write(this.#goodCall() + texts.join('') + last, 'latin1');
-    const answers = [...(await wire.until(attempts.length + good))];
-    if (closes) await wire.closed;
-    wire.socket.destroy();
-    const outcomes = attempts.map((attempt, index) => ({ attempt, answer: answers[index + 1] }));
-    return { outcomes, good: closes ? [answers[0]] : [answers[0], answers[attempts.length + 1]] };
+  async #batch(attempts: readonly Attempt[]): Promise<Result> {
+    this.#addresses += 1;
+    const address = `127.1.${this.#addresses >> 8}.${this.#addresses & 255}`;
+    const kept = await openWire(this.#to, address);
+    kept.socket.write(this.#goodCall(), 'latin1');
+    await kept.until(1);
+    const outcomes: Outcome[] = [];
+    for (const [index, attempt] of attempts.entries())
+      outcomes.push({
+        attempt,
+        answer: await this.#forge(address, requestOf(attempt, this.#world.victim.node, index)),
+      });
+    kept.socket.write(this.#goodCall(), 'latin1');
+    const [before, after] = await kept.until(2);
+    kept.socket.destroy();
+    return { outcomes, good: [before, after] };
   }
 
-  async #open(): Promise<Wire> {
-    this.#connections += 1;
-    const [high, low] = [this.#connections >> 8, this.#connections & 255];
-    return await openWire(this.#to, `127.1.${high}.${low}`);
+  /** The only answer on a connection, when the server has closed that. */
+  async #forge(address: string, text: string): Promise<WireAnswer | undefined> {
+    const wire = await openWire(this.#to, address);
+    wire.socket.write(text, 'latin1');
+    await Promise.race([wire.closed, sleep(20_000, undefined, { ref: false })]);
+    const isOver = wire.socket.closed;
+    wire.socket.destroy();
+    return isOver && wire.answers.length === 1 ? wire.answers[0] : undefined;
   }
 
   #goodCall(): string {

@@ -190,17 +190,20 @@ export function reviewedForgeries(world: World): Forgery[] {
   const reviewed = (name: string, changes: fc.Arbitrary<Change>, from = parts): Forgery => ({
     name,
     attempts: signedClaims(from, changes, key.privateKey),
-    ...outcomes.reviewed,
+    ...outcomes.reviewedByPod,
   });
   const same = fc.constant<Change>((claims) => claims);
   const { serviceaccount, pod } = boundOf(parts.claims) as { serviceaccount: Json; pod: Json };
   return [
     reviewed('of a deleted pod', same, partsOf(gone.token)),
     reviewed('of a deleted pod whose name another has', same, partsOf(replaced.token)),
-    reviewed(
-      'of a pod that never was',
-      fc.uuid().map((uid) => (claims) => withBound(claims, { pod: { ...pod, uid } })),
-    ),
+    {
+      ...reviewed(
+        'of a pod that never was',
+        fc.uuid().map((uid) => (claims) => withBound(claims, { pod: { ...pod, uid } })),
+      ),
+      ...outcomes.reviewed,
+    },
     reviewed(
       'of an earlier service account of that name',
       fc.uuid().map((uid) => (claims) => withBound(claims, { serviceaccount: { ...serviceaccount, uid } })),
@@ -208,7 +211,7 @@ export function reviewedForgeries(world: World): Forgery[] {
     {
       name: 'names that come twice',
       attempts: fc.tuple(fresh(parts), fc.boolean()).map(([one, inHeader]) => twice(world, one, inHeader)),
-      ...outcomes.reviewed,
+      ...outcomes.reviewedByPod,
     },
   ];
 }
@@ -245,8 +248,8 @@ export function signedTexts({ key, victim }: World): Forgery {
 }
 
 /** Tokens that the Kubernetes API accepts although no kubelet gets such a token. */
-export function oddButGood({ key, victim }: World): [string, string][] {
-  const { header, claims } = partsOf(victim.token);
+export function oddButGood({ key, other }: World): [string, string][] {
+  const { header, claims } = partsOf(other.token);
   const { kid: _, ...nameless } = header;
   const sign = (changes: object, head: object = header): string =>
     signed(head, { ...claims, ...changes }, key.privateKey);

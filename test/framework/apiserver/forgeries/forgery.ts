@@ -26,8 +26,6 @@ export interface Forgery {
    * is 429.
    */
   readonly limited?: boolean;
-  /** The server closes the connection after it. */
-  readonly closes?: boolean;
 }
 
 /** What forgers know and possess. */
@@ -50,7 +48,8 @@ const forbidden = { status: 403, code: 'Forbidden', reviews: 0 };
 export const outcomes = {
   refused,
   forbidden,
-  reviewed: { ...refused, reviews: 1 },
+  reviewed: { ...refused, reviews: 1, limited: false },
+  reviewedByPod: { ...refused, reviews: 1, limited: true },
   limited: { ...refused, limited: true },
 };
 

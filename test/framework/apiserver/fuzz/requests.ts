@@ -67,10 +67,8 @@ function framed(target: Target): RawCase[] {
       cut: true,
     },
     raw('a chunk longer than it says', `transfer-encoding: chunked\r\n\r\n2\r\n${report}\r\n0\r\n\r\n`),
-    raw('a chunk extension without end', `transfer-encoding: chunked\r\n\r\n${hex};${'x'.repeat(40_000)}\r\n`, [
-      'TooLarge',
-    ]),
-    raw('chunks as they should be', `transfer-encoding: chunked\r\n\r\n${hex}\r\n${report}\r\n0\r\n\r\n`, ['ok']),
+    raw('a chunk extension without end', `transfer-encoding: chunked\r\n\r\n${hex};${'x'.repeat(40_000)}\r\n`),
+    raw('chunks as they should be', `transfer-encoding: chunked\r\n\r\n${hex}\r\n${report}\r\n0\r\n\r\n`),
     raw('bare line feeds', `transfer-encoding: chunked\n\n0\n\n${smuggled}\n`),
   ];
 }

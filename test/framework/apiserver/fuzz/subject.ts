@@ -105,9 +105,10 @@ export class Subject {
     this.close();
   }
 
-  /** True for a complete report on this agent's shadow with the right content type. */
-  #isReport({ body, contentType, encoding }: BodyCase): boolean {
-    if (contentType !== 'application/json' || encoding !== undefined || body.length > 64 * 1024) return false;
+  /** True for a complete report on this agent's shadow with the right content type and a length. */
+  #isReport({ body, contentType, encoding, chunked }: BodyCase): boolean {
+    if (chunked === true || contentType !== 'application/json' || encoding !== undefined || body.length > 64 * 1024)
+      return false;
     try {
       return (
         readAs(statusReport, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))).shadowUID ===
