@@ -9,7 +9,7 @@ import type { AgentShadow } from '../../../packages/shared/src/api/agent-protoco
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { Answer } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
-import { idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 
 jest.setTimeout(60_000);
@@ -39,7 +39,7 @@ describe('hostile text of an agent', () => {
 
   beforeEach(async () => {
     agent = await createAgent(suite.cluster, suite.namespace);
-    shadowUID = (await suite.apiserver.client.act<AgentShadow>(agent, 'shadow')).body.uid;
+    shadowUID = await ensureShadow(suite.cluster, suite.namespace, agent.node);
   });
 
   const report = async (changes: object): Promise<Answer<AgentShadow>> =>

@@ -315,7 +315,7 @@ describe('a controller', () => {
 
   it('creates the shadow of a labelled node without an agent, and says so until its agent reports', async () => {
     const [name = ''] = names.slice(names.push('agentless') - 1);
-    const node = await createNode(cluster, { name, labels: managedLabel });
+    const node = await createNode(cluster, { name, labels: managedLabel, bootID: 'boot-1' });
     await start();
     const condition = await waitFor(name, 'AgentNotConnected');
     expect(condition?.message).toContain('check whether the pod of its agent runs on it');
@@ -324,7 +324,7 @@ describe('a controller', () => {
     expect(metadata.ownerReferences).toEqual([{ ...owner, controller: false, blockOwnerDeletion: false }]);
     expect([spec, status]).toMatchObject([{ state: 'Idle' }, { waitingFor: 'AgentNotConnected' }]);
     const idle = { current_state: 'Idle', current_version: newVersion, target_version: newVersion } as const;
-    await report(cluster, name, { ...idle, crash_count: 0, observedGeneration: 1, bootID: '' });
+    await report(cluster, name, { ...idle, crash_count: 0, observedGeneration: 1, bootID: 'boot-1' });
     await waitFor(name, 'UpToDate');
   });
 
