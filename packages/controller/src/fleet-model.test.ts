@@ -1,6 +1,6 @@
 /** Leaders that come and go, with caches that lag behind, over a fleet that is edited by hand: the real plan and the real assumptions. */
 import fc from 'fast-check';
-import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import { SHADOW_STATES, type ShadowSpec, type ShadowState, type ShadowStatus } from '@brupop/shared/api/shadow';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -10,6 +10,7 @@ import { isUnderWay, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
+import { annotated } from './testing/fleet-simulation.ts';
 import { aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
@@ -161,8 +162,8 @@ class Fleet {
     const snapshot = aSnapshot(managedNodes, this.#cached.config, this.now);
     const made = plan(snapshot, this.now);
     let starts = 0;
-    for (const { shadow, spec, outcome } of made.specs) {
-      if (this.#write(shadow, spec) && outcome === 'Started') starts += 1;
+    for (const { shadow, spec, annotations, outcome } of made.specs) {
+      if (this.#write(shadow, spec, annotations) && outcome === 'Started') starts += 1;
     }
     if (starts > 0) this.#judgeStart(made);
     if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
@@ -209,11 +210,12 @@ class Fleet {
   }
 
   /** Only onto what was planned from. */
-  #write(planned: ShadowView, spec: ShadowSpec): boolean {
+  #write(planned: ShadowView, spec: ShadowSpec, annotations: Readonly<Record<string, string | null>>): boolean {
     const index = this.managedNodes.findIndex(({ shadow }) => shadow?.metadata.uid === planned.metadata.uid);
     const current = this.managedNodes[index]?.shadow;
     if (current?.metadata.resourceVersion !== planned.metadata.resourceVersion) return false;
-    const written = this.#versioned({ ...current, spec }, true);
+    const metadata = { ...current.metadata, annotations: annotated(current, annotations) };
+    const written = this.#versioned({ ...current, metadata, spec }, true);
     this.change(index, (managedNode) => ({ ...managedNode, shadow: written }));
     this.#assumeCache.shadow(written);
     return true;
@@ -371,5 +373,10 @@ function repaired(managedNode: ManagedNode): ManagedNode {
   if (one === undefined || shadow?.status === undefined) return whole;
   const status = { ...shadow.status, target_version: NEW, bootID: 'boot-1' };
   const fresh = aManagedNode(managedNode.name).node?.metadata.labels ?? {};
-  return { ...whole, node: { ...one, metadata: { ...one.metadata, labels: fresh } }, shadow: { ...shadow, status } };
+  const retry = { ...shadow.metadata, annotations: { ...shadow.metadata.annotations, [RETRY_ANNOTATION]: NEW } };
+  return {
+    ...whole,
+    node: { ...one, metadata: { ...one.metadata, labels: fresh } },
+    shadow: { ...shadow, metadata: retry, status },
+  };
 }

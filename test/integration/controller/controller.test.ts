@@ -14,6 +14,7 @@ import {
   GROUP,
   RETRY_ANNOTATION,
   shadowName,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
@@ -244,6 +245,7 @@ describe('a controller', () => {
     expect((await readShadow(cluster, name)).metadata.annotations).toEqual({
       [UPDATE_STARTED_ANNOTATION]: expect.stringContaining('T') as string,
       [FAILED_ATTEMPTS_ANNOTATION]: `${newVersion}=2`,
+      [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2',
     });
   });
 

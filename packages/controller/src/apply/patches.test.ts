@@ -3,7 +3,7 @@ import {
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   RETRY_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { eventOf } from '@brupop/shared/kube/events';
@@ -58,16 +58,19 @@ describe('the patch of a spec', () => {
   });
 });
 
-describe('the count of cancelled attempts', () => {
+describe('the count of attempts without a success', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
-    const annotations = count === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: count };
+    const annotations = count === undefined ? {} : { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: count };
     const patch = patchOf(write({ annotations }, idle(AT_NOW, outcome))) as { metadata: object };
-    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[UNREPORTED_ATTEMPTS_ANNOTATION];
+    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[
+      UNSUCCESSFUL_ATTEMPTS_ANNOTATION
+    ];
   };
   const cases: Record<string, [unknown, string | null | undefined]> = {
     'starts with the first': [counted(undefined, 'Cancelled'), '1'],
     'grows with the next': [counted('2', 'Cancelled'), '3'],
-    'stays when the agent reports a failure': [counted('2', 'Failed'), undefined],
+    'grows when the agent reports a failure': [counted('2', 'Failed'), '3'],
+    'stays when the version is not offered any more': [counted('2', 'Withdrawn'), undefined],
     'is removed after a success': [counted('2', 'Succeeded'), null],
     'is not written when there is none': [counted(undefined, 'Succeeded'), undefined],
   };

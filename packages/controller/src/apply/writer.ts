@@ -5,6 +5,7 @@
  *
  *     ready -- the write failed -------------------> backing off, longer each time --> ready
  *           -- conflict, or settle ----------------> waiting for the watch ----------> ready
+ *           -- twenty conflicts in a row ----------> backing off
  *           -- the API server pruned the field ----> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
@@ -50,6 +51,8 @@ interface Retry {
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
   readonly writeRejection: string | undefined;
+  /** In a row. */
+  readonly conflicts?: number;
 }
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
@@ -60,6 +63,8 @@ const FORGET_MS = 600_000;
 /** A user must install another CRD first, and each attempt changes the object. */
 const PRUNED_RETRY_MS = 600_000;
 const PARALLEL_WRITES = 10;
+/** Conflicts in a row after which an object counts as one that cannot be written. */
+const MAX_CONFLICTS = 20;
 
 /** The API server accepted a write and dropped a field of it, so repeating it soon is useless. */
 export class FieldPrunedError extends Error {
@@ -149,7 +154,7 @@ export class Writer {
     metrics.writes.inc({ kind, result: isConflict ? 'conflict' : 'error' });
     if (isConflict) {
       log.debug('object changed since it was read', { kind, key });
-      this.settle(key);
+      this.#conflicted(key);
     } else if (error instanceof FieldPrunedError) {
       log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
       this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, messageOf(error));
@@ -157,6 +162,15 @@ export class Writer {
       log.warn('write failed, retrying', { kind, key, error: messageOf(error) });
       this.backOff(key, isRejection(error) ? messageOf(error) : undefined);
     }
+  }
+
+  /** An agent that reports all the time must not keep the slot for which its spec cannot be written. */
+  #conflicted(key: string): void {
+    const conflicts = (this.#retries.get(key)?.conflicts ?? 0) + 1;
+    if (conflicts < MAX_CONFLICTS) this.settle(key);
+    else this.backOff(key, 'the object changes each time before it is written');
+    const retry = this.#retries.get(key);
+    if (retry !== undefined) this.#retries.set(key, { ...retry, conflicts });
   }
 
   #delay(key: string, delays: Backoff, ms: number, writeRejection?: string): void {

@@ -26,6 +26,7 @@ import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
+import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './snapshot.ts';
@@ -53,6 +54,7 @@ export class Cluster {
   readonly #indexedBudgets: Budgets;
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
+  readonly #memory = new NodeMemory();
   readonly #startedAt: number;
   #policy: UpdatePolicy = readPolicy(undefined);
 
@@ -73,9 +75,15 @@ export class Cluster {
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget);
     this.#indexedBudgets = new Budgets(this.#budgets);
     this.#configs.subscribe((event) => this.#updatePolicy(event));
-    this.#nodes.subscribe(({ type, object }) => this.#recordMissing(type, object.metadata.name));
+    this.#nodes.subscribe(({ type, object }) => {
+      const { name } = object.metadata;
+      this.#recordMissing(type, name);
+      this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), clock.now());
+      if (type === 'Deleted') this.#memory.forgetZone(object);
+    });
     this.#shadows.subscribe(({ type, object }) => {
       this.#recordMissing(type, nodeOf(object));
+      this.#remember(type, object);
       if (type === 'Deleted') this.assumeCache.drop(object.metadata.uid);
     });
   }
@@ -152,7 +160,9 @@ export class Cluster {
   }
 
   #managedNodes(rejectionOf: (uid: string) => string | undefined): ManagedNode[] {
-    const pairs = this.#nodes.list().map((node) => ({ node, shadow: this.#shadowOf(node.metadata.name) }));
+    const pairs = this.#nodes
+      .list()
+      .map((node) => ({ node: this.#memory.inItsZone(node), shadow: this.#shadowOf(node.metadata.name) }));
     const shadows = this.#shadows.list().filter((shadow) => this.#nodes.get(nodeOf(shadow)) === undefined);
     const orphans = shadows.map((shadow) => ({ node: undefined, shadow: this.#assumed(shadow) }));
     return [
@@ -162,7 +172,14 @@ export class Cluster {
       const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
       const writeRejection = shadow && rejectionOf(shadow.metadata.uid);
       const missingSince = this.#missingSince.get(name) ?? this.#startedAt;
-      return { name, node, shadow, missingSince, ...(writeRejection !== undefined && { writeRejection }) };
+      return {
+        name,
+        node,
+        shadow,
+        missingSince,
+        ...this.#memory.of(name),
+        ...(writeRejection !== undefined && { writeRejection }),
+      };
     });
   }
 
@@ -173,6 +190,13 @@ export class Cluster {
 
   #assumed(cached: ShadowView): ShadowView {
     return this.assumeCache.view(cached, this.#options.clock.now());
+  }
+
+  #remember(type: ReflectorEvent<ShadowView>['type'], shadow: ShadowView): void {
+    const name = nodeOf(shadow);
+    const now = this.#options.clock.now();
+    if (type === 'Deleted') this.#memory.shadowDeleted(name, shadow, now);
+    else if (type === 'Added' && this.synced) this.#memory.shadowAdded(name, this.#nodes.get(name), now);
   }
 
   #recordMissing(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {

@@ -3,9 +3,11 @@ import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
   RETRY_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
 import {
@@ -26,6 +28,7 @@ import {
   type ShadowStatus,
   SPEC,
 } from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { type NodeView, pick } from './node.ts';
 
@@ -38,9 +41,11 @@ export interface ShadowView extends BottlerocketShadow {
 
 const ANNOTATIONS = [
   RETRY_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
 ];
@@ -134,6 +139,27 @@ export function isSettled(shadow: BottlerocketShadow): boolean {
 
 export function isUnderWay({ spec }: BottlerocketShadow): boolean {
   return spec.state !== 'Idle' && spec.state !== 'ErrorReset';
+}
+
+/** When its latest update started, epoch milliseconds. */
+export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
+  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
+}
+
+/** True from the start of an update until a success: the host may be anywhere in between. */
+export function mayBeInUpdate(shadow: ShadowView): boolean {
+  return isUnderWay(shadow) || hasStarted(shadow);
+}
+
+/** True when the latest update has succeeded, and no other has started. */
+export function hasSucceeded({ metadata: { annotations = {} } }: ShadowView): boolean {
+  return annotations[UPDATE_SUCCEEDED_ANNOTATION] !== undefined;
+}
+
+/** True when the annotations say that an update has started and none has succeeded since. */
+export function hasStarted(shadow: ShadowView): boolean {
+  const { annotations = {} } = shadow.metadata;
+  return annotations[UPDATE_STARTED_ANNOTATION] !== undefined && !hasSucceeded(shadow);
 }
 
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */

@@ -13,8 +13,19 @@ export interface ManagedNode {
   readonly shadow: ShadowView | undefined;
   /** When the missing one was deleted, or when this process started; epoch milliseconds. */
   readonly missingSince: number;
+  /** What is known of a shadow of this node that was deleted. */
+  readonly former?: FormerShadow | undefined;
+  /** Since when another actor has cordoned the Node, as far as known, epoch milliseconds. */
+  readonly cordonedSince?: number | undefined;
   /** Why the API server rejected the latest write of its spec, while that backs off. */
   readonly writeRejection?: string;
+}
+
+export interface FormerShadow {
+  /** When its latest update started, epoch milliseconds. */
+  readonly startedAt: number | undefined;
+  /** Until when the next shadow may hold a slot before its first update, epoch milliseconds. */
+  readonly slotUntil: number;
 }
 
 /** A ManagedNode whose shadow belongs to this very Node. */

@@ -10,7 +10,7 @@
  */
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged } from '../cluster/node.ts';
-import { isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import { isSettled, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
@@ -24,7 +24,7 @@ import {
   upToDate,
   waiting,
 } from './condition.ts';
-import { expectedMs, failures, startedAt } from './facts/attempts.ts';
+import { expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';

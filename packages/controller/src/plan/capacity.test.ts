@@ -1,6 +1,16 @@
-import { CORDONED_ANNOTATION, MANAGED_LABEL, ZONE_LABEL } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aManagedNode, aSnapshot, type NodeParts, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import {
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
 import { plan, type Plan } from './plan.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -102,8 +112,26 @@ describe('zones', () => {
 test('a node that has lost its label while it updates still holds a slot', () => {
   const cordon = { [CORDONED_ANNOTATION]: ago(0) };
   const released: NodeParts = { managed: false, unschedulable: true, annotations: cordon };
-  const made = planOf(fleet({ f: [released] }), { maxUpdating: 1 });
+  const annotations = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+  const ended = { annotations, spec: { state_transition_timestamp: ago(0) } };
+  const made = planOf(fleet({ f: [released, ended] }), { maxUpdating: 1 });
   expect(made.counts.managed).toBe(5);
   expect(fleet({ f: [released] })[5]?.node?.metadata.labels?.[MANAGED_LABEL]).toBeUndefined();
   expect(started(made)).toEqual([]);
+});
+
+describe('a cordon of another actor', () => {
+  const cordonedFor = (ms: number): string[] => {
+    const nodes = fleet({ f: [{ unschedulable: true }, { status: { current_version: NEW } }] });
+    const since = nodes.map((one) => (one.name === 'f' ? { ...one, cordonedSince: NOW - ms } : one));
+    return started(planOf(since, { maxUpdating: 6, maxUnavailable: 1 }));
+  };
+
+  it('counts for a day', () => {
+    expect(cordonedFor(24 * 60 * MINUTE - 1)).toEqual([]);
+  });
+
+  it('does not stop the fleet for ever', () => {
+    expect(cordonedFor(24 * 60 * MINUTE)).toEqual(['a']);
+  });
 });

@@ -122,14 +122,22 @@ function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
 
 /** Names at most three of the nodes that hold a slot past a deadline. */
 export function describeStuck(nodes: readonly string[]): string {
-  const names = nodes.toSorted();
-  const more = names.length > MAX_NAMED ? ' and others' : '';
-  const slots = names.length === 1 ? 'holds its update slot' : 'hold their update slots';
-  return `${names.slice(0, MAX_NAMED).join(', ')}${more} missed a deadline and still ${slots}`;
+  const slots = nodes.length === 1 ? 'holds its update slot' : 'hold their update slots';
+  return `${namesOf(nodes)} missed a deadline and still ${slots}`;
 }
 
-export function isUnavailable({ ready, unschedulable, metadata }: NodeView): boolean {
-  return !ready || unschedulable || metadata.deletionTimestamp !== undefined;
+/** At most three names. */
+export function namesOf(nodes: readonly string[]): string {
+  const more = nodes.length > MAX_NAMED ? ' and others' : '';
+  return `${nodes.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
+}
+
+export function isUnavailable(node: NodeView): boolean {
+  return node.unschedulable || isDown(node);
+}
+
+export function isDown({ ready, metadata }: NodeView): boolean {
+  return !ready || metadata.deletionTimestamp !== undefined;
 }
 
 /**

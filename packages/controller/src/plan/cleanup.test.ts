@@ -27,7 +27,16 @@ const alone = (node: Parameters<typeof aManagedNode>[1], missingForMs: number): 
 
 const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
   'a managed node without anything owned by the operator needs nothing': [aManagedNode('a'), undefined],
-  'an idle agent gets 30 seconds to remove a cordon': [aManagedNode('a', cordoned(10_000)), 'Restore', NOW + 20_000],
+  'an idle agent gets 30 seconds to remove a cordon': [
+    aManagedNode('a', cordoned(10_000), { spec: { state_transition_timestamp: ago(MINUTE) } }),
+    'Restore',
+    NOW + 20_000,
+  ],
+  'a kubelet that renews the cordon for ever gets no more time': [
+    aManagedNode('a', cordoned(0), { spec: { state_transition_timestamp: ago(10 * MINUTE) } }),
+    'Restore',
+    NOW - 8.5 * MINUTE,
+  ],
   'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
     aManagedNode('a', cordoned(10 * MINUTE), {
       status: null,
@@ -37,7 +46,11 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'Restore',
     NOW + 9 * MINUTE,
   ],
-  'after that it is done here': [aManagedNode('a', cordoned(5 * MINUTE)), 'Restore', NOW - 5 * MINUTE + 30_000],
+  'after that it is done here': [
+    aManagedNode('a', cordoned(5 * MINUTE), { spec: { state_transition_timestamp: ago(6 * MINUTE) } }),
+    'Restore',
+    NOW - 5 * MINUTE + 30_000,
+  ],
   'the time counts from when the spec went to Idle': [
     aManagedNode('a', cordoned(60 * MINUTE), { spec: { state_transition_timestamp: ago(10_000) } }),
     'Restore',

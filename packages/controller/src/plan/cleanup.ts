@@ -1,6 +1,6 @@
 import type { EventSource } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isManaged, type NodeView } from '../cluster/node.ts';
+import { isManaged } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './facts/deadlines.ts';
@@ -10,6 +10,8 @@ import { eventOn } from './spec-change.ts';
 const GARBAGE_COLLECTION_MS = 60_000;
 /** An idle agent restores its Node at once; after this time the controller does. */
 const AGENT_RESTORES_MS = 30_000;
+/** A drain pass that is under way when the update ends may still cordon its Node for this long. */
+const LAST_PASS_MS = 60_000;
 
 /** Work on what agents left behind (ADR 12). */
 export interface Cleanup {
@@ -43,12 +45,15 @@ export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | unde
   const safeAt = rebootUntil(managedNode, now) ?? 0;
   const event = restoredEvent(managedNode);
   if (!isManaged(node)) return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event };
-  const restoresUntil = Math.max(agentRestoresUntil(node, now), safeAt);
+  const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
   return event && { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
 
-function agentRestoresUntil(node: NodeView, now: number): number {
-  return (ownedSince(node, now) ?? 0) + AGENT_RESTORES_MS;
+/** A kubelet may renew the times on its Node for ever, so the end of the update limits them. */
+function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: number): number {
+  const endedAt = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
+  const setAt = (node && ownedSince(node, now)) ?? 0;
+  return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
 }
 
 /** @param restoresUntil - until when the agent may restore the Node, or its host may reboot */

@@ -195,11 +195,24 @@ describe('the versions', () => {
     ]);
   });
 
-  it('are kept for a while when nobody has them any more', () => {
-    expect(report({}, { before: known('1.19.0', ago(MINUTE)) }).versions?.map(({ version }) => version)).toEqual([
-      NEW,
-      OLD,
-      '1.19.0',
+  it('begin anew when no node has them any more', () => {
+    const { versions } = report({}, { before: known('1.19.0', ago(60 * MINUTE)) });
+    expect(versions?.map(({ version }) => version)).toEqual([NEW, OLD]);
+  });
+
+  it('have no age while a single agent claims them, however long', () => {
+    const managedNodes = [
+      aManagedNode('a', {}, { status: { target_version: '9.9.9' } }),
+      aManagedNode('b', {}, { status: { target_version: NEW } }),
+      aManagedNode('c', {}, { status: { target_version: NEW } }),
+    ];
+    const before = known('9.9.9', ago(60 * MINUTE));
+    const dates = (status: BrupopConfigStatus): unknown =>
+      status.versions?.map(({ version, firstOfferedTime }) => [version, firstOfferedTime]);
+    expect(dates(report({}, { managedNodes, before }))).toEqual([
+      ['9.9.9', undefined],
+      [NEW, ago(0)],
+      [OLD, ago(0)],
     ]);
   });
 
@@ -212,15 +225,13 @@ describe('the versions', () => {
     expect(report({}, { before: known(NEW, 'yesterday') }).versions?.[0]?.firstOfferedTime).toBe(ago(0));
   });
 
-  it('are at most 50, those in use first', () => {
-    const many = Array.from({ length: 60 }, (_, i) => ({
-      version: `1.0.${i}`,
-      running: 0,
-      offered: 0,
-      firstOfferedTime: ago(0),
-    }));
-    const found = report({}, { before: { versions: many } }).versions ?? [];
-    expect([found.length, found[0]?.version, found[1]?.version, found[2]?.version]).toEqual([50, NEW, OLD, '1.0.59']);
+  it('are at most 50, those of most nodes first', () => {
+    const liars = Array.from({ length: 60 }, (_, i) =>
+      aManagedNode(`x${i}`, {}, { status: { current_version: `1.0.${i}`, target_version: `2.0.${i}` } }),
+    );
+    const { versions = [] } = report({}, { managedNodes: [...liars, aManagedNode('b'), aManagedNode('c')] });
+    expect(versions).toHaveLength(50);
+    expect(versions.map(({ version }) => version)).toEqual(expect.arrayContaining([OLD, NEW]));
   });
 });
 

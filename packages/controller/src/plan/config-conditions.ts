@@ -9,9 +9,10 @@ import { formatDuration } from '@brupop/shared/api/spec-schema';
 import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
-import { describeStuck } from './capacity.ts';
+import { describeStuck, namesOf } from './capacity.ts';
 import { transitionTime } from './condition.ts';
-import type { Forecast, VersionCount } from './forecast.ts';
+import type { VersionCount } from './facts/versions.ts';
+import type { Forecast } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import type { Reason } from './gates/reasons.ts';
 
@@ -110,10 +111,22 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({ policy: { problem }, counts: { failed }, forecast: { needAttention }, stuckNodes }: Plan): Judged {
+function degraded({
+  policy: { problem },
+  counts: { failed },
+  forecast: { needAttention },
+  stuckNodes,
+  unexplainedNodes,
+}: Plan): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
-  const found = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
+  const named = [
+    ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : []),
+    ...(unexplainedNodes.length > 0
+      ? [`annotations of the operator without an update on ${namesOf(unexplainedNodes)}`]
+      : []),
+  ];
+  const found = [...needed, ...named].join(', ');
   if (found !== '') {
     const message = `Nodes need attention: ${found}; kubectl get brs -A -o wide shows which and why`;
     return isTrue('NodesNeedAttention', message);
@@ -174,24 +187,24 @@ function expectations({ measuredMs, completionTime }: Forecast): Partial<BrupopC
 const MAX_VERSIONS = 50;
 
 /**
- * Returns the versions for the status at `now` (epoch milliseconds), newest first. Versions that are
- * no longer run or available are kept while there is room, so that their age continues when they
- * come back.
+ * Returns the versions for the status at `now` (epoch milliseconds), newest first. The age of a
+ * version counts from when a second node runs it or is offered it, and ends when fewer are.
  */
 function versionStatuses(
   counts: readonly VersionCount[],
   before: readonly VersionStatus[],
   now: number,
 ): VersionStatus[] {
-  const current = counts.map((count): VersionStatus => {
-    const known = before.find(({ version }) => version === count.version);
-    const isDated = known !== undefined && parseTime(known.firstOfferedTime) !== undefined;
-    return { ...count, firstOfferedTime: isDated ? known.firstOfferedTime : rfc3339(now) };
+  const current = counts.map(({ hasAge, ...count }): VersionStatus => {
+    if (!hasAge) return count;
+    const known = before.find(({ version }) => version === count.version)?.firstOfferedTime;
+    return { ...count, firstOfferedTime: parseTime(known) === undefined ? rfc3339(now) : (known ?? rfc3339(now)) };
   });
-  const gone = before
-    .filter(({ version }) => !counts.some((count) => count.version === version))
-    .map((one) => ({ ...one, running: 0, offered: 0 }));
-  return [...current.toSorted(newestFirst), ...gone.toSorted(newestFirst)].slice(0, MAX_VERSIONS).toSorted(newestFirst);
+  return current.toSorted(mostNodesFirst).slice(0, MAX_VERSIONS).toSorted(newestFirst);
+}
+
+function mostNodesFirst(a: VersionStatus, b: VersionStatus): number {
+  return b.running + b.offered - (a.running + a.offered) || newestFirst(a, b);
 }
 
 function newestFirst(a: VersionStatus, b: VersionStatus): number {

@@ -1,6 +1,11 @@
 import type { Order } from '@brupop/shared/api/config-spec';
-import { PRIORITY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
-import { ago, aNode, aShadow, NEW, NOW } from '../testing/objects.ts';
+import {
+  PRIORITY_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ago, aNode, aShadow, MINUTE, NEW, NOW } from '../testing/objects.ts';
 import type { Candidate } from './gates/reasons.ts';
 import { inOrder } from './fleet.ts';
 
@@ -8,22 +13,30 @@ interface Parts {
   readonly priority?: string;
   readonly bootTime?: string;
   readonly cancelled?: string;
+  readonly startedMs?: number;
+  readonly former?: ManagedNode['former'];
 }
 
-function candidate(name: string, { priority, bootTime, cancelled }: Parts, version = NEW): Candidate {
+function candidate(
+  name: string,
+  { priority, bootTime, cancelled, startedMs, former }: Parts,
+  version = NEW,
+): Candidate {
   const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
-  const annotations = cancelled === undefined ? {} : { [UNREPORTED_ATTEMPTS_ANNOTATION]: cancelled };
+  const annotations = {
+    ...(cancelled !== undefined && { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: cancelled }),
+    ...(startedMs !== undefined && { [UPDATE_STARTED_ANNOTATION]: ago(startedMs) }),
+  };
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
-  return { name, missingSince: NOW, node, shadow, status, version };
+  return { name, missingSince: NOW, former, node, shadow, status, version };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>
   inOrder(
     Object.entries(parts).map(([name, one]) => candidate(name, one, version)),
-    'own',
-    order,
+    { ownNode: 'own', order, now: NOW },
   ).map(({ node }) => node.metadata.name);
 
 const orders: Record<string, [string[], string[]]> = {
@@ -35,6 +48,18 @@ const orders: Record<string, [string[], string[]]> = {
   'a priority that is no whole number is none': [
     sorted({ b: { priority: 'high' }, a: { priority: '1e9' }, c: { priority: '1' } }),
     ['c', 'a', 'b'],
+  ],
+  'a node that had an attempt goes behind all that had none, also with a higher priority': [
+    sorted({ a: { priority: '9', startedMs: MINUTE }, b: {}, c: { startedMs: 5 * MINUTE } }),
+    ['b', 'c', 'a'],
+  ],
+  'so does one whose shadow was deleted since': [
+    sorted({ a: { priority: '9', former: { startedAt: NOW - MINUTE, slotUntil: NOW } }, b: {} }),
+    ['b', 'a'],
+  ],
+  'an attempt of yesterday, or one in the future, counts no more': [
+    sorted({ a: { startedMs: 24 * 60 * MINUTE }, b: { startedMs: -60 * MINUTE }, c: {} }),
+    ['a', 'b', 'c'],
   ],
   'priority goes before failures': [sorted({ a: {}, b: { priority: '1', cancelled: '3' } }), ['b', 'a']],
   'fewer failures go first': [sorted({ a: { cancelled: '1' }, b: {} }), ['b', 'a']],

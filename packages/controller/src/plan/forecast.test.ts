@@ -121,7 +121,14 @@ test('a time that is about right stays as it was written', () => {
 test('a node that waits for its own retry time does not delay other nodes', () => {
   const young = aManagedNode('a', {}, { status: { target_version: '1.22.0' } });
   const versions = [{ version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) }];
-  const managedNodes = [young, aManagedNode('b'), aManagedNode('bb', {}, updating(4)), aManagedNode('z', {}, done)];
+  const other = aManagedNode('y', {}, { status: { current_version: '1.22.0', target_version: '1.22.0' } });
+  const managedNodes = [
+    young,
+    aManagedNode('b'),
+    aManagedNode('bb', {}, updating(4)),
+    other,
+    aManagedNode('z', {}, done),
+  ];
   const found = forecast(managedNodes, { versions: { minimumAge: '1h' } }, { versions });
   expect(queue(found)).toEqual([
     ['a', 'MinimumAgeNotReached', at(70)],
@@ -162,7 +169,7 @@ test('nine in ten of the latest updates set the pace, and of a few all but the s
 test('versions are counted by the nodes that run them and that are offered them', () => {
   const found = forecast([...waiting, aManagedNode('z', {}, done), aManagedNode('other', { managed: false })]);
   expect(found.versions).toEqual([
-    { version: '1.20.0', running: 3, offered: 0 },
-    { version: NEW, running: 1, offered: 3 },
+    { version: '1.20.0', running: 3, offered: 0, hasAge: true },
+    { version: NEW, running: 1, offered: 3, hasAge: true },
   ]);
 });

@@ -6,10 +6,12 @@
  */
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
+import { startedAt } from '../cluster/shadow.ts';
 import type { CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
-import { expectedMs, startedAt } from './facts/attempts.ts';
+import { expectedMs } from './facts/attempts.ts';
+import type { VersionCount } from './facts/versions.ts';
 import type { FleetState } from './fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from './gates/reasons.ts';
 
@@ -19,13 +21,6 @@ interface QueuedNode {
   readonly reason: Reason;
   /** When its update is expected to be complete (RFC 3339); undefined: unknown. */
   readonly expectedTime: string | undefined;
-}
-
-export interface VersionCount {
-  readonly version: string;
-  readonly running: number;
-  /** Nodes that run another one. */
-  readonly offered: number;
 }
 
 export interface Forecast {
@@ -81,7 +76,7 @@ export function forecastOf(
         return { ...queued, expectedTime: steady(known, expectedAt, now) };
       }),
     completionTime: steady(fleetState.before?.expectedCompletionTime, latest(ends), now),
-    versions: versionsOf(counted),
+    versions: fleetState.versions,
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
     needAttention: reasonsOf(counted.filter(needsAttention)),
@@ -139,15 +134,16 @@ function expectationOf(
   return [{ node, version, reason: blocked.reason, expectedAt: expected(candidate, blocked, fleetState, slots) }];
 }
 
-function expected(
-  { shadow }: Candidate,
-  { reason, retryAt }: Blocked,
-  fleetState: FleetState,
-  slots: Slots,
-): number | undefined {
+/** Also for a version that does not age yet. */
+function isUnforeseeable({ reason, retryAt }: Blocked): boolean {
+  return !passesInTime(reason) || (reason === 'MinimumAgeNotReached' && retryAt === undefined);
+}
+
+function expected({ shadow }: Candidate, blocked: Blocked, fleetState: FleetState, slots: Slots): number | undefined {
   const { policy, estimate, now } = fleetState;
+  const { reason, retryAt } = blocked;
   const { passes, fleetWide = false } = traitsOf(reason);
-  if (!passesInTime(reason) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
+  if (isUnforeseeable(blocked) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
@@ -160,24 +156,6 @@ function expected(
   slots.next += 1;
   slots.free.push(end);
   return end;
-}
-
-function versionsOf(counted: readonly Decision[]): VersionCount[] {
-  const counts = new Map<string, { running: number; offered: number }>();
-  const add = (version: string, what: 'running' | 'offered'): void => {
-    const count = counts.get(version) ?? { running: 0, offered: 0 };
-    count[what] += 1;
-    counts.set(version, count);
-  };
-  for (const { managedNode } of counted) {
-    const { status } = managedNode.shadow ?? {};
-    if (status !== undefined && status.current_version !== '') {
-      add(status.current_version, 'running');
-      if (status.target_version !== status.current_version && status.target_version !== '')
-        add(status.target_version, 'offered');
-    }
-  }
-  return [...counts].map(([version, count]) => ({ version, ...count }));
 }
 
 function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {

@@ -1,4 +1,9 @@
-import { CORDONED_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import {
+  CORDONED_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  ZONE_LABEL,
+} from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
@@ -45,19 +50,31 @@ const cordoned = (ms: number): NodeParts => ({
   unschedulable: true,
 });
 const without = (managedNode: ManagedNode): ManagedNode => ({ ...managedNode, shadow: undefined });
-const recreated = { generation: 1, spec: { state_transition_timestamp: null }, status: null } as const;
+const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(60 * MINUTE) };
+const recreated = {
+  generation: 1,
+  creationTimestamp: ago(10 * MINUTE),
+  spec: { state_transition_timestamp: null },
+  status: null,
+} as const;
 const unconfirmed = (ms: number): ShadowParts => ({
+  annotations: STARTED,
   spec: { state_transition_timestamp: ago(ms) },
   status: { current_state: 'ErrorReset' },
 });
 /** Cancelled an hour ago in this step, which its agent does not confirm. */
 const cancelled = (operation: Operation): ShadowParts => ({
+  annotations: STARTED,
   spec: { state_transition_timestamp: ago(60 * MINUTE) },
   status: {
     current_state: operation === 'Stage' ? 'Idle' : 'StagedAndPerformedUpdate',
     observedGeneration: 2,
     lastOperation: failure(undefined, { operation, state: 'Processing' }),
   },
+});
+const failedAttempt = (ms: number): ShadowParts => ({
+  annotations: STARTED,
+  spec: { state_transition_timestamp: ago(ms) },
 });
 const rebootAsked = (ms: number): ShadowParts => ({
   spec: { state_transition_timestamp: ago(ms) },
@@ -153,7 +170,7 @@ const starts: Record<string, [Plan, string[]]> = {
         'b',
         {},
         {
-          annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' },
+          annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' },
           spec: { state_transition_timestamp: ago(6 * MINUTE) },
           status: { observedGeneration: 1 },
         },
@@ -162,7 +179,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ['a'],
   ],
   'a node at rest that is still cordoned by the operator holds a slot': [
-    planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE))]),
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(MINUTE), failedAttempt(MINUTE))]),
     [],
   ],
   'an end that nobody confirms and that is dated in the future holds a slot': [
@@ -181,7 +198,7 @@ const starts: Record<string, [Plan, string[]]> = {
     [],
   ],
   'a node whose attempt was cancelled waits for those that did not fail': [
-    planOf([aManagedNode('a', {}, { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } }), aManagedNode('b')]),
+    planOf([aManagedNode('a', {}, { annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' } }), aManagedNode('b')]),
     ['b'],
   ],
   'nothing starts while a watch is stale': [
@@ -366,7 +383,7 @@ const wakes: Record<string, [Plan, number | undefined]> = {
   ],
   'a node that the operator cordoned is looked at again when it counts as stuck': [
     planOf([without({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
-    NOW + 40 * MINUTE,
+    NOW + 30 * MINUTE,
   ],
   'a watch is checked when it may have become stale': [
     plan({ ...aSnapshot([]), watchLags: [{ resource: 'nodes', ms: 50_000 }] }, NOW),

@@ -56,6 +56,8 @@ export interface Plan {
   readonly forecast: Forecast;
   /** Names of nodes that hold an update slot past a deadline, also if they are not selected. */
   readonly stuckNodes: readonly string[];
+  /** Names of Nodes that have annotations of the operator without an update of it. */
+  readonly unexplainedNodes: readonly string[];
   /** The configuration has taken effect on all hosts whose agents respond. */
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
@@ -67,7 +69,11 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const { policy, stale, slots, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
-  const admitted = admit(inOrder(candidates, snapshot.ownNode, policy.order), fleetState);
+  const admitted = admit(
+    inOrder(candidates, { ownNode: snapshot.ownNode, order: policy.order, now }),
+    fleetState,
+    snapshot,
+  );
   const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
@@ -90,14 +96,22 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     counts: count(counted),
     forecast,
     stuckNodes: stuck.map(({ metadata: { name } }) => name),
+    unexplainedNodes: fleetState.unexplained,
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };
 }
 
+const MAX_LOOK_UPS = 10;
+
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
-function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Candidate, Blocked | undefined> {
+function admit(
+  candidates: readonly Candidate[],
+  fleetState: FleetState,
+  { pods }: Snapshot,
+): Map<Candidate, Blocked | undefined> {
   const { capacity, estimate, drains } = fleetState;
+  const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
       const { node, shadow } = candidate;
@@ -105,8 +119,9 @@ function admit(candidates: readonly Candidate[], fleetState: FleetState): Map<Ca
       const drain = (): Drainable => drains.of(node);
       const input = { ...fleetState, ...candidate, drain, capacity: capacity.check(node), needMs };
       const blocked = whyNot(input);
-      // A node whose pods have to be listed first keeps its position.
-      if (blocked === undefined || blocked.lookUp === true) capacity.reserve(node, true);
+      // A node whose pods have to be listed first keeps its position, unless that fails for it alone.
+      const keepsTurn = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
+      if (blocked === undefined || keepsTurn) capacity.reserve(node, true);
       return [candidate, blocked];
     }),
   );
@@ -132,8 +147,6 @@ function withoutShadow({ node, shadow }: ManagedNode): NodeView[] {
   const isNew = node !== undefined && shadow === undefined && isManaged(node);
   return isNew && node.metadata.deletionTimestamp === undefined ? [node] : [];
 }
-
-const MAX_LOOK_UPS = 10;
 
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 function lookUpsOf(

@@ -8,17 +8,19 @@ import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
   RETRY_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { hasStarted, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { attempts, startedAt, unreported } from './facts/attempts.ts';
+import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 export type Outcome =
@@ -30,6 +32,8 @@ export type Outcome =
   | 'Succeeded'
   /** The agent has reported a failure; it cleans up on Idle. */
   | 'Failed'
+  /** The host no longer offers the version, so the node starts anew toward what it offers: no failure. */
+  | 'Withdrawn'
   /**
    * The step passed its deadline without a report of a failure: a staging or a drain, after which
    * no host goes down yet, or a monitoring that cannot succeed.
@@ -101,7 +105,8 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome]?.(transition, shadow);
   const event = text && eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  return { ...transition, shadow, node, annotations: annotationsOf(transition, shadow), event };
+  const annotations = { ...started(transition, shadow), ...annotationsOf(transition, shadow) };
+  return { ...transition, shadow, node, annotations, event };
 }
 
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
@@ -127,6 +132,10 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
     reason: 'UpdateSuperseded',
     message: `BrupopConfig "cluster" no longer allows ${spec.version ?? '?'}: this update is undone`,
   }),
+  Withdrawn: (_, { spec, status }) => ({
+    reason: 'UpdateSuperseded',
+    message: `The host no longer offers ${spec.version ?? '?'}: it offers ${status?.target_version ?? '?'}, so this update ends without a failure`,
+  }),
   Succeeded: (_, { status }) => ({
     reason: 'UpdateSucceeded',
     message: `Updated to ${status?.current_version ?? '?'}`,
@@ -137,29 +146,50 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   },
 };
 
+/** A start, or the end of an update that another actor has started by writing the spec. */
+function started({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+  const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
+  if (outcome !== 'Started' && !isUnknown) return {};
+  return {
+    [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
+    ...without(shadow, UPDATE_SUCCEEDED_ANNOTATION),
+  };
+}
+
 /** A start uses up a user's request for another attempt. */
 function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
   const { outcome, spec } = transition;
   switch (outcome) {
     case 'Started':
-      return {
-        [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
-        ...without(shadow, RETRY_ANNOTATION),
-      };
+      return without(shadow, RETRY_ANNOTATION);
     case 'Failed':
-      return usesAttempt(shadow) ? oneMoreAttempt(shadow) : {};
+      return { ...oneMore(shadow), ...(usesAttempt(shadow) && oneMoreAttempt(shadow)) };
     case 'Cancelled':
-      return { ...oneMoreAttempt(shadow), [UNREPORTED_ATTEMPTS_ANNOTATION]: String(unreported(shadow) + 1) };
+      return { ...oneMore(shadow), ...oneMoreAttempt(shadow) };
+    case 'Withdrawn':
+      return { [WITHDRAWN_ATTEMPTS_ANNOTATION]: String(withdrawn(shadow) + 1) };
     case 'Deferred':
       return deferredAfter(transition, shadow);
     case 'Succeeded':
       return {
+        [UPDATE_SUCCEEDED_ANNOTATION]: spec.state_transition_timestamp ?? null,
         ...updateSeconds(shadow, spec),
-        ...without(shadow, UNREPORTED_ATTEMPTS_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION, DEFERRED_AFTER_ANNOTATION),
+        ...without(shadow, ...UNTIL_SUCCESS),
       };
     default:
       return {};
   }
+}
+
+const UNTIL_SUCCESS = [
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
+  DEFERRED_AFTER_ANNOTATION,
+];
+
+function oneMore(shadow: ShadowView): Annotations {
+  return { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: String(unsuccessful(shadow) + 1) };
 }
 
 function oneMoreAttempt(shadow: ShadowView): Annotations {

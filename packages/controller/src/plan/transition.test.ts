@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, WITHDRAWN_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import {
@@ -59,6 +59,16 @@ const drainedFor = (ms: number, drain: DrainStatus): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate', ms),
   status: { ...draining('Drain').status, drain },
 });
+/** The release of 1.21.1 came after its start. */
+const outdated: ShadowParts = {
+  spec: underWay('StagedAndPerformedUpdate'),
+  status: {
+    current_state: 'ErrorReset',
+    crash_count: 1,
+    target_version: '1.21.1',
+    lastOperation: failure('VersionNotOffered'),
+  },
+};
 const monitored: ShadowParts = { spec: underWay('MonitoringUpdate'), status: { current_version: NEW } };
 
 const steps: Record<string, [Transition | undefined, string | undefined, string?]> = {
@@ -109,6 +119,22 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
   'a healthy node has succeeded': [next(monitored), 'Idle', 'Succeeded'],
   'a reported failure ends the attempt': [
     next({ spec: underWay('RebootedIntoUpdate'), status: { current_state: 'ErrorReset' } }),
+    'Idle',
+    'Failed',
+  ],
+  'a staging whose version the host no longer offers ends without a failure': [next(outdated), 'Idle', 'Withdrawn'],
+  'so when the host offers nothing any more': [
+    next({ ...outdated, status: { ...outdated.status, target_version: OLD } }),
+    'Idle',
+    'Withdrawn',
+  ],
+  'a version that is offered and cannot be found is a failure': [
+    next({ ...outdated, status: { ...outdated.status, target_version: NEW } }),
+    'Idle',
+    'Failed',
+  ],
+  'an agent that says so again before a success has failed': [
+    next({ ...outdated, annotations: { [WITHDRAWN_ATTEMPTS_ANNOTATION]: '1' } }),
     'Idle',
     'Failed',
   ],

@@ -21,6 +21,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
+import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -114,8 +115,13 @@ function answer(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
-  if (state === 'ErrorReset') return idle(input, 'Failed');
+  if (state === 'ErrorReset') return idle(input, isExcused(shadow) ? 'Withdrawn' : 'Failed');
   return state === shadow.spec.state ? reached(input) : undefined;
+}
+
+/** The first such end of an attempt since the latest success is no failure; an agent may claim it. */
+function isExcused(shadow: ShadowView): boolean {
+  return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
 }
 
 const NEXT: Partial<Record<ShadowState, ShadowState>> = {

@@ -1,6 +1,6 @@
 /** A fleet for property tests: what happens to it between two plans, and what plans make of it. */
 import fc from 'fast-check';
-import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
@@ -271,9 +271,22 @@ export function carryOut(world: World, { specs, newNodes }: Plan): void {
     return {
       ...managedNode,
       node,
-      shadow: { ...managedNode.shadow, spec: write.spec, metadata: { ...metadata, generation } },
+      shadow: {
+        ...managedNode.shadow,
+        spec: write.spec,
+        metadata: { ...metadata, generation, annotations: annotated(managedNode.shadow, write.annotations) },
+      },
     };
   });
+}
+
+/** As a merge patch does. */
+export function annotated(
+  { metadata: { annotations = {} } }: ShadowView,
+  patch: Readonly<Record<string, string | null>>,
+): Record<string, string> {
+  const merged = Object.entries({ ...annotations, ...patch });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
 /** Of those that were not under way. */
@@ -297,9 +310,21 @@ export function underWay(world: World): number {
   return world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).length;
 }
 
+/** Without the record of an update a kubelet may have set the cordon: it counts for a while only. */
+function cordonCountsUntil(node: NodeView | undefined, shadow: ShadowView | undefined, missingSince: number): number {
+  if (node === undefined || !cordonedByUs(node)) return -Infinity;
+  if (shadow === undefined) return missingSince + 60 * MINUTE;
+  const { annotations = {}, creationTimestamp = '' } = shadow.metadata;
+  if (annotations[UPDATE_STARTED_ANNOTATION] !== undefined || shadow.spec.state !== 'Idle') return Infinity;
+  return (parseTime(creationTimestamp) ?? 0) + (isConfirmed(shadow) ? 15 : 60) * MINUTE;
+}
+
 /** True for one of them. An agent that has recorded no step of its update gets 5 minutes to confirm the end. */
-export function isUnderWay({ configured, disturbed, now }: World, { name, node, shadow }: ManagedNode): boolean {
-  if (node !== undefined && cordonedByUs(node)) return true;
+export function isUnderWay(
+  { configured, disturbed, now }: World,
+  { name, node, shadow, missingSince }: ManagedNode,
+): boolean {
+  if (now < cordonCountsUntil(node, shadow, missingSince)) return true;
   if (shadow?.status === undefined || configured.has(name)) return false;
   if (shadow.spec.state !== 'Idle') return true;
   if (isConfirmed(shadow) || !everStarted(shadow.metadata.generation)) return false;

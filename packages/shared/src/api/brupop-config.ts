@@ -32,9 +32,10 @@ const statusSchema = object({
         version: described(text(128), 'The Bottlerocket version.'),
         running: total('Managed nodes that run it.'),
         offered: total('Managed nodes that run another one and whose host offers it.'),
-        firstOfferedTime: described(
+        firstOfferedTime: optional(
           time(),
-          'When it was first seen in this cluster. spec.versions.minimumAge counts from here.',
+          'Since when at least two managed nodes, or the only one, run it or are offered it. spec.versions.minimumAge ' +
+            'counts from here. Absent while fewer do.',
         ),
       }),
     ),

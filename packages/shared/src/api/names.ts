@@ -38,10 +38,14 @@ export const DRAIN_KEY = `${GROUP}/drain`;
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
-/** On a shadow: attempts since the latest success that ended without a report of the agent. */
-export const UNREPORTED_ATTEMPTS_ANNOTATION = `${GROUP}/unreported-attempts`;
+/** On a shadow: how many attempts since the latest success ended without one. */
+export const UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`;
+/** On a shadow: how many attempts since the latest success ended since their version was not offered any more. */
+export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
+/** On a shadow: when its latest update succeeded (RFC 3339); absent from a start until a success. */
+export const UPDATE_SUCCEEDED_ANNOTATION = `${GROUP}/update-succeeded`;
 /** On a shadow: how long its latest update took, whole seconds. */
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
 /** On a shadow: seconds until its update was deferred, a lower bound of the next estimate. */

@@ -1,34 +1,52 @@
 /**
  * What the annotations of a shadow tell of its earlier attempts; `spec-change.ts` writes them.
  *
- * The agent counts the failures that it reports (`status.crash_count`). The annotations count the
- * attempts that were cancelled without a report, and those that failed with one version; both counts
- * end with a success. How long an update took is measured from its start to its success; one that
- * did not fit into its window leaves how long it took until then.
+ * The annotations count the attempts that failed or were cancelled, in all and with one version; both
+ * counts end with a success. The agent counts the failures that it reports (`status.crash_count`),
+ * and may report anything: its count can only be the larger one. How long an update took is measured
+ * from its start to its success; one that did not fit into its window leaves how long it took until
+ * then.
  */
 import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
-  UNREPORTED_ATTEMPTS_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { sameVersion } from '@brupop/shared/api/version';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../../policy/policy.ts';
 
-/** How many attempts were cancelled without a report of the agent since the latest success. */
-export function unreported({ metadata: { annotations = {} } }: ShadowView): number {
-  const text = annotations[UNREPORTED_ATTEMPTS_ANNOTATION];
+/** How many attempts failed or were cancelled since the latest success, as this controller saw it. */
+export function unsuccessful(shadow: ShadowView): number {
+  return countOf(shadow, UNSUCCESSFUL_ATTEMPTS_ANNOTATION);
+}
+
+/** How many attempts ended since the latest success because their version was not offered any more. */
+export function withdrawn(shadow: ShadowView): number {
+  return countOf(shadow, WITHDRAWN_ATTEMPTS_ANNOTATION);
+}
+
+function countOf({ metadata: { annotations = {} } }: ShadowView, name: string): number {
+  const text = annotations[name];
   if (text === undefined) return 0;
   const count = Number(text);
   return Number.isSafeInteger(count) && count > 0 ? count : 1;
 }
 
+/** How many attempts in a row had no success. The agent's count only adds. */
 export function failures(shadow: ShadowView): number {
-  return Math.max(0, shadow.status?.crash_count ?? 0) + unreported(shadow);
+  const { crash_count = 0 } = shadow.status ?? {};
+  return Math.max(unsuccessful(shadow), crash_count - (isOutdated(shadow) ? 1 : 0));
+}
+
+/** True when the latest attempt failed only because the host offers another version by now, or none. */
+export function isOutdated({ status }: ShadowView): boolean {
+  const { lastOperation: last, target_version: offered = '' } = status ?? {};
+  if (last?.state !== 'Failed' || last.errorCode !== 'VersionNotOffered') return false;
+  return isVersion(offered) && !sameVersion(offered, last.version);
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */
@@ -37,8 +55,14 @@ export function attempts({ metadata: { annotations = {} } }: ShadowView, version
   return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
 }
 
+/** With fewer measured nodes one slow update must not close the windows for all. */
+const MIN_MEASURED = 3;
+
 export interface Estimate {
-  /** 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: none. */
+  /**
+   * 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: none, or one
+   * or two that took longer than `maintenance.updateEstimate`.
+   */
   readonly measuredMs: number | undefined;
   readonly usualMs: number;
   readonly marginMs: number;
@@ -51,7 +75,9 @@ export function estimateOf(
   const measured = managedNodes
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
-  const measuredMs = measured[Math.floor((measured.length - 1) * 0.9)];
+  const percentile = measured[Math.floor((measured.length - 1) * 0.9)];
+  const counts = measured.length >= MIN_MEASURED || (percentile ?? Infinity) <= updateEstimateMs;
+  const measuredMs = counts ? percentile : undefined;
   return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
 }
 
@@ -62,11 +88,6 @@ export function estimateOf(
 export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
   const deferredMs = durationMs(shadow, DEFERRED_AFTER_ANNOTATION) ?? 0;
   return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
-}
-
-/** When its latest update started, epoch milliseconds. */
-export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
-  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
 }
 
 function lastUpdateMs(shadow: ShadowView): number | undefined {

@@ -22,7 +22,14 @@ import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/s
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import { isSettled, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import {
+  hasStarted,
+  hasSucceeded,
+  isSettled,
+  isUnderWay,
+  mayBeInUpdate,
+  type ShadowView,
+} from '../../cluster/shadow.ts';
 import { isPair, type ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 
@@ -151,7 +158,8 @@ export interface Slot {
  * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
  * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
  * every deadline: a host that hangs keeps its slot. The Node counts on its own, since its shadow may
- * be deleted during an update.
+ * be deleted during an update. An agent reports, and a kubelet writes on its Node, what it likes:
+ * where this controller has no record of an update, their slot ends at its deadline.
  */
 export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
   if (managedNode.node === undefined) return undefined;
@@ -170,14 +178,28 @@ function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot 
   // An agent reports each step before it takes it, so one that was never heard has not started any.
   if (shadow.status === undefined) return undefined;
   const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
-  return { deadline, expires: !awaitsAgent(shadow) };
+  return limited(pair, { deadline, expires: !(awaitsAgent(shadow) && hasStarted(shadow)) });
 }
 
-function nodeSlot({ node, shadow, missingSince }: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+function nodeSlot(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+  const { node, shadow, missingSince } = managedNode;
   if (node === undefined || !ownedByUs(node)) return undefined;
-  // A kubelet may write the annotations of its Node, but not the shadow.
-  const since = shadow === undefined ? (ownedSince(node, now) ?? missingSince) : idleSince(shadow, now);
-  return { deadline: since + limitMs({ state: 'RebootedIntoUpdate' }, policy), expires: false };
+  // A kubelet may write the annotations of its Node and their times, but not the shadow.
+  const since = shadow === undefined ? missingSince : idleSince(shadow, now);
+  const limit = limitMs({ state: 'RebootedIntoUpdate' }, policy);
+  if (shadow === undefined) return limited(managedNode, { deadline: since + limit, expires: true });
+  if (mayBeInUpdate(shadow)) return { deadline: since + limit, expires: isSettled(shadow) };
+  if (hasSucceeded(shadow)) return undefined;
+  // The shadow of a node that was updating may have been created again.
+  const deadline = since + (isSettled(shadow) ? STEP_LIMITS_MS.Reboot : limit);
+  return limited(managedNode, { deadline, expires: true });
+}
+
+/** A new shadow holds a slot only because it may replace one that was deleted during an update. */
+function limited({ former, shadow }: ManagedNode, slot: Slot): Slot {
+  const isNew = shadow?.spec.state_transition_timestamp == null;
+  if (former === undefined || !slot.expires || !isNew) return slot;
+  return { ...slot, deadline: Math.min(slot.deadline, former.slotUntil) };
 }
 
 /**

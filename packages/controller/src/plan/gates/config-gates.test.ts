@@ -117,6 +117,30 @@ test.each(Object.entries(cases))('%s', (_, [progressing, waitingFor]) =>
   expect(progressing?.waitingFor).toBe(waitingFor),
 );
 
+test('a version that a single agent claims does not age, however long it does', () => {
+  const versions = [{ version: '9.9.9', running: 0, offered: 1, firstOfferedTime: ago(100 * 60 * MINUTE) }];
+  const liar = aManagedNode('a', {}, { status: { target_version: '9.9.9' } });
+  const snapshot = aSnapshot([liar, aManagedNode('b', {}, { status: { current_version: NEW, target_version: NEW } })], {
+    versions: { minimumAge: '1h' },
+  });
+  const { specs, conditions } = plan(
+    { ...snapshot, config: snapshot.config && { ...snapshot.config, status: { versions } } },
+    NOW,
+  );
+  expect(specs).toEqual([]);
+  expect(conditions[0]?.progressing).toMatchObject({
+    reason: 'MinimumAgeNotReached',
+    message:
+      '9.9.9 is available to this node only: spec.versions.minimumAge counts from when a second node is offered it',
+  });
+});
+
+test('the age of a version counts from when a second node is offered it', () => {
+  const snapshot = aSnapshot([aManagedNode('a'), aManagedNode('b')], { versions: { minimumAge: '2h' } });
+  const { conditions } = plan(snapshot, NOW);
+  expect(conditions[0]?.progressing.waitingFor).toBe('MinimumAgeNotReached until 2027-01-15T10:00:00Z');
+});
+
 test('failures with another version do not count', () => {
   const annotations = { [FAILED_ATTEMPTS_ANNOTATION]: '1.20.5=10' };
   expect(told({}, { shadow: { ...failedTimes(10).shadow, annotations } })).toMatchObject({ reason: 'Backoff' });

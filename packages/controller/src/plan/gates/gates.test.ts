@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNREPORTED_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNSUCCESSFUL_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import { wantedVersion } from '../../policy/policy.ts';
 import {
   ago,
@@ -72,7 +72,7 @@ const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOT
 const cancelled = (count: string, more: ShadowParts = {}): ShadowParts => ({
   spec: { state_transition_timestamp: ago(MINUTE) },
   ...more,
-  annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: count, ...more.annotations },
+  annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: count, ...more.annotations },
 });
 
 const cases: Record<string, [Case, string | undefined]> = {
@@ -120,6 +120,30 @@ const cases: Record<string, [Case, string | undefined]> = {
     'Backoff',
   ],
   'asking overrules that too': [{ shadow: cancelled('3', asksFor(NEW)) }, undefined],
+  'an agent that counts none of its failures waits as any other': [
+    { shadow: { ...cancelled('2'), status: { crash_count: 0, lastOperation: failure('HostBusy') } } },
+    'Backoff',
+  ],
+  'an agent that names another version each time waits from the second time on': [
+    { shadow: failed(0, failure('RolledBack', { version: '0.0.1' }), cancelled('2', asksFor('0.0.1'))) },
+    'Backoff',
+  ],
+  'so does one that claims to have booted': [
+    {
+      shadow: failed(2, failure('HostUnsupported', { bootID: 'boot-0' }), {
+        annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2' },
+      }),
+    },
+    'Backoff',
+  ],
+  'a version that is not offered any more is no failure of the newer one': [
+    { shadow: failed(1, failure('VersionNotOffered', { version: '1.20.5' })) },
+    undefined,
+  ],
+  'a version that is offered and was not found is one': [
+    { shadow: failed(1, failure('VersionNotOffered')) },
+    'Backoff',
+  ],
   'a version that rolled back is not tried again': [
     { shadow: failed(1, failure('RolledBack')) },
     'ManualRetryRequired',
@@ -194,11 +218,11 @@ test.each(Object.entries(isBlocked))('%s', (_, [count, code, minutes]) => {
 });
 
 test('failed and cancelled attempts in a row wait longer together', () => {
-  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNREPORTED_ATTEMPTS_ANNOTATION]: '1' } });
+  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '3' } });
   expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
   expect(blockedBy({ shadow: cancelled('2') })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
-    message: `2 attempts in a row had no result in time; retried after ${ago(-9 * MINUTE)}`,
+    message: `2 attempts in a row ended without a success; retried after ${ago(-9 * MINUTE)}`,
   });
 });
 

@@ -35,12 +35,18 @@ function denied({ version, policy: { versions } }: GateInput): Blocked | undefin
 function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
   const { pin, minimumAgeMs } = versions;
   if (pin !== undefined || minimumAgeMs === 0) return undefined;
-  const since = offeredSince(version) ?? now;
+  const since = offeredSince(version);
+  if (since === undefined) return notConfirmed(version);
   if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return undefined;
   const message = `${version} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
   return { reason: 'MinimumAgeNotReached', message, retryAt };
+}
+
+function notConfirmed(version: string): Blocked {
+  const message = `${version} is available to this node only: spec.versions.minimumAge counts from when a second node is offered it`;
+  return { reason: 'MinimumAgeNotReached', message };
 }
 
 /** A clock was wrong when the version was first seen, or is wrong now, so its age is unknown. */

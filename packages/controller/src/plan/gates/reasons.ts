@@ -89,7 +89,7 @@ export interface GateInput extends Candidate {
   readonly policy: UpdatePolicy;
   readonly stale: readonly string[];
   readonly capacity: Blocked | undefined;
-  /** When a version was first available in this cluster, epoch milliseconds; undefined: now. */
+  /** Since when a version ages, epoch milliseconds; undefined: too few nodes are offered it. */
   readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;

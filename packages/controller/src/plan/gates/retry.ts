@@ -6,25 +6,36 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../facts/attempts.ts';
 import { latestTime } from '../facts/deadlines.ts';
-import { type Blocked, type Candidate, type Gate, MAX_MESSAGE } from './reasons.ts';
+import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 
 /** Applies the recovery rule of the error code. A user's retry annotation overrides it. */
 export const backoff: Gate = (input) => {
-  const { shadow, status, version, policy, now } = input;
-  const { retry } = policy;
+  const { shadow, status, version } = input;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
   if (asked !== undefined && sameVersion(asked, version)) return undefined;
   if (failures(shadow) === 0) return undefined;
   const recovery = recoveryOf(status);
-  if (recovery === 'NeverThisVersion' || recovery === 'Manual') return blocked(input, recovery);
+  const forGood = blocked(input, recovery);
+  // An agent may name any version or boot: only a first attempt with another version needs no wait.
+  if (forGood !== undefined || (!isRetried(recovery) && isFirst(input))) return forGood;
+  return retried(input, recovery);
+};
+
+function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
+  const { shadow, version, now } = input;
+  const { retry } = input.policy;
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
     return failedForGood(input, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
   return delayed(input, recovery === 'RetrySoon' ? soon(retry) : retry, now);
-};
+}
+
+function isRetried(recovery: Recovery): boolean {
+  return recovery !== 'NeverThisVersion' && recovery !== 'Manual';
+}
 
 type Delays = Pick<RetrySettings, 'backoffMs' | 'maxBackoffMs'>;
 
@@ -40,11 +51,16 @@ function recoveryOf({ crash_count, lastOperation }: ShadowStatus): Recovery {
   return isErrorCode(code) ? ERROR_CODES[code] : 'Manual';
 }
 
-function blocked(candidate: Candidate, recovery: 'NeverThisVersion' | 'Manual'): Blocked | undefined {
+function blocked(candidate: Candidate, recovery: Recovery): Blocked | undefined {
+  if (isRetried(recovery)) return undefined;
   const { lastOperation } = candidate.status;
   if (lastOperation === undefined || !sameVersion(lastOperation.version, candidate.version)) return undefined;
   if (recovery === 'Manual' && hasBootedSince(candidate, lastOperation)) return undefined;
   return failedForGood(candidate, 'it is not retried automatically');
+}
+
+function isFirst({ shadow, version }: Candidate): boolean {
+  return failures(shadow) <= 1 && attempts(shadow, version) === 0;
 }
 
 /** A boot after the failure may have repaired the host, but not the boot of a failed reboot. */
@@ -78,7 +94,7 @@ function failedForGood(candidate: Candidate, why: string): Blocked {
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {
   const count = failures(shadow);
   const times = count === 1 ? 'The latest attempt' : `${count} attempts in a row`;
-  if (crash_count <= 0) return `${times} had no result in time`;
+  if (crash_count <= 0) return `${times} ended without a success`;
   if (lastOperation?.state !== 'Failed') return `${times} failed`;
   const { errorCode = 'no error code', version, operation, message = '' } = lastOperation;
   const said = message === '' ? '' : ` (${message.slice(0, MAX_MESSAGE)})`;

@@ -1,0 +1,88 @@
+/**
+ * What this process remembers of nodes beside their objects. A kubelet may cordon its Node, change the
+ * label of its zone, and have its shadow deleted and created again by removing the label of managed
+ * nodes. So the memory limits what follows from these: {@link Cluster} asks for it in each snapshot.
+ * A new process begins without it, which grants each of these limits once more.
+ */
+import { ZONE_LABEL } from '@brupop/shared/api/names';
+import { ownedByUs } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { type NodeView, zoneOf } from './node.ts';
+import { isUnderWay, mayBeInUpdate, type ShadowView, startedAt } from './shadow.ts';
+import type { FormerShadow, ManagedNode } from './snapshot.ts';
+
+const HOUR_MS = 60 * 60_000;
+/** A shadow that replaces a deleted one holds a slot before its first update for at most this long. */
+const FORMER_SLOT_MS = HOUR_MS;
+/** Time under a cordon adds up until the Node has been without one for this long. */
+const CORDON_MEMORY_MS = 24 * HOUR_MS;
+const MAX_NAMES = 20_000;
+
+interface Cordon {
+  readonly isOn: boolean;
+  /** While it is on: as if it had been on all the time since. */
+  readonly since: number;
+  readonly endedAt: number;
+}
+
+export class NodeMemory {
+  readonly #former = new Map<string, FormerShadow>();
+  readonly #cordons = new Map<string, Cordon>();
+  /** By UID: a zone never changes. */
+  readonly #zones = new Map<string, string>();
+
+  /** `node` is undefined after its deletion; times are epoch milliseconds. */
+  node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: number): void {
+    const ours = node !== undefined && ownedByUs(node) && shadow !== undefined && isUnderWay(shadow);
+    this.#cordon(name, node?.unschedulable === true && !ours, now);
+    if (node !== undefined && zoneOf(node) !== '' && !this.#zones.has(node.metadata.uid))
+      remember(this.#zones, node.metadata.uid, zoneOf(node));
+  }
+
+  forgetZone({ metadata: { uid } }: NodeView): void {
+    this.#zones.delete(uid);
+  }
+
+  /** A shadow appears that this process has not seen before: the node is new, unless it is cordoned. */
+  shadowAdded(name: string, node: NodeView | undefined, now: number): void {
+    if (this.#former.has(name) || (node !== undefined && ownedByUs(node))) return;
+    remember(this.#former, name, { startedAt: undefined, slotUntil: now });
+  }
+
+  shadowDeleted(name: string, shadow: ShadowView, now: number): void {
+    const before = this.#former.get(name);
+    const createdAt = parseTime(shadow.metadata.creationTimestamp) ?? now;
+    const known = before?.slotUntil ?? createdAt + FORMER_SLOT_MS;
+    const slotUntil = mayBeInUpdate(shadow) ? now + FORMER_SLOT_MS : known;
+    remember(this.#former, name, { startedAt: startedAt(shadow) ?? before?.startedAt, slotUntil });
+  }
+
+  of(name: string): Pick<ManagedNode, 'former' | 'cordonedSince'> {
+    const cordon = this.#cordons.get(name);
+    return { former: this.#former.get(name), cordonedSince: cordon?.isOn === true ? cordon.since : undefined };
+  }
+
+  /** The Node in the zone in which it was first seen. */
+  inItsZone(node: NodeView): NodeView {
+    const zone = this.#zones.get(node.metadata.uid);
+    if (zone === undefined || zone === zoneOf(node)) return node;
+    return { ...node, metadata: { ...node.metadata, labels: { ...node.metadata.labels, [ZONE_LABEL]: zone } } };
+  }
+
+  #cordon(name: string, isOn: boolean, now: number): void {
+    const before = this.#cordons.get(name);
+    if (before?.isOn === isOn || (before === undefined && !isOn)) return;
+    const { since = now, endedAt = now } = before ?? {};
+    if (!isOn) remember(this.#cordons, name, { isOn, since, endedAt: now });
+    else if (now - endedAt >= CORDON_MEMORY_MS) remember(this.#cordons, name, { isOn, since: now, endedAt });
+    else remember(this.#cordons, name, { isOn, since: now - (endedAt - since), endedAt });
+  }
+}
+
+/** The names that were seen longest ago go first. */
+function remember<T>(memory: Map<string, T>, name: string, value: T): void {
+  memory.delete(name);
+  memory.set(name, value);
+  const [oldest] = memory.keys();
+  if (memory.size > MAX_NAMES && oldest !== undefined) memory.delete(oldest);
+}
