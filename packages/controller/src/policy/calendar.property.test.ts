@@ -181,7 +181,7 @@ describe('the windows of days', () => {
           .nextRuns(60, new Date(at - DAY - 1))
           .map((run) => run.getTime())
           .filter((time) => time < at + DAY);
-        const ofDay = windowsOn({ schedule: text, durationMs: 1, days: [] }, timeZone);
+        const ofDay = windowsOn({ schedule: text, durationMs: 1, days: [] });
         const found: number[] = [];
         for (const day of localDays(timeZone, at - DAY)) {
           if (day.fromMs >= at + DAY) break;

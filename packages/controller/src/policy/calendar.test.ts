@@ -1,8 +1,9 @@
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/config-values';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS, merge, subtract } from './calendar.ts';
-import type { Interval, Window } from './schedule.ts';
+import { type Blackout, type Calendar, calendarOf, HORIZON_DAYS, problemOf } from './calendar.ts';
+import { type Interval, merge, subtract } from './interval.ts';
+import type { Window } from './schedule.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -19,6 +20,7 @@ function clock(time: number | undefined): string | undefined {
   return time === undefined ? undefined : new Date(time).toISOString().slice(0, 16).replace('T', ' ');
 }
 
+const EVERY_MINUTE = Array.from({ length: 60 }, (_, minute) => minute).join(',');
 const window = (schedule: string, durationMs = HOUR, days: readonly Day[] = []): Window => ({
   schedule,
   durationMs,
@@ -368,4 +370,21 @@ describe('intervals of time', () => {
       interval(2, Infinity),
     ]);
   });
+});
+
+test.each<[string, (i: number) => Window]>([
+  ['equal', () => window(`${EVERY_MINUTE} * * * *`, MINUTE)],
+  ['different', (i) => window(`${EVERY_MINUTE} * ${(i % 28) + 1} ${(i % 12) + 1} SUN`, MINUTE)],
+])('50 %s windows that open every minute are computed within moments', (_, of) => {
+  const maintenance = {
+    timeZone: 'Europe/Berlin',
+    windows: Array.from({ length: 50 }, (__, i) => of(i)),
+    blackouts: [],
+  };
+  const before = process.cpuUsage();
+  expect(problemOf(maintenance)).toBeUndefined();
+  expect(calendarOf(maintenance).nextFit(utc('2026-01-01T00:00'), MINUTE)).toBeDefined();
+  const { user, system } = process.cpuUsage(before);
+  // More than a minute when croner was asked for each start.
+  expect((user + system) / 1_000).toBeLessThan(1_000);
 });

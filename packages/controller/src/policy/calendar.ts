@@ -4,7 +4,8 @@
  * nothing but the maintenance and the times given, so a clock may jump. Nothing is known beyond the
  * horizon: 400 days, more than a year, so that a yearly window is always in sight.
  */
-import { DAY_MS, everOpens, localDays, scheduleProblem, type Interval, type Window, windowsOn } from './schedule.ts';
+import { type Interval, merge, subtract } from './interval.ts';
+import { DAY_MS, everOpens, localDays, scheduleProblem, type Window, windowsOn } from './schedule.ts';
 
 export interface Blackout extends Interval {
   readonly reason: string | undefined;
@@ -99,7 +100,7 @@ function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed:
   const always = windows.length === 0;
   const intervals: Interval[] = always ? [{ fromMs: -Infinity, toMs: Infinity }] : [];
   let horizonMs = always ? Infinity : dayMs;
-  const windowsOf = windows.map((window) => windowsOn(window, timeZone));
+  const windowsOf = distinct(windows).map((window) => windowsOn(window));
   const longestMs = Math.max(0, ...windows.map(({ durationMs }) => durationMs));
   for (const day of localDays(timeZone, dayMs - longestMs)) {
     if (horizonMs >= dayMs + HORIZON_DAYS * DAY_MS || intervals.length >= MAX_WINDOWS) break;
@@ -112,6 +113,15 @@ function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed:
     horizonMs,
     open: subtract(merge(intervals), merge([...closed, { fromMs: horizonMs, toMs: Infinity }])),
   };
+}
+
+/** Windows that are written alike open at the same times. */
+function distinct(windows: readonly Window[]): Window[] {
+  return [...new Map(windows.map((window) => [keyOf(window), window])).values()];
+}
+
+function keyOf({ schedule, days, durationMs }: Window): string {
+  return JSON.stringify([schedule.trim().split(/\s+/u), days.toSorted(), durationMs]);
 }
 
 function stateAt(
@@ -133,28 +143,4 @@ function stateAt(
   }
   const until = known(Math.min(opening?.fromMs ?? Infinity, blackout?.fromMs ?? Infinity));
   return { open: false, reason: 'OutsideWindows', until, blackout: undefined };
-}
-
-/** Returns the same time as intervals in order that neither overlap nor touch; none is empty. */
-export function merge(intervals: readonly Interval[]): Interval[] {
-  const merged: Interval[] = [];
-  for (const { fromMs, toMs } of intervals.toSorted((a, b) => a.fromMs - b.fromMs)) {
-    const last = merged.at(-1);
-    if (fromMs >= toMs) continue;
-    if (last === undefined || fromMs > last.toMs) merged.push({ fromMs, toMs });
-    else if (toMs > last.toMs) merged[merged.length - 1] = { fromMs: last.fromMs, toMs };
-  }
-  return merged;
-}
-
-/** Returns the parts of `intervals` outside every hole. Both are merged. */
-export function subtract(intervals: readonly Interval[], holes: readonly Interval[]): Interval[] {
-  return intervals.flatMap(({ fromMs, toMs }) => {
-    const inside = holes.filter((hole) => hole.toMs > fromMs && hole.fromMs < toMs);
-    const starts = [fromMs, ...inside.map((hole) => hole.toMs)];
-    const ends = [...inside.map((hole) => hole.fromMs), toMs];
-    return starts
-      .map((start, i) => ({ fromMs: start, toMs: ends[i] ?? toMs }))
-      .filter((part) => part.fromMs < part.toMs);
-  });
 }

@@ -8,12 +8,7 @@
  */
 import { Cron } from 'croner';
 import type { Day } from '@brupop/shared/api/config-values';
-
-/** In epoch milliseconds: `fromMs` is part of it, `toMs` is not. */
-export interface Interval {
-  readonly fromMs: number;
-  readonly toMs: number;
-}
+import { type Interval, merge } from './interval.ts';
 
 export interface Window {
   /** When it opens: five cron fields, in the time zone of the maintenance. */
@@ -25,8 +20,6 @@ export interface Window {
 }
 
 export const DAY_MS = 24 * 60 * 60_000;
-/** Combinations of date and weekday repeat after 28 years. */
-const CYCLE_MS = 28 * 366 * DAY_MS;
 
 const NUMBER = String.raw`\d+`;
 const MONTH = `${NUMBER}|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC`;
@@ -66,52 +59,166 @@ export function scheduleProblem(schedule: string): string | undefined {
   }
 }
 
-export function everOpens(window: Window): boolean {
-  const windowsOf = windowsOn(window, 'UTC');
-  for (const day of localDays('UTC', 0)) {
-    if (windowsOf(day).length > 0) return true;
-    if (day.fromMs > CYCLE_MS) return false;
-  }
-  return false;
+/** The values of the fields of a schedule, enumerated once. */
+interface Fields {
+  /** Of the day, in order. */
+  readonly minutes: readonly number[];
+  readonly daysOfMonth: ReadonlySet<number>;
+  /** From 1. */
+  readonly months: ReadonlySet<number>;
+  /** From Sunday, which is 0. */
+  readonly weekdays: ReadonlySet<number>;
+  /** Either day field suffices. */
+  readonly eitherDay: boolean;
+  /** At fixed local times: the hours have neither a wildcard nor a step. */
+  readonly isFixed: boolean;
+}
+
+function valuesOf(schedule: string): Fields {
+  const [minutes = '', hours = '', days = '', months = '', weekdays = ''] = fieldsOf(schedule);
+  const hoursOfDay = matching(['0', hours, '*', '*', '*'], 24, HOUR_MS);
+  const minutesOfHour = [...new Set(minutes.split(',').map(Number))].toSorted((a, b) => a - b);
+  return {
+    minutes: hoursOfDay.flatMap((hour) => minutesOfHour.map((minute) => hour * 60 + minute)),
+    // January 1970 has 31 days, and its fourth is a Sunday.
+    daysOfMonth: new Set(matching(['0', '0', days, '*', '*'], 31, DAY_MS).map((day) => day + 1)),
+    months: new Set(
+      MONTH_STARTS.flatMap((start, month) => (isMatch(['0', '0', '*', months, '*'], start) ? [month + 1] : [])),
+    ),
+    weekdays: new Set(matching(['0', '0', '*', '*', weekdays], 7, DAY_MS, 3 * DAY_MS)),
+    eitherDay: days !== '*' && weekdays !== '*',
+    isFixed: !/[*/]/u.test(hours),
+  };
+}
+
+const HOUR_MS = 60 * 60_000;
+const DAYS_OF_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+/** Of 1972, a leap year. */
+const MONTH_STARTS = DAYS_OF_MONTHS.map(
+  (_, month) => (730 + DAYS_OF_MONTHS.slice(0, month).reduce((a, b) => a + b, 0)) * DAY_MS,
+);
+
+function matching(fields: readonly string[], count: number, stepMs: number, fromMs = 0): number[] {
+  const schedule = cron(fields, 'UTC');
+  return Array.from({ length: count }, (_, i) => i).filter((i) => schedule.match(dateOf(fromMs + i * stepMs)));
+}
+
+function isMatch(fields: readonly string[], time: number): boolean {
+  return cron(fields, 'UTC').match(dateOf(time));
+}
+
+/** Every date falls on every weekday in some year. */
+export function everOpens({ schedule, days }: Window): boolean {
+  const { daysOfMonth, months, weekdays, eitherDay } = valuesOf(schedule);
+  const allowed = weekdaysOf(days);
+  const isDate = [...months].some((month) => [...daysOfMonth].some((day) => day <= (DAYS_OF_MONTHS[month - 1] ?? 0)));
+  const isWeekday = [...weekdays].some((weekday) => allowed.has(weekday));
+  return eitherDay ? isDate || isWeekday : isDate && isWeekday;
+}
+
+function weekdaysOf(days: readonly Day[]): ReadonlySet<number> {
+  return new Set(days.length === 0 ? WEEKDAYS.keys() : days.map((day) => WEEKDAYS.indexOf(day)));
+}
+
+const WEEKDAYS: readonly string[] = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+
+/** A part of a local day in which the clocks do not change. */
+interface Stretch extends Interval {
+  /** Local minute of the day at its start. */
+  readonly minute: number;
+}
+
+export interface LocalDay extends Interval {
+  readonly dayOfMonth: number;
+  readonly month: number;
+  readonly weekday: number;
+  readonly stretches: readonly Stretch[];
 }
 
 /** The first day contains `fromMs`, or is the one before. */
-export function* localDays(timeZone: string, fromMs: number): Generator<Interval> {
+export function* localDays(timeZone: string, fromMs: number): Generator<LocalDay> {
   const midnights = cron(['0', '0', '*', '*', '*'], timeZone);
+  const clock = clockOf(timeZone);
   let start = midnights.previousRuns(1, dateOf(fromMs))[0]?.getTime();
   while (start !== undefined) {
-    const tomorrow = start + DAY_MS;
+    const tomorrow: number = start + DAY_MS;
     // A match costs croner a tenth of a search.
-    const end = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, start);
-    if (end !== undefined) yield { fromMs: start, toMs: end };
+    const end: number | undefined = midnights.match(dateOf(tomorrow)) ? tomorrow : nextAfter(midnights, start);
+    if (end !== undefined) {
+      const day = { fromMs: start, toMs: end };
+      const { minute: _, ...date } = clock(start);
+      yield { ...day, ...date, stretches: end === tomorrow ? [{ ...day, minute: 0 }] : stretchesOf(day, clock) };
+    }
     start = end;
   }
 }
 
-/**
- * Returns a function that lists the windows that open on a local day. On a day of 24 hours croner
- * only matches the date; on any other it computes every start.
- */
-export function windowsOn(window: Window, timeZone: string): (day: Interval) => readonly Interval[] {
-  const { schedule, days, durationMs } = window;
-  const fields = fieldsOf(schedule);
-  const weekdays = days.length === 0 ? '*' : days.join(',');
-  const dates = [fields.slice(2), ['*', '*', weekdays]].map((date) => cron(['*', '*', ...date], timeZone));
-  const exact = cron(fields, timeZone);
-  const ordinary = startsWithin(cron([...fields.slice(0, 2), '*', '*', '*'], 'UTC'), { fromMs: 0, toMs: DAY_MS });
-  return (day) => {
-    if (!dates.every((date) => date.match(dateOf(day.fromMs)))) return [];
-    const isOrdinary = day.toMs - day.fromMs === DAY_MS;
-    const starts = isOrdinary ? ordinary.map((time) => day.fromMs + time) : startsWithin(exact, day);
-    return starts.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs }));
+interface LocalTime {
+  readonly dayOfMonth: number;
+  readonly month: number;
+  readonly weekday: number;
+  readonly minute: number;
+}
+
+function clockOf(timeZone: string): (time: number) => LocalTime {
+  const options = { month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', weekday: 'short' } as const;
+  const format = new Intl.DateTimeFormat('en-US', { timeZone, hourCycle: 'h23', ...options });
+  return (time) => {
+    const parts = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
+    const number = (type: Intl.DateTimeFormatPartTypes): number => Number(parts[type]);
+    return {
+      dayOfMonth: number('day'),
+      month: number('month'),
+      weekday: WEEKDAYS.indexOf(parts['weekday'] ?? ''),
+      minute: number('hour') * 60 + number('minute'),
+    };
   };
 }
 
-function startsWithin(schedule: Cron, { fromMs, toMs }: Interval): number[] {
-  const starts: number[] = [];
-  for (let time = nextAfter(schedule, fromMs - 1); time !== undefined && time < toMs; time = nextAfter(schedule, time))
-    starts.push(time);
-  return starts;
+/** Clocks change at a quarter of an hour. */
+const QUARTER_MS = 15 * 60_000;
+
+function stretchesOf({ fromMs, toMs }: Interval, clock: (time: number) => LocalTime): Stretch[] {
+  const stretches: Stretch[] = [];
+  for (let time = fromMs; time < toMs; time += QUARTER_MS) {
+    const { minute } = clock(time);
+    const last = stretches.at(-1);
+    if (last !== undefined && minute === last.minute + (time - last.fromMs) / 60_000) continue;
+    if (last !== undefined) stretches[stretches.length - 1] = { ...last, toMs: time };
+    stretches.push({ fromMs: time, toMs, minute });
+  }
+  return stretches;
+}
+
+/** Returns a function that lists when a window is open that opens on a local day. */
+export function windowsOn({ schedule, days, durationMs }: Window): (day: LocalDay) => readonly Interval[] {
+  const fields = valuesOf(schedule);
+  const allowed = weekdaysOf(days);
+  const openFrom = (starts: readonly number[]): Interval[] =>
+    merge(starts.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs })));
+  const ordinary = openFrom(fields.minutes.map((minute) => minute * 60_000));
+  return (day) => {
+    if (!allowed.has(day.weekday) || !isOn(fields, day)) return [];
+    if (day.stretches.length > 1 || day.toMs - day.fromMs !== DAY_MS) return openFrom(startsOn(fields, day));
+    return ordinary.map(({ fromMs, toMs }) => ({ fromMs: day.fromMs + fromMs, toMs: day.fromMs + toMs }));
+  };
+}
+
+function isOn({ daysOfMonth, months, weekdays, eitherDay }: Fields, day: LocalDay): boolean {
+  const [isDate, isWeekday] = [daysOfMonth.has(day.dayOfMonth), weekdays.has(day.weekday)];
+  return months.has(day.month) && (eitherDay ? isDate || isWeekday : isDate && isWeekday);
+}
+
+/** A fixed time that is repeated counts once, and one that is skipped at the end of the gap. */
+function startsOn({ minutes, isFixed }: Fields, { stretches }: LocalDay): number[] {
+  let passed = 0;
+  return stretches.flatMap(({ fromMs, toMs, minute: first }) => {
+    const end = first + (toMs - fromMs) / 60_000;
+    const least = isFixed ? passed : first;
+    passed = Math.max(passed, end);
+    const starts = minutes.filter((minute) => minute >= least && minute < end);
+    return starts.map((minute) => fromMs + Math.max(0, minute - first) * 60_000);
+  });
 }
 
 /** Splits a schedule; reads `*\/1` as `*`, as a CronJob does. croner does not in a day field. */
