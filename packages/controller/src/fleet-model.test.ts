@@ -10,8 +10,7 @@ import { isUnderWay, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
-import { annotated } from './testing/fleet-simulation.ts';
-import { aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
+import { aManagedNode, annotated, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;

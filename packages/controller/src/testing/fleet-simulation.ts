@@ -11,7 +11,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
-import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
+import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
 
 /** `started`: the agent has recorded that it takes the step. */
 type Report = 'started' | 'reached' | 'failed' | 'stale';
@@ -278,15 +278,6 @@ export function carryOut(world: World, { specs, newNodes }: Plan): void {
       },
     };
   });
-}
-
-/** As a merge patch does. */
-export function annotated(
-  { metadata: { annotations = {} } }: ShadowView,
-  patch: Readonly<Record<string, string | null>>,
-): Record<string, string> {
-  const merged = Object.entries({ ...annotations, ...patch });
-  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
 /** Of those that were not under way. */

@@ -160,3 +160,12 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   return { managedNodes, config, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'own' };
 }
+
+/** As a merge patch does. */
+export function annotated(
+  { metadata: { annotations = {} } }: ShadowView,
+  patch: Readonly<Record<string, string | null>>,
+): Record<string, string> {
+  const merged = Object.entries({ ...annotations, ...patch });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
+}
