@@ -21,6 +21,7 @@ import {
   installNamespace,
 } from '../../framework/apiserver/cluster.ts';
 import { type RunningApiserver, startApiserver } from '../../framework/apiserver/server.ts';
+import { ensureShadow } from '../../framework/apiserver/shadow.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
@@ -59,6 +60,7 @@ describe('an agent', () => {
     const files = { tlsCertFile: join(folder, 'tls.crt'), tlsKeyFile: join(folder, 'tls.key') };
     apiserver = await startApiserver(cluster, installation, files);
     pod = await createAgent(cluster, installation.namespace);
+    await ensureShadow(cluster, installation.namespace, pod.node);
     writeFileSync(join(folder, 'token'), pod.token);
     host = await BottlerocketHost.start({
       socketPath: join(folder, 'api.sock'),

@@ -13,6 +13,7 @@ import {
   installNamespace,
 } from '../../framework/apiserver/cluster.ts';
 import { type RunningApiserver, startApiserver } from '../../framework/apiserver/server.ts';
+import { ensureShadow } from '../../framework/apiserver/shadow.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
 import { freePorts } from '../../framework/control-plane/ports.ts';
@@ -54,6 +55,7 @@ beforeAll(async () => {
   const files = { tlsCertFile: join(folder, 'tls.crt'), tlsKeyFile: join(folder, 'tls.key') };
   apiserver = await startApiserver(cluster, installation, files);
   pod = await createAgent(cluster, installation.namespace);
+  await ensureShadow(cluster, installation.namespace, pod.node);
   writeFileSync(join(folder, 'token'), pod.token);
   [healthPort = 0] = await freePorts(1);
   host = await BottlerocketHost.start({
