@@ -152,6 +152,8 @@ const table: Record<string, Scenario> = {
   'a token that is replaced after it was refused': {
     harm: async (s) => {
       await s.present({ token: 'expired' });
+      // The token is kept for a minute, and read again once it is rejected.
+      s.api.set({ answer: { kind: 'status', status: 401 }, times: 1 });
       s.api.interrupt(reset);
       await sleep(1_000);
       await s.present({ token: world.cluster.tokens.kwok });
