@@ -23,7 +23,7 @@ const TWO_BOOKMARKS_MS = 135_000;
 const MOST_BETWEEN_BOOKMARKS_MS = 75_000;
 const IDLE_LIMIT_MS = 1_000;
 
-describe('a reflector of a collection that nobody changes, with the default settings of etcd', () => {
+describe('a reflector of a collection without changes, with the default settings of etcd', () => {
   const stop = new AbortController();
   const dir = mkdtempSync(join(tmpdir(), 'brupop-quiet-'));
   const { log, lines } = recordingLogger();

@@ -11,6 +11,17 @@ export function shadowPath(namespace: string, node?: string): string {
   return node === undefined ? collection : `${collection}/brs-${node}`;
 }
 
+/** The `lastOperation` of a report after a failure to prepare an update. */
+export const FAILED_STAGE = {
+  operation: 'Stage',
+  state: 'Failed',
+  version: '1.21.0',
+  bootID: '6a7b1c2d-0000-4000-8000-000000000001',
+  startTime: '2026-01-02T03:04:05Z',
+  lastUpdateTime: '2026-01-02T03:05:05Z',
+  errorCode: 'PrepareFailed',
+};
+
 /** A report of an idle node. */
 export function idleStatus(changes: Partial<AgentStatus> = {}): AgentStatus {
   return {

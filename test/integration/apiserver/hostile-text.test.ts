@@ -9,7 +9,7 @@ import type { AgentShadow } from '../../../packages/shared/src/api/agent-protoco
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { Answer } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
-import { ensureShadow, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, FAILED_STAGE, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 
 jest.setTimeout(60_000);
@@ -21,16 +21,6 @@ const hostile =
 const shown = 'disk full\uFFFD  Waiting For:  nothing\uFFFDx: y';
 /** All that a terminal or YAML does not show as it is, but the line breaks that kubectl writes. */
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/u;
-
-const operation = {
-  operation: 'Stage',
-  state: 'Failed',
-  version: '1.21.0',
-  bootID: '6a7b1c2d-0000-4000-8000-000000000001',
-  startTime: '2026-01-02T03:04:05Z',
-  lastUpdateTime: '2026-01-02T03:05:05Z',
-  errorCode: 'PrepareFailed',
-};
 
 describe('hostile text of an agent', () => {
   const suite = useApiserver();
@@ -49,7 +39,7 @@ describe('hostile text of an agent', () => {
     (await promisify(execFile)('kubectl', ['-n', suite.namespace, ...args], { env: suite.cluster.env })).stdout;
 
   it('is shown by kubectl on one line, with U+FFFD for what is not printable', async () => {
-    const changes = { lastOperation: { ...operation, message: hostile }, hostSettings: { message: hostile } };
+    const changes = { lastOperation: { ...FAILED_STAGE, message: hostile }, hostSettings: { message: hostile } };
     expect((await report(changes)).status).toBe(200);
     const name = `brs-${agent.node}`;
     const [yaml, described, wide] = await Promise.all([
@@ -67,12 +57,12 @@ describe('hostile text of an agent', () => {
     const bad = [
       { current_version: `1.21.0${hostile}` },
       { target_version: `1.21.0\n` },
-      { bootID: `${operation.bootID}\n` },
+      { bootID: `${FAILED_STAGE.bootID}\n` },
       { bootTime: `2026-01-02T03:04:05Z\n` },
       { hostSettings: { versionLock: { value: `latest${hostile}`, before: 'latest' } } },
-      { lastOperation: { ...operation, errorCode: hostile } },
-      { lastOperation: { ...operation, version: `1.21.0-${'a'.repeat(200)}` } },
-      { lastOperation: { ...operation, message: 'a'.repeat(5_000) } },
+      { lastOperation: { ...FAILED_STAGE, errorCode: hostile } },
+      { lastOperation: { ...FAILED_STAGE, version: `1.21.0-${'a'.repeat(200)}` } },
+      { lastOperation: { ...FAILED_STAGE, message: 'a'.repeat(5_000) } },
       { [hostile]: hostile },
     ];
     for (const changes of bad) {
@@ -109,19 +99,19 @@ describe('hostile text of an agent', () => {
         status: 'True',
         reason: 'Updating',
         message: hostile,
-        lastTransitionTime: operation.startTime,
+        lastTransitionTime: FAILED_STAGE.startTime,
       },
     ];
-    const drain = { observedGeneration: 1, startTime: operation.startTime, evicted: 0, remaining: 1 };
-    const block = { pod: 'a/b', reason: 'Error', message: 'x', since: operation.startTime };
+    const drain = { observedGeneration: 1, startTime: FAILED_STAGE.startTime, evicted: 0, remaining: 1 };
+    const block = { pod: 'a/b', reason: 'Error', message: 'x', since: FAILED_STAGE.startTime };
     const bad = [
       { waitingFor: '\u202E' },
       { bootID: 'a b' },
       { conditions },
       { hostSettings: { message: '\u2028' } },
       { hostSettings: { versionLock: { value: 'x\u001B', before: 'latest' } } },
-      { lastOperation: { ...operation, message: '\u009B' } },
-      { lastOperation: { ...operation, bootID: '\u200B' } },
+      { lastOperation: { ...FAILED_STAGE, message: '\u009B' } },
+      { lastOperation: { ...FAILED_STAGE, bootID: '\u200B' } },
       { drain: { ...drain, blockedBy: [{ ...block, message: '\uFEFF' }] } },
       { drain: { ...drain, blockedBy: [{ ...block, pod: 'a\n' }] } },
       { waitingFor: 'a'.repeat(257) },

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
-import { ensureShadow, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
+import { ensureShadow, FAILED_STAGE, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 
@@ -99,16 +99,7 @@ describe('an apiserver that keeps shadows', () => {
   });
 
   describe('PUT shadow/status', () => {
-    const operation = {
-      operation: 'Stage',
-      state: 'Failed',
-      version: '1.21.0',
-      bootID: '6a7b1c2d-0000-4000-8000-000000000001',
-      startTime: '2026-01-02T03:04:05Z',
-      lastUpdateTime: '2026-01-02T03:05:05Z',
-      errorCode: 'PrepareFailed',
-      message: 'no space',
-    };
+    const operation = { ...FAILED_STAGE, message: 'no space' };
 
     it('writes what the agent reports and keeps the conditions of the controller', async () => {
       const { uid } = await ensure();

@@ -1,29 +1,25 @@
 /** What an agent reports and a kubelet writes on its own Node holds no slot for ever. */
-import { CORDONED_ANNOTATION, UPDATE_STARTED_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import { UPDATE_STARTED_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
   aNode,
   aSnapshot,
+  cordoned,
   failure,
   MINUTE,
   NEW,
-  type NodeParts,
   NOW,
   podsOf,
   type ShadowParts,
+  withoutShadow,
 } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[]): Plan => plan(aSnapshot(managedNodes), NOW);
 const started = ({ specs }: Plan): string[] => specs.map(({ node }) => node.metadata.name);
-const cordoned = (ms: number): NodeParts => ({
-  annotations: { [CORDONED_ANNOTATION]: ago(ms) },
-  unschedulable: true,
-});
-const without = (managedNode: ManagedNode): ManagedNode => ({ ...managedNode, shadow: undefined });
 const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(60 * MINUTE) };
 const recreated = {
   generation: 1,
@@ -66,7 +62,7 @@ const starts: Record<string, [Plan, string[]]> = {
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), succeeded)]),
     ['a'],
   ],
-  'nor does an agent that takes back that it is idle': [
+  'nor does an agent that leaves Idle again after a success': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), { ...succeeded, status: staging })]),
     ['a'],
   ],
@@ -84,7 +80,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ['a'],
   ],
   'a cordon without a shadow holds a slot for as long as a drain and a reboot may take': [
-    planOf([aManagedNode('a'), { ...without(aManagedNode('b', cordoned(0))), missingSince: NOW - 60 * MINUTE }]),
+    planOf([aManagedNode('a'), { ...withoutShadow(aManagedNode('b', cordoned(0))), missingSince: NOW - 60 * MINUTE }]),
     ['a'],
   ],
   'a node whose pods cannot be listed leaves its slot to the next': [

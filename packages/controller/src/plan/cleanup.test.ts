@@ -1,12 +1,18 @@
-import { CORDONED_ANNOTATION, EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
+import { EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aManagedNode, aShadow, failure, MINUTE, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import {
+  ago,
+  aManagedNode,
+  aShadow,
+  cordoned,
+  failure,
+  MINUTE,
+  NOW,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
 import { cleanupOf } from './cleanup.ts';
 
-const cordoned = (ms: number): { annotations: Record<string, string>; unschedulable: true } => ({
-  annotations: { [CORDONED_ANNOTATION]: ago(ms) },
-  unschedulable: true,
-});
 const excluded = (ms: number): { annotations: Record<string, string>; labels: Record<string, string> } => ({
   annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },
   labels: { [EXCLUSION_LABEL]: 'true' },

@@ -1,15 +1,11 @@
-import {
-  CORDONED_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  ZONE_LABEL,
-} from '@brupop/shared/api/names';
+import { UNSUCCESSFUL_ATTEMPTS_ANNOTATION, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
   aSnapshot,
+  cordoned,
   failure,
   MINUTE,
   NEW,
@@ -17,6 +13,7 @@ import {
   NOW,
   type ShadowParts,
   underWay,
+  withoutShadow,
 } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
@@ -45,11 +42,6 @@ const drainedTooLate: ShadowParts = {
 };
 const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } } as const;
 
-const cordoned = (ms: number): NodeParts => ({
-  annotations: { [CORDONED_ANNOTATION]: ago(ms) },
-  unschedulable: true,
-});
-const without = (managedNode: ManagedNode): ManagedNode => ({ ...managedNode, shadow: undefined });
 const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(60 * MINUTE) };
 const recreated = {
   generation: 1,
@@ -128,7 +120,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ['a'],
   ],
   'a cordoned node whose shadow is lost holds a slot': [
-    planOf([aManagedNode('a'), without(aManagedNode('b', cordoned(10 * MINUTE)))]),
+    planOf([aManagedNode('a'), withoutShadow(aManagedNode('b', cordoned(10 * MINUTE)))]),
     [],
   ],
   'a cordoned node whose shadow was recreated holds a slot': [
@@ -160,7 +152,7 @@ const starts: Record<string, [Plan, string[]]> = {
     ['a'],
   ],
   'a node whose shadow is deleted after its staging was cancelled holds no slot': [
-    planOf([aManagedNode('a'), without(aManagedNode('b', {}, cancelled('Stage')))]),
+    planOf([aManagedNode('a'), withoutShadow(aManagedNode('b', {}, cancelled('Stage')))]),
     ['a'],
   ],
   'a node whose agent took no step of the update that was cancelled holds no slot': [
@@ -382,7 +374,7 @@ const wakes: Record<string, [Plan, number | undefined]> = {
     NOW + 59 * MINUTE,
   ],
   'a node that the operator cordoned is looked at again when it counts as stuck': [
-    planOf([without({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
+    planOf([withoutShadow({ ...aManagedNode('a', cordoned(20 * MINUTE)), missingSince: NOW - 30 * MINUTE })]),
     NOW + 30 * MINUTE,
   ],
   'a watch is checked when it may have become stale': [

@@ -1,5 +1,5 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
-import { MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -159,6 +159,15 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   return { managedNodes, config, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'own' };
+}
+
+/** With the operator's cordon, set `ms` ago. */
+export function cordoned(ms: number): { annotations: Record<string, string>; unschedulable: true } {
+  return { annotations: { [CORDONED_ANNOTATION]: ago(ms) }, unschedulable: true };
+}
+
+export function withoutShadow(managedNode: ManagedNode): ManagedNode {
+  return { ...managedNode, shadow: undefined };
 }
 
 /** As a merge patch does. */
