@@ -1,10 +1,16 @@
 # One image for the agent, the controller and the API server; the arguments of the container choose the program.
-# Other base images, such as mirrored ones: --build-arg BUILD_IMAGE=… --build-arg RUNTIME_IMAGE=…
-ARG BUILD_IMAGE=node:24.21.0-slim
-ARG RUNTIME_IMAGE=node:24.21.0-slim
+# It has Node.js, the libraries that Node.js loads, and the programs: no shell and no package manager.
+# The base is only built with, except for the libraries, which come from its Debian. It is pinned by its digest;
+# docs/release.md shows how to change it. A mirrored one: --build-arg BASE_IMAGE=NAME@sha256:…
+ARG BASE_IMAGE=node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6
 
-# The bundles are plain JavaScript, so they are built once, on the architecture of the build machine.
-FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
+# The base of the image's architecture. Nothing in it is run.
+FROM ${BASE_IMAGE} AS system
+
+# The bundles are plain JavaScript, so they are built on the architecture of the build machine.
+FROM --platform=$BUILDPLATFORM ${BASE_IMAGE} AS build
+ARG BASE_IMAGE
+RUN case "${BASE_IMAGE}" in *@sha256:*) ;; *) echo "expected BASE_IMAGE with a digest, found ${BASE_IMAGE}" >&2; exit 1 ;; esac
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 COPY scripts/node-bin-setup scripts/node-bin-setup/
@@ -13,13 +19,17 @@ COPY packages/apiserver/package.json packages/apiserver/
 COPY packages/controller/package.json packages/controller/
 COPY packages/shared/package.json packages/shared/
 RUN npm ci
+COPY LICENSE-APACHE LICENSE-MIT ./
 COPY packages packages
-COPY scripts/build.ts scripts/
-RUN npm run build
+COPY scripts/build.ts scripts/bundle.ts scripts/notice.ts scripts/sbom.ts scripts/image-root.ts scripts/
+RUN npm run build && npm run sbom
+ARG TARGETARCH
+RUN --mount=type=bind,from=system,source=/,target=/system \
+    npm run image-root -- --architecture "${TARGETARCH}" --system /system --output /image
 
-FROM ${RUNTIME_IMAGE}
+FROM scratch
+COPY --from=build /image/ /
 WORKDIR /app
-COPY --from=build /src/dist/ ./
 # The agent's pod sets another user: agent.runAsUser in the values of the chart.
 USER 65532:65532
-ENTRYPOINT ["node"]
+ENTRYPOINT ["/usr/bin/node"]

@@ -1,7 +1,7 @@
 # Every target works from a fresh clone: it first installs and builds what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test matrix soak lint generate structure demo bench clean
+.PHONY: help build image test matrix compat soak lint generate structure demo bench clean
 
 # npm writes this file last.
 installed := node_modules/.package-lock.json
@@ -18,6 +18,16 @@ build: $(installed) ## Bundle the agent, the controller and the API server into 
 	@echo '== Building the programs'
 	@npm run --silent build
 
+IMAGE ?= bottlerocket-update-operator
+PLATFORM ?= linux/$(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+container_engine = $(firstword $(notdir $(wildcard $(addsuffix /docker,$(subst :, ,$(PATH))) \
+  $(addsuffix /podman,$(subst :, ,$(PATH))))))
+
+image: ## Build the image with Docker or Podman; IMAGE=NAME:TAG names it, PLATFORM=linux/arm64 for another machine
+	@echo '== Building the image $(IMAGE)'
+	@test -n '$(container_engine)' || { echo 'make image: expected docker or podman, found neither' >&2; exit 1; }
+	@DOCKER_BUILDKIT=1 $(container_engine) build --platform '$(PLATFORM)' --tag '$(IMAGE)' .
+
 test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of them
 	@echo '== Running the tests'
 	@npm run --silent test -- $(TESTS)
@@ -26,6 +36,10 @@ matrix: $(installed) ## Run the matrix of faults: every fault at every step; CAS
 	@echo '== Running the matrix of faults'
 	@CASE="$(CASE)" npm run --silent test -- --projects connections,matrix $(TESTS)
 
+compat: $(installed) ## Run the tests of the chart and a rollout on the oldest supported Kubernetes
+	@echo '== Running tests on the oldest supported Kubernetes'
+	@npm run --silent compat
+
 lint: $(installed) ## Check types, style, format and the direction of imports
 	@echo '== Checking types, style, format and imports'
 	@npm run --silent lint
@@ -33,8 +47,8 @@ lint: $(installed) ## Check types, style, format and the direction of imports
 structure: $(installed) ## Print lines, files and room imports of each package, and imports that run upward
 	@npm run --silent structure
 
-generate: $(installed) ## Write the CRDs and the reference of the configuration from the schemas
-	@echo '== Generating from the schemas'
+generate: $(installed) ## Write the CRDs and the reference of the configuration, and NOTICE
+	@echo '== Generating from the schemas and the bundles'
 	@npm run --silent generate
 
 demo: $(installed) ## Watch the operator update a fleet of stand-in nodes

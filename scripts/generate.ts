@@ -1,12 +1,12 @@
 /**
- * Writes what follows from the schemas of the API: the definitions of the custom resources in the
- * chart, and the reference of the BrupopConfig in the docs. `--check` only prints which files
- * differ.
+ * Writes what follows from the schemas of the API (the definitions of the custom resources in the
+ * chart, and the reference of the BrupopConfig in the docs) and from the bundles (NOTICE). `--check`
+ * only prints which files differ.
  *
  * A definition is `scripts/crds/NAME.yaml` (names, printer columns, rules across fields) with the
  * schema merged into it.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type { GenericSchema } from 'valibot';
@@ -14,6 +14,8 @@ import { parse, stringify } from 'yaml';
 import { configSchema } from '../packages/shared/src/api/brupop-config.ts';
 import { DEFAULT_SPEC } from '../packages/shared/src/api/config-spec.ts';
 import { shadowSchema } from '../packages/shared/src/api/shadow.ts';
+import { bundle, findPrograms } from './bundle.ts';
+import { noticeOf } from './notice.ts';
 
 type Json = Record<string, unknown>;
 
@@ -156,12 +158,13 @@ const crds = 'charts/bottlerocket-update-operator/templates/crds';
 const generated = {
   [`${crds}/bottlerocketshadows.yaml`]: definition('bottlerocketshadows', shadowSchema),
   [`${crds}/brupopconfigs.yaml`]: definition('brupopconfigs', configSchema),
+  NOTICE: noticeOf(await Promise.all(findPrograms().map(bundle))),
   'docs/configuration.md': reference(reference(read('docs/configuration.md'), 'spec'), 'status'),
 };
-const stale = Object.entries(generated).filter(([file, text]) => read(file) !== text);
+const stale = Object.entries(generated).filter(([file, text]) => !existsSync(join(root, file)) || read(file) !== text);
 if (process.argv.includes('--check')) {
   for (const [file] of stale)
-    process.stderr.write(`${file} differs from the schemas: run make generate and commit the result\n`);
+    process.stderr.write(`${file} differs from what it is generated from: run make generate and commit the result\n`);
   process.exitCode = stale.length === 0 ? 0 : 1;
 } else {
   for (const [file, text] of stale) {

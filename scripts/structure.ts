@@ -49,6 +49,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'plan/gates',
     'plan',
     'metrics.ts',
+    'certificates',
     'apply',
     'controller.ts',
     'config.ts',

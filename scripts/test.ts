@@ -12,13 +12,15 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
 /** Temporary folder of this run and its children. Removed at the end of the run. */
 const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
+/** The operator's programs run as other users when this one is root. */
+chmodSync(folder, 0o711);
 const interrupted = new AbortController();
 const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix'];
 const usualProjects = ['unit', 'integration', 'e2e'];

@@ -97,13 +97,15 @@ function printPlanning(): void {
   const times = planningTimes([PLANNED_NODES / 2, PLANNED_NODES]);
   const [half, whole] = times;
   print('Time of one plan while disruption budgets block every drain, 30 pods on each node (ms)');
-  for (const { nodes, firstMs, nextMs } of times)
+  for (const { nodes, firstMs, changedMs, nextMs } of times)
     print(
-      `  ${nextMs.toFixed(1).padStart(6)}  for ${nodes} nodes; ${firstMs.toFixed(1)} when all pods are judged anew`,
+      `  ${nextMs.toFixed(1).padStart(6)}  for ${nodes} nodes; ${changedMs.toFixed(1)} after one budget changed; ` +
+        `${firstMs.toFixed(1)} when all pods are checked`,
     );
   const ratio = (whole?.nextMs ?? Number.NaN) / (half?.nextMs ?? Number.NaN);
   print(`  ${ratio.toFixed(1).padStart(6)}  times as long for twice the nodes\n`);
-  if ((whole?.nextMs ?? Infinity) <= PLAN_LIMIT_MS) return;
+  const longestMs = whole === undefined ? Infinity : Math.max(whole.nextMs, whole.changedMs);
+  if (longestMs <= PLAN_LIMIT_MS) return;
   print(`PROBLEM: a plan for ${PLANNED_NODES} nodes may take ${PLAN_LIMIT_MS} ms`);
   process.exitCode = 1;
 }

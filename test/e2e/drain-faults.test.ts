@@ -5,7 +5,7 @@ import { allowEvictions, forbidEvictions } from '../framework/faults/evictions.t
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsAt, untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
-import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
+import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -47,28 +47,5 @@ describe('a drain', () => {
         await fleet.untilAllRun(NEW);
       },
     );
-  });
-});
-
-describe('a version that boots on no host', () => {
-  it('is tried once on each node, which returns to service on the old version and shows what failed', async () => {
-    const breakBoots = async ({ fleet }: FleetContext): Promise<void> => {
-      for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: true } });
-    };
-    await withFleet({ nodes: fleetNodes(3), before: breakBoots }, async ({ fleet }) => {
-      await eventually(
-        () => {
-          for (const name of fleet.nodes.keys()) {
-            fleet.assertRuns(name, OLD);
-            const status = fleet.shadow(name)?.status;
-            expect(status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'RolledBack', version: NEW });
-            expect(status?.conditions).toMatchObject([{ status: 'False', reason: 'ManualRetryRequired' }]);
-          }
-          expect(fleet.observer.leftovers()).toEqual([]);
-        },
-        { limitMs: 120_000 },
-      );
-      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
-    });
   });
 });

@@ -53,7 +53,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
     });
   });
 
-  it('lists a node whose agent cannot start, and updates the others meanwhile', async () => {
+  it('lists a node whose agent cannot start, and updates the other nodes', async () => {
     await withFleet({ nodes: fleetNodes(3) }, async ({ cluster, fleet }) => {
       await createNode(cluster, { name: 'agentless', labels: { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } });
       // No pod of the fleet could run there.

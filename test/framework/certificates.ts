@@ -21,31 +21,46 @@ export interface ServingCertificate {
 
 const day = 24 * 60 * 60 * 1000;
 
-/**
- * Makes a fresh certificate authority (P-256) and a serving certificate signed by it, valid from
- * one hour ago.
- */
-export function makeServingCertificate(options: ServingCertificateOptions): ServingCertificate {
-  const days = options.days ?? 1;
-  const now = Date.now();
-  const validity = {
-    notBefore: new Date(Math.min(now, now + days * day) - day / 24),
-    notAfter: new Date(now + days * day),
-  };
+/** A certificate authority. */
+export interface Authority {
+  /** PEM text. */
+  readonly caCert: string;
+  /** Makes a serving certificate with a fresh key, valid from one hour ago. */
+  issue(options: ServingCertificateOptions): ServingCertificate;
+}
+
+/** Makes a fresh certificate authority (P-256), valid from one hour ago for a number of days. */
+export function makeAuthority(issuer: string, days = 1): Authority {
   const authority = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const serving = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const issuer = `${options.commonName} test CA`;
   const caCert = certificate(
-    { issuer, subject: issuer, validity, extensions: authorityExtensions() },
+    { issuer, subject: issuer, validity: validityOf(days), extensions: authorityExtensions() },
     authority.publicKey,
     authority.privateKey,
   );
-  const cert = certificate(
-    { issuer, subject: options.commonName, validity, extensions: servingExtensions(options) },
-    serving.publicKey,
-    authority.privateKey,
-  );
-  return { caCert, cert, key: serving.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+  const issue = (options: ServingCertificateOptions): ServingCertificate => {
+    const serving = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const validity = validityOf(options.days ?? 1);
+    const cert = certificate(
+      { issuer, subject: options.commonName, validity, extensions: servingExtensions(options) },
+      serving.publicKey,
+      authority.privateKey,
+    );
+    return { caCert, cert, key: serving.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+  };
+  return { caCert, issue };
+}
+
+/** Makes a serving certificate and a fresh certificate authority that has signed it. */
+export function makeServingCertificate(options: ServingCertificateOptions): ServingCertificate {
+  return makeAuthority(`${options.commonName} test CA`, options.days).issue(options);
+}
+
+function validityOf(days: number): { notBefore: Date; notAfter: Date } {
+  const now = Date.now();
+  return {
+    notBefore: new Date(Math.min(now, now + days * day) - day / 24),
+    notAfter: new Date(now + days * day),
+  };
 }
 
 interface Contents {

@@ -36,9 +36,17 @@ export function find(objects: readonly Rendered[], kind: string, name: string): 
 }
 
 /** The pod template of a workload and its one container. */
-export function podOf(workload: Rendered): { labels: Record<string, string>; pod: V1PodSpec; container: V1Container } {
-  const template = workload.spec?.['template'] as { metadata: { labels: Record<string, string> }; spec: V1PodSpec };
+export function podOf(workload: Rendered): {
+  labels: Record<string, string>;
+  annotations: Record<string, string>;
+  pod: V1PodSpec;
+  container: V1Container;
+} {
+  const template = workload.spec?.['template'] as {
+    metadata: { labels: Record<string, string>; annotations: Record<string, string> };
+    spec: V1PodSpec;
+  };
   const [container, ...others] = template.spec.containers;
   if (container === undefined || others.length > 0) throw new Error(`${workload.metadata.name}: not one container`);
-  return { labels: template.metadata.labels, pod: template.spec, container };
+  return { ...template.metadata, pod: template.spec, container };
 }

@@ -4,6 +4,8 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
+import { CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/brupop-config.ts';
+import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
@@ -22,6 +24,8 @@ const adrs = readdirSync(join(root, 'docs/adr')).toSorted();
 const pages = [
   'README.md',
   'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
   ...readdirSync(join(root, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
@@ -58,7 +62,8 @@ describe('the runbook', () => {
   it.each([
     ['reason of a node', 'A node waits', Object.keys(REASONS)],
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
-    ['Event', 'Events', [...EVENT_REASONS, ...DRAIN_EVENTS]],
+    ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
+    ['Event', 'Events', [...EVENT_REASONS, ...DRAIN_EVENTS, ...CERTIFICATE_EVENTS, ...CONFIG_EVENT_REASONS]],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
     const explained = entriesOf(sectionOf(read('docs/runbook.md'), heading));
@@ -86,6 +91,24 @@ describe('what users can rely on', () => {
 
   it.each(claims.filter((claim) => !claim.includes('(docs/failure-modes.md)')))('%s', (claim) => {
     expectTest('.', claim);
+  });
+});
+
+describe.each([
+  ['docs/security.md', 5],
+  ['docs/upgrade.md', 1],
+])('%s', (page, claimsAtLeast) => {
+  const claims = read(page)
+    .split('Shown by: ')
+    .slice(1)
+    .map((text) => text.split('\n\n')[0] ?? '');
+
+  it('has claims that are shown by tests', () => {
+    expect(claims.length).toBeGreaterThanOrEqual(claimsAtLeast);
+  });
+
+  it.each(claims.map((claim) => [claim.split('`')[1], claim]))('has a claim shown by %s', (_title, claim) => {
+    expectTest('docs', `Shown by: ${claim}`);
   });
 });
 
@@ -182,7 +205,7 @@ describe('the examples of a BrupopConfig', () => {
 
   it('are found', () => {
     const inPages = new Set(examples.map(([place = '']) => place.replace(/ \d+$/u, '')));
-    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/configuration.md', 'docs/runbook.md']);
+    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/configuration.md']);
   });
 
   it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {
@@ -314,10 +337,11 @@ describe('the pages', () => {
     expect(broken).toEqual([]);
   });
 
-  it('number the decisions without gaps, and title them with their numbers', () => {
+  it('number each decision once, and title it with its number', () => {
     const heads = adrs.map((name) => `${name.slice(0, 5)} ${/^# \d+\. /u.exec(read(`docs/adr/${name}`))?.[0]}`);
-    const expected = adrs.map((_, index) => `${String(index + 1).padStart(4, '0')}- # ${index + 1}. `);
-    expect(heads).toEqual(expected);
+    const numbers = adrs.map((name) => Number.parseInt(name, 10));
+    expect(heads).toEqual(numbers.map((number) => `${String(number).padStart(4, '0')}- # ${number}. `));
+    expect(new Set(numbers).size).toBe(numbers.length);
   });
 });
 

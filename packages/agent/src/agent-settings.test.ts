@@ -165,3 +165,40 @@ it('fails a staging as usual when the host rejects the settings', async () => {
   await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 10 * MINUTE);
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'VersionNotOffered' } });
 });
+
+it.each([
+  ['a newer version with the waves ignored', { ignoreWaves: true }, NEW, '1.28.0'],
+  ['no version after a pin was set', { versionLock: OLDER }, OLDER, undefined],
+])(
+  'ends the staging after one refresh and without a failure when the host offers %s',
+  async (_what, hostSettings, version, offered) => {
+    const w = world();
+    await w.pass(MINUTE);
+    await w.spec({ ...IDLE, hostSettings }, MINUTE);
+    expect(w.status?.target_version).toBe(version);
+    w.host.publish(offered);
+    w.host.calls.length = 0;
+    await w.spec({ ...STAGE, version, hostSettings }, 1_000);
+    expect(w.host.calls).toEqual(['refresh']);
+    expect(w.status).toMatchObject({
+      current_state: 'ErrorReset',
+      crash_count: 0,
+      target_version: offered ?? OLD,
+      lastOperation: { errorCode: 'VersionNotOffered' },
+    });
+  },
+);
+
+it('keeps refreshing during a staging until the host applies a pin that was set again', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(PINNED, MINUTE);
+  w.host.setSettings({ versionLock: 'latest' });
+  w.host.applies = false;
+  w.host.calls.length = 0;
+  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 3_000);
+  expect(w.host.calls.slice(0, 2)).toEqual([`configure ${OLDER}`, 'refresh']);
+  w.host.setSettings({ versionLock: OLDER });
+  await w.pass(10_000);
+  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', crash_count: 0 });
+});

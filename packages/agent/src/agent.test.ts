@@ -24,7 +24,7 @@ it('updates a node from Idle back to Idle, in the order that protects the worklo
   expect(w.host.calls).toEqual(['refresh', 'refresh', 'prepare', 'activate', 'reboot']);
   w.api.calls.length = 0;
   await w.boot();
-  expect(w.api.calls).toEqual(['ensure', 'stream', 'restore', 'report RebootedIntoUpdate, Restore Succeeded']);
+  expect(w.api.calls).toEqual(['read', 'stream', 'restore', 'report RebootedIntoUpdate, Restore Succeeded']);
   expect(w.status).toMatchObject({ current_version: NEW, target_version: NEW, crash_count: 0, bootID: 'boot-2' });
   await w.spec(MONITOR);
   expect(w.status?.current_state).toBe('MonitoringUpdate');
@@ -274,7 +274,7 @@ it('restores nothing in a new process while the reboot that the old one requeste
   w.api.calls.length = 0;
   w.startAgent();
   await w.pass(6 * MINUTE);
-  expect(w.api.calls).toEqual(['ensure', 'stream']);
+  expect(w.api.calls).toEqual(['read', 'stream']);
   expect(w.host.calls.at(-1)).toBe('reboot');
   await w.pass(2 * MINUTE);
   expect(w.host.calls).toContain('deactivate');

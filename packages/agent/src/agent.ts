@@ -118,7 +118,7 @@ export class Agent {
         return;
       }
       this.#logError(action, error);
-      this.#tracker.failed(action, error, { ...seen, nowMs: clock.monotonic() });
+      this.#tracker.failed(action, error, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
       if ((this.#tracker.rejected?.times ?? 0) >= MAX_REJECTIONS) this.#source.reconnect();
     }
   }

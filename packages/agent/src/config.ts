@@ -28,7 +28,7 @@ export function readConfig(env: Env): AgentConfig {
       port: integer(env, 'APISERVER_PORT', { ...ports, fallback: 443 }),
       serverName: requiredText(env, 'APISERVER_SERVER_NAME'),
       tokenFile: text(env, 'TOKEN_FILE', '/var/run/secrets/tokens/brupop-apiserver'),
-      caFile: text(env, 'CA_FILE', '/etc/brupop-tls/ca.crt'),
+      caFile: text(env, 'CA_FILE', '/etc/brupop-ca/ca.crt'),
     },
     checkIntervalMs: 1000 * integer(env, 'UPDATE_CHECK_INTERVAL_SECONDS', { min: 1, max: DAY_SECONDS, fallback: 1800 }),
   };

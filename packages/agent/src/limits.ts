@@ -118,7 +118,7 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RebootRefused: 5,
 };
 
-/** The same for `VersionNotOffered` when the offer may still be due to other settings of the host. */
+/** The same for `VersionNotOffered` while the host's settings may not be in force. */
 export const OFFER_TRIES = 5;
 
 /** After this number of failures in a row a spec is confirmed without its host settings. */

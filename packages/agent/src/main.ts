@@ -10,11 +10,12 @@ run(AGENT, (context) => serve(readConfig(context.env), context));
 
 async function serve(config: AgentConfig, { signal, log, clock }: Omit<RunContext, 'env'>): Promise<void> {
   const { node, apiserver, hostSocket: socketPath, bootIDFile, checkIntervalMs, host, healthPort } = config;
+  const nodeLog = log.with({ node });
   const agent = new Agent({
     host: new HostSocket({ socketPath, bootIDFile, clock }),
-    api: new HttpApiserverClient({ node, apiserver, clock }),
+    api: new HttpApiserverClient({ node, apiserver, clock, log: nodeLog }),
     clock,
-    log: log.with({ node }),
+    log: nodeLog,
     checkIntervalMs,
   });
   await serveHealth({ host, port: healthPort, signal, live: () => agent.live(), ready: () => agent.ready() });

@@ -56,12 +56,12 @@ export function createApp(options: AppOptions): Express {
       localsOf(response).node = node;
       if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
       localsOf(response).admitted = true;
-      options.connections.admit(request.socket);
+      options.connections.admit(request.socket, node);
       const body = await readBody(request);
       const { clock, stop } = options;
       const leftMs = limitMs - (clock.monotonic() - started);
       await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
-        work({ identity, body, signal, response }),
+        work({ identity, body, userAgent: request.headers['user-agent'], signal, response }),
       );
     });
   };

@@ -1,4 +1,5 @@
 import { clusterAccess, type ClusterAccess } from '@brupop/shared/kube/client';
+import { APISERVER } from '@brupop/shared/api/names';
 import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/env';
 
 export interface ApiserverConfig {
@@ -12,6 +13,8 @@ export interface ApiserverConfig {
   readonly healthPort: number;
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;
+  /** DNS name that the certificate must carry. */
+  readonly serverName: string;
   /** Connections at a time; more are closed at once. */
   readonly maxConnections: number;
   /** The same for each remote address. */
@@ -22,15 +25,17 @@ const ports = { min: 0, max: 65_535 };
 
 /** Reads the environment. Throws ConfigError that names the variable. */
 export function readConfig(env: Env): ApiserverConfig {
+  const namespace = requiredText(env, 'POD_NAMESPACE');
   return {
     access: clusterAccess(env),
-    namespace: requiredText(env, 'POD_NAMESPACE'),
+    namespace,
     podName: requiredText(env, 'POD_NAME'),
     host: requiredText(env, 'POD_IP'),
     listenPort: integer(env, 'LISTEN_PORT', { ...ports, fallback: 8443 }),
     healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),
     tlsCertFile: text(env, 'TLS_CERT_FILE', '/etc/brupop-tls/tls.crt'),
     tlsKeyFile: text(env, 'TLS_KEY_FILE', '/etc/brupop-tls/tls.key'),
+    serverName: `${APISERVER}.${namespace}.svc`,
     maxConnections: integer(env, 'MAX_CONNECTIONS', { min: 10, max: 100_000, fallback: 12_000 }),
     maxConnectionsPerAddress: integer(env, 'MAX_CONNECTIONS_PER_ADDRESS', { min: 4, max: 100_000, fallback: 32 }),
   };

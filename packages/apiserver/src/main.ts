@@ -1,3 +1,4 @@
+import type { Server } from 'node:https';
 import type { Registry } from 'prom-client';
 import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import { APISERVER, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
@@ -10,6 +11,7 @@ import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { createApp } from './app.ts';
+import { AgentAddresses } from './auth/agent-addresses.ts';
 import { AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
 import { Authenticator } from './auth/authenticator.ts';
 import { reviewToken, type TokenReviewStatus } from './auth/token-review.ts';
@@ -70,9 +72,10 @@ async function serveWith(
   const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
   const metrics = createMetrics(registry);
   const caches = createCaches(parts);
+  const agents = new AgentAddresses(caches.pods);
   const verifier = new TokenVerifier({ client, namespace, clock, log });
-  const tls = new TlsFiles({ certFile: config.tlsCertFile, keyFile: config.tlsKeyFile, clock, log, metrics });
-  const certificate = await tls.load();
+  const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
+  const tls = new TlsFiles({ certFile, keyFile, serverName, clock, log, metrics });
   const { pods, shadows, configs } = caches;
   const background = [pods.run(signal), shadows.run(signal), configs.run(signal), loadKeys(verifier, parts)];
 
@@ -84,18 +87,24 @@ async function serveWith(
   const agentPods = new AgentPods({ reflector: pods, client, namespace });
   const review = (token: string): Promise<TokenReviewStatus> => reviewToken(client, token, metrics.tokenReviews);
   const authenticator = new Authenticator({ verifier, review, pods: agentPods, namespace, clock });
-  const connections = new Connections({ maxConnections, maxConnectionsPerAddress, clock, metrics });
+  const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, stop: signal });
-  const server = createHttpsServer({ listener, certificate, connections, metrics, log });
   hub.run(signal);
-  const port = await listen(server, host, config.listenPort);
-  const live = (): string | undefined => notLive(server, hub);
-  await serveHealth({ host, port: config.healthPort, signal, live, ready, metrics: metricsOf(registry) });
-  log.info('server listening', { host, port });
-  onListening?.(port);
-
-  await tls.watch((pair) => server.setSecureContext(secureContext(pair)), signal);
-  await close(server, clock);
+  let server: Server | undefined;
+  const live = (): string | undefined => (server === undefined ? undefined : notLive(server, hub));
+  const reachable = (): string | undefined =>
+    tls.problem() ?? (server?.listening === true ? ready() : 'the listener for agents is not open');
+  await serveHealth({ host, port: config.healthPort, signal, live, ready: reachable, metrics: metricsOf(registry) });
+  const certificate = await tls.untilUsable(signal);
+  if (certificate !== undefined) {
+    const opened = createHttpsServer({ listener, certificate, connections, metrics, log });
+    const port = await listen(opened, host, config.listenPort);
+    server = opened;
+    log.info('server listening', { host, port });
+    onListening?.(port);
+    await tls.watch((pair) => opened.setSecureContext(secureContext(pair)), signal);
+    await close(opened, clock);
+  }
   await Promise.all(background);
 }
 

@@ -28,7 +28,7 @@ export function createMetrics(registry: Registry) {
     rejectedConnections: new Counter(
       of(
         'rejected_connections_total',
-        'Connections closed at once: too many from their address, or in total.',
+        'Connections closed before their TLS handshake, by the limit that was reached.',
         'limit',
       ),
     ),
@@ -46,8 +46,10 @@ export function createMetrics(registry: Registry) {
     }),
     events: new Counter(of('events_total', 'Events to write, by result.', 'result')),
     certificateExpiry: new Gauge(
-      of('certificate_expiry_timestamp_seconds', 'When the certificate in use expires (Unix time).'),
+      of('certificate_expiry_timestamp_seconds', 'When the certificate that this replica serves expires (Unix time).'),
     ),
-    certificateErrors: new Counter(of('certificate_errors_total', 'Failed attempts to load the TLS files.')),
+    certificateErrors: new Counter(
+      of('certificate_errors_total', 'Attempts to load the TLS files that failed, by reason.', 'reason'),
+    ),
   };
 }

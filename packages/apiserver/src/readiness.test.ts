@@ -3,15 +3,16 @@ import { notLive, notReady, staleness } from './readiness.ts';
 
 const watch = (silentMs = 0, synced = true) => ({ synced, idleForMs: () => silentMs });
 const { signal } = new AbortController();
+const loaded = { loaded: true, loadError: '' };
 
 describe('a watch cache', () => {
   it('counts while the last message is less than two minutes old', () => {
     expect(staleness({ pods: watch(WATCH_STALE_MS), shadows: watch() })).toBeUndefined();
   });
 
-  it('may be out of date after two minutes without a message on a watch, which is named', () => {
+  it('names a watch that is stale after two minutes without a message', () => {
     expect(staleness({ pods: watch(), shadows: watch(150_400) })).toBe(
-      'the shadows may be out of date: no message from the Kubernetes API for 150 s',
+      'the watch of shadows is stale: not confirmed by an event, a bookmark or a check for 150 s; see "watch failed" in the log',
     );
   });
 
@@ -22,19 +23,22 @@ describe('a watch cache', () => {
 
 describe('a replica', () => {
   it('is ready with keys and current watch caches', () => {
-    expect(notReady({ pods: watch() }, { loaded: true }, signal)).toBeUndefined();
+    expect(notReady({ pods: watch() }, loaded, signal)).toBeUndefined();
   });
 
   it('is not ready without keys', () => {
-    expect(notReady({ pods: watch() }, { loaded: false }, signal)).toContain('/openid/v1/jwks');
+    const verifier = { loaded: false, loadError: 'GET /openid/v1/jwks: found 0 keys, none usable' };
+    expect(notReady({ pods: watch() }, verifier, signal)).toBe(
+      'the keys of service-account tokens are not loaded: GET /openid/v1/jwks: found 0 keys, none usable',
+    );
   });
 
   it('is not ready with a stale watch', () => {
-    expect(notReady({ pods: watch(WATCH_STALE_MS + 1) }, { loaded: true }, signal)).toContain('out of date');
+    expect(notReady({ pods: watch(WATCH_STALE_MS + 1) }, loaded, signal)).toContain('the watch of pods is stale');
   });
 
   it('is not ready while it shuts down', () => {
-    expect(notReady({ pods: watch() }, { loaded: true }, AbortSignal.abort())).toBe('shutting down');
+    expect(notReady({ pods: watch() }, loaded, AbortSignal.abort())).toBe('shutting down');
   });
 });
 

@@ -11,13 +11,13 @@ export type Watches = Readonly<Record<string, Pick<Reflector<KubernetesObject>, 
 /** Heartbeats are due every second, to a tenth of the streams. */
 const HEARTBEAT_LIMIT_MS = 30_000;
 
-/** Why the watch caches may be out of date, or undefined. */
+/** Returns why a watch cache is stale or not synced, or undefined. */
 export function staleness(watches: Watches): string | undefined {
   for (const [shown, watch] of Object.entries(watches)) {
     const idleMs = watch.idleForMs();
     if (!watch.synced) return `the ${shown} are not listed yet`;
     if (idleMs > WATCH_STALE_MS)
-      return `the ${shown} may be out of date: no message from the Kubernetes API for ${Math.round(idleMs / 1000)} s`;
+      return `the watch of ${shown} is stale: not confirmed by an event, a bookmark or a check for ${Math.round(idleMs / 1000)} s; see "watch failed" in the log`;
   }
   return undefined;
 }
@@ -25,11 +25,11 @@ export function staleness(watches: Watches): string | undefined {
 /** Why agents cannot be served, or undefined. */
 export function notReady(
   watches: Watches,
-  verifier: Pick<TokenVerifier, 'loaded'>,
+  verifier: Pick<TokenVerifier, 'loaded' | 'loadError'>,
   signal: AbortSignal,
 ): string | undefined {
   if (signal.aborted) return 'shutting down';
-  if (!verifier.loaded) return 'the keys of service-account tokens are not loaded: needs get on /openid/v1/jwks';
+  if (!verifier.loaded) return `the keys of service-account tokens are not loaded: ${verifier.loadError}`;
   return staleness(watches);
 }
 

@@ -15,6 +15,7 @@ import {
   type SpecReference,
   statusReport,
 } from '@brupop/shared/api/agent-protocol';
+import { agentSkew } from '@brupop/shared/api/release';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
@@ -28,6 +29,7 @@ export interface Call {
   readonly identity: Identity;
   /** Parsed JSON, not validated. */
   readonly body: unknown;
+  readonly userAgent: string | undefined;
   /** Aborts at the limit of the call, when the agent disconnects, or when the process stops. */
   readonly signal: AbortSignal;
   readonly response: Response;
@@ -53,12 +55,16 @@ export class Routes {
     answer(response, 200, agentShadow(await this.#options.shadows.ofNode(identity, signal)));
   }
 
-  /** GET shadow/stream. Returns when the stream is open. */
-  async stream({ identity, signal, response }: Call): Promise<void> {
+  /**
+   * GET shadow/stream. Opens the stream, then records whether the agent's release is supported: an
+   * agent opens a stream when it starts, and with each replica that serves it later.
+   */
+  async stream({ identity, userAgent, signal, response }: Call): Promise<void> {
     const { shadows, hub } = this.#options;
     const found = shadows.cached(identity.node) ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
     hub.open(identity, response, found);
+    if (found !== undefined) await shadows.recordSkew(identity, found, { skew: agentSkew(userAgent), signal });
   }
 
   /** PUT shadow/status */

@@ -22,6 +22,9 @@ test('defaults apply where nothing is set', () => {
     identity: 'brupop-controller-1_uid-1',
     host: '10.0.0.1',
     healthPort: 8080,
+    tlsMode: 'provided',
+    tlsSecret: 'brupop-apiserver-tls',
+    caConfigMap: 'brupop-ca',
   });
 });
 

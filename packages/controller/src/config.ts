@@ -1,5 +1,6 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
-import { type Env, integer, requiredText } from '@brupop/shared/runtime/env';
+import { type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import { TLS_MODES, type TlsMode } from './certificates/issuer.ts';
 
 export interface ControllerConfig {
   readonly access: ClusterAccess;
@@ -12,6 +13,12 @@ export interface ControllerConfig {
   readonly identity: string;
   readonly host: string;
   readonly healthPort: number;
+  /** Who makes the certificate of the API servers. */
+  readonly tlsMode: TlsMode;
+  /** The Secret that the API servers mount. */
+  readonly tlsSecret: string;
+  /** The ConfigMap that the agents mount. */
+  readonly caConfigMap: string;
 }
 
 /** Reads the environment. Throws ConfigError that names the variable. */
@@ -25,5 +32,8 @@ export function readConfig(env: Env): ControllerConfig {
     identity: `${podName}_${requiredText(env, 'POD_UID')}`,
     host: requiredText(env, 'POD_IP'),
     healthPort: integer(env, 'HEALTH_PORT', { min: 1, max: 65_535, fallback: 8080 }),
+    tlsMode: oneOf(env, 'TLS_MODE', TLS_MODES, 'provided'),
+    tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
+    caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
   };
 }

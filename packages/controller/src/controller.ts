@@ -1,14 +1,15 @@
 /**
  * The loop of the leader: snapshot, plan, apply. Changes in the watch caches, the times that a plan
  * names and writes to be retried wake it; one reconcile answers all of them. Specs are written first,
- * so that no other write delays an update.
+ * so that no other write delays an update. Pods are listed last, so that the lists are fresh for the
+ * next plan even if the writes take long.
  */
 import { CONTROLLER } from '@brupop/shared/api/names';
 import { Events } from '@brupop/shared/kube/events';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { ConfigStatus } from './apply/config-status.ts';
+import { ConfigWriter } from './apply/brupop-config.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
-import { createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
+import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
@@ -38,6 +39,11 @@ export class Controller {
     this.#events = new Events({ ...options, component: CONTROLLER, instance: podName, count });
   }
 
+  /** Makes the leader reconcile now. */
+  wake(): void {
+    this.#running?.loop.wake();
+  }
+
   /** Why this process must be restarted, or undefined. */
   stalled(): string | undefined {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
@@ -50,8 +56,8 @@ export class Controller {
     const { assumeCache } = cluster;
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
-    const status = new ConfigStatus(context);
-    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, status);
+    const configWriter = new ConfigWriter(context);
+    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, configWriter);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
@@ -68,26 +74,31 @@ export class Controller {
   }
 
   /** Returns after how many milliseconds the next reconcile is due, or undefined. */
-  async #reconcile(context: ApplyContext, configStatus: ConfigStatus): Promise<number | undefined> {
+  async #reconcile(context: ApplyContext, configWriter: ConfigWriter): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
-    const snapshot = cluster.snapshot((uid) => writer.writeRejection(specKey(uid)));
+    const seen = cluster.snapshot((name, shadow) =>
+      shadow === undefined
+        ? writer.latestRejection(createKey(name))
+        : writer.writeRejection(specKey(shadow.metadata.uid)),
+    );
+    const snapshot = configWriter.withWritten(seen);
     const next = this.#plan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
     const moreShadows = await createShadows(context, next.newNodes);
     await cleanUp(context, next.cleanups);
-    cluster.lookups.retain(next.needsPodsOf);
-    await cluster.lookups.list(next.lookUps, signal);
     const moreTaints = await writeTaints(context, next.taints);
     const conditions = next.conditions.filter(
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
     const moreConditions = await writeConditions(context, conditions);
     const inEffect = isInEffect(next, unwritten) && !moreTaints;
-    const statusInMs = snapshot.config && (await configStatus.write(snapshot.config, next, inEffect));
+    const configInMs = await configWriter.write(snapshot.config, next, inEffect);
+    cluster.lookups.retain(next.needsPodsOf);
+    await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    const delays = [again ? 0 : undefined, statusInMs, planInMs, writer.nextTryMs()];
+    const delays = [again ? 0 : undefined, configInMs, planInMs, writer.nextTryMs()];
     const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
     return soonestMs === Infinity ? undefined : soonestMs;
   }

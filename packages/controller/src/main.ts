@@ -1,13 +1,17 @@
 import { CONTROLLER } from '@brupop/shared/api/names';
-import { createKubeClient } from '@brupop/shared/kube/client';
+import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
+import { Events } from '@brupop/shared/kube/events';
 import { LeaderElection } from '@brupop/shared/kube/leader-election';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
+import { CertificateIssuer } from './certificates/issuer.ts';
+import { CertificateStore } from './certificates/store.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
-import { createMetrics } from './metrics.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import type { CertificateStatus } from './plan/config-conditions.ts';
 
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
@@ -23,12 +27,17 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const registry = createRegistry(CONTROLLER);
   const metrics = createMetrics(registry, () => cluster.watchLags());
   const writes = { client: client.fenced(isLeading), isLeading };
-  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics });
+  const onReport = (): void => controller.wake();
+  const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });
+  const certificate = (): CertificateStatus => issuer && (issuer.report ?? 'unknown');
+  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, certificate });
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
     await cluster.waitSynced(signal);
-    await election.run(signal, (leading) => controller.run(leading));
+    await election.run(signal, async (leading) => {
+      await Promise.all([controller.run(leading), issuer?.run(leading)]);
+    });
   };
   try {
     await serveHealth({ host, port, signal, live, ready, metrics: metricsOf(registry) });
@@ -36,4 +45,22 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   } finally {
     await client.close();
   }
+}
+
+interface IssuerParts extends Omit<RunContext, 'env' | 'signal'> {
+  readonly client: KubeClient;
+  readonly metrics: Metrics;
+  readonly onReport: () => void;
+}
+
+/** Undefined if users provide the certificate. */
+function createIssuer(config: ControllerConfig, parts: IssuerParts): CertificateIssuer | undefined {
+  const { tlsMode: mode, tlsSecret: secretName, caConfigMap: configMapName, namespace, podName, nodeName } = config;
+  if (mode === 'provided') return undefined;
+  const { client, metrics } = parts;
+  const store = new CertificateStore({ client, namespace, secretName, configMapName, hasAuthorities: mode === 'self' });
+  const count = (result: string): void => metrics.writes.inc({ kind: 'event', result });
+  const events = new Events({ ...parts, component: CONTROLLER, instance: podName, count });
+  const clockSkewMs = (): number | undefined => client.clockSkewMs();
+  return new CertificateIssuer({ ...parts, mode, namespace, nodeName, store, events, clockSkewMs });
 }

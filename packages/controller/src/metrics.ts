@@ -7,13 +7,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 
 /** The controller's metrics. `docs/metrics.md` describes each. */
 export function createMetrics(registry: Registry, watchLags: () => readonly WatchLag[] = () => []) {
-  const registers = [registry];
-  const of = <L extends string>(name: string, help: string, ...labelNames: L[]) => ({
-    name: `brupop_${name}`,
-    help,
-    labelNames,
-    registers,
-  });
+  const of = optionsIn(registry);
   const watchLag = new Gauge({
     ...of('controller_watch_lag_seconds', 'Seconds since the latest activity on a watch.', 'resource'),
     collect: () => {
@@ -22,9 +16,17 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
   });
   return {
     nodes: new Gauge(of('nodes', 'Managed nodes by spec.state and running version.', 'state', 'version')),
+    hostsState: new Gauge(of('hosts_state', 'Shadows with a report by status.current_state.', 'state')),
+    hostsVersion: new Gauge(
+      of('hosts_version', 'Shadows with a report by the version that their node runs.', 'bottlerocket_version'),
+    ),
     waiting: new Gauge(
       of('waiting_nodes', 'Managed nodes that do not update although they could, by reason.', 'reason'),
     ),
+    failedNodes: new Gauge(
+      of('failed_nodes', 'Nodes that failed with a version, not accepted by spec.rollout.resume.', 'version', 'code'),
+    ),
+    frozenVersions: new Gauge(of('frozen_versions', 'Versions that too many nodes failed with.')),
     deadlineExceeded: new Counter(
       of('deadline_exceeded_total', 'Steps of updates that had no result within their limit, by spec.state.', 'state'),
     ),
@@ -37,15 +39,40 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
       buckets: [0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2],
     }),
     reconcileErrors: new Counter(of('controller_reconcile_errors_total', 'Reconciles that failed.')),
+    certificateExpiry: new Gauge(
+      of(
+        'controller_certificate_expiry_timestamp_seconds',
+        'When the serving certificate and the authorities in use expire (Unix time).',
+        'certificate',
+        'issuer',
+      ),
+    ),
+    certificateReady: new Gauge(
+      of('controller_certificate_ready', '1 if the condition CertificateReady is True, else 0.', 'mode'),
+    ),
     writes: new Counter(of('controller_writes_total', 'Writes to the Kubernetes API.', 'kind', 'result')),
   };
 }
 
-export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, { conditions }: Plan): void {
+function optionsIn(registry: Registry) {
+  return <L extends string>(name: string, help: string, ...labelNames: L[]) => ({
+    name: `brupop_${name}`,
+    help,
+    labelNames,
+    registers: [registry],
+  });
+}
+
+export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, made: Plan): void {
+  const { conditions, failed, frozen } = made;
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
-  metrics.nodes.reset();
-  for (const managedNode of managedNodes) countNode(metrics, managedNode);
-  metrics.waiting.reset();
+  resetFleet(metrics);
+  for (const managedNode of managedNodes) {
+    countNode(metrics, managedNode);
+    countHost(metrics, managedNode);
+  }
+  for (const { version, code } of failed) metrics.failedNodes.inc({ version, code });
+  metrics.frozenVersions.set(frozen.length);
   for (const { progressing } of conditions) {
     const { reason } = progressing;
     if (reason !== 'UpToDate' && reason !== 'Updating') metrics.waiting.inc({ reason });
@@ -57,10 +84,20 @@ function countNode({ nodes }: Metrics, { node, shadow }: ManagedNode): void {
   nodes.inc({ state: shadow?.spec.state ?? 'NoShadow', version: shadow?.status?.current_version ?? '' });
 }
 
+/** The metrics of the Rust operator, with its labels, for dashboards that were made for it. */
+function countHost({ hostsState, hostsVersion }: Metrics, { shadow }: ManagedNode): void {
+  if (shadow?.status === undefined) return;
+  const { current_state: state, current_version: version } = shadow.status;
+  if (state !== undefined) hostsState.inc({ state });
+  if (version !== undefined) hostsVersion.inc({ bottlerocket_version: version });
+}
+
+function resetFleet({ nodes, waiting, hostsState, hostsVersion, failedNodes, frozenVersions }: Metrics): void {
+  for (const gauge of [nodes, waiting, hostsState, hostsVersion, failedNodes, frozenVersions]) gauge.reset();
+}
+
 /** Only the leader has values of the fleet, so that sums over the replicas are right. */
 export function showLeader(metrics: Metrics, isLeader: boolean): void {
   metrics.leader.set(isLeader ? 1 : 0);
-  if (isLeader) return;
-  metrics.nodes.reset();
-  metrics.waiting.reset();
+  if (!isLeader) resetFleet(metrics);
 }

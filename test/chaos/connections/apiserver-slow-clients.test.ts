@@ -26,6 +26,8 @@ const MEMORY_LIMIT_MIB = 384;
 const CLOSED_WITHIN_MS = 30_000;
 const IDLE = 2_000;
 const PER_ADDRESS = 25;
+/** For up to 120 addresses. */
+const CALLERS = 60;
 
 describe('clients that are slow, idle or send too much', () => {
   let cluster: Connection;
@@ -33,7 +35,10 @@ describe('clients that are slow, idle or send too much', () => {
   let apiserver: ApiserverProcess;
   let good: Agent;
   let slow: Agent;
-  /** Call once from each address that is used, since new addresses share a small budget. */
+  /**
+   * Call once from each address that is used, since other addresses share a small budget. An agent
+   * makes the latest two of its addresses known.
+   */
   let callers: readonly Agent[];
   const known = new Set<string>();
   const sockets: Socket[] = [];
@@ -46,7 +51,7 @@ describe('clients that are slow, idle or send too much', () => {
       createAgent(cluster, installation.namespace),
       createAgent(cluster, installation.namespace),
     ]);
-    callers = await Promise.all(Array.from({ length: 6 }, () => createAgent(cluster, installation.namespace)));
+    callers = await Promise.all(Array.from({ length: CALLERS }, () => createAgent(cluster, installation.namespace)));
   });
 
   afterAll(async () => {
@@ -57,8 +62,9 @@ describe('clients that are slow, idle or send too much', () => {
 
   /** Makes an agent's call from this address. */
   const introduce = async (address: string): Promise<void> => {
-    const caller = callers[known.size % callers.length];
-    if (caller === undefined || known.has(address)) return;
+    if (known.has(address)) return;
+    const caller = callers[Math.floor(known.size / 2)];
+    if (caller === undefined) throw new Error(`more than ${2 * CALLERS} addresses`);
     known.add(address);
     const wire = await openWire(apiserver, address);
     const { node, token } = caller;

@@ -24,7 +24,7 @@ jest.setTimeout(120_000);
 
 const LIMITS = { leaseDurationMs: 2_000, renewDeadlineMs: 1_300, retryPeriodMs: 300 };
 /** Margin for renewals that need a second attempt on a busy machine. */
-const PATIENT = { leaseDurationMs: 8_000, renewDeadlineMs: 6_000, retryPeriodMs: 600 };
+const PATIENT = { leaseDurationMs: 10_000, renewDeadlineMs: 8_000, retryPeriodMs: 1_000 };
 /** Jitter of a candidate, and a margin for a busy machine. */
 const MARGIN_MS = 1_500;
 

@@ -68,14 +68,14 @@ describe('a reflector of a collection without changes, with the default settings
     return longest;
   }
 
-  it('gets a bookmark every minute, by one read', async () => {
+  it('gets a bookmark every minute after one read', async () => {
     const { reflector, api } = await reflect();
     expect(await longestDoubt(reflector, TWO_BOOKMARKS_MS)).toBeLessThan(MOST_BETWEEN_BOOKMARKS_MS);
     expect(api.requests.map(({ verb }) => verb)).toEqual(['list', 'watch', 'list']);
     expect(lines).toEqual([]);
   });
 
-  it('keeps its watch open when it is checked, and is stale while the server hangs', async () => {
+  it('keeps its watch open after a check, and is stale while the server hangs', async () => {
     const { reflector, api } = await reflect(IDLE_LIMIT_MS);
     expect(await longestDoubt(reflector, 8_000)).toBeLessThan(8 * IDLE_LIMIT_MS);
     const watches = api.requests.filter(({ verb }) => verb === 'watch').map(({ query }) => query.get('timeoutSeconds'));

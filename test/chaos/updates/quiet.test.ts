@@ -16,8 +16,8 @@ const SETTLE_MS = 5_000;
 const MOST_PER_MINUTE = 14;
 const NODES = 6;
 
-describe('ten quiet minutes of a fleet, with the default settings of etcd', () => {
-  it('leave every replica ready, hold up no update, and cost at most 14 requests a minute', async () => {
+describe('a fleet without changes for ten minutes, with the default settings of etcd', () => {
+  it('keeps every replica ready, sends at most 14 requests a minute, and then updates without delay', async () => {
     await withFleet({ nodes: fleetNodes(NODES), config: {} }, async (context) => {
       const { fleet, cluster } = context;
       await fleet.untilAllRun(NEW);

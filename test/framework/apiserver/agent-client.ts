@@ -35,7 +35,8 @@ export interface AgentClient {
   call<T>(method: string, path: string, options?: CallOptions): Promise<Answer<T>>;
   /** Calls an action on a node. */
   act<T>(agent: Caller, action: AgentAction, body?: unknown): Promise<Answer<T>>;
-  stream(agent: Caller): Promise<Stream>;
+  /** Opens a stream, as an agent of this release if one is given. */
+  stream(agent: Caller, release?: string): Promise<Stream>;
   /** Resolves when all answers have been read. */
   close(): Promise<void>;
 }
@@ -63,10 +64,11 @@ export function connectAgent(port: number, ca: string): AgentClient {
     call,
     act: async <T>({ node, token }: Caller, action: AgentAction, body?: unknown) =>
       await call<T>(methods[action], agentPath(node, action), { token, body }),
-    stream: async ({ node, token }) => {
+    stream: async ({ node, token }, release) => {
       const abort = new AbortController();
       const { signal } = abort;
-      const headers = { authorization: `Bearer ${token}` };
+      const userAgent = release === undefined ? {} : { 'user-agent': `brupop-agent/${release}` };
+      const headers = { authorization: `Bearer ${token}`, ...userAgent };
       const response = await request(`${origin}${agentPath(node, 'shadow/stream')}`, { dispatcher, headers, signal });
       const messages: StreamMessage[] = [];
       const closed = collect(response.body, messages).catch(() => undefined);

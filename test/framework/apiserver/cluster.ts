@@ -25,20 +25,27 @@ export interface Agent {
   readonly token: string;
 }
 
-/** Creates a namespace for a suite. */
-export async function installNamespace(cluster: Connection): Promise<Installation> {
+/**
+ * Creates a namespace for a suite.
+ * @param values - of the chart, such as `drain.allowForce=true`; they decide what is granted
+ */
+export async function installNamespace(cluster: Connection, values: readonly string[] = []): Promise<Installation> {
   await installCrds(cluster);
   const namespace = await createNamespace(cluster, 'apiserver');
   for (const name of ['brupop-agent', 'brupop-apiserver', 'brupop-other'])
     await cluster.api.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
   await createWorkload(cluster, namespace, 'DaemonSet', 'brupop-agent');
-  const rules = await grantAsTheChartDoes(cluster, namespace);
+  const rules = await grantAsTheChartDoes(cluster, namespace, values);
   const { status } = await requestToken(cluster, namespace, 'brupop-apiserver', { audiences: [cluster.issuer] });
   return { namespace, token: status.token, rules };
 }
 
-async function grantAsTheChartDoes(cluster: Connection, namespace: string): Promise<readonly Rule[]> {
-  const chart = await renderChart(cluster);
+async function grantAsTheChartDoes(
+  cluster: Connection,
+  namespace: string,
+  values: readonly string[],
+): Promise<readonly Rule[]> {
+  const chart = await renderChart(cluster, ...values.flatMap((value) => ['--set', value]));
   const rules = (kind: string): readonly Rule[] =>
     (find(chart, kind, 'brupop-apiserver') as unknown as { rules: readonly Rule[] }).rules;
   const subjects = [{ kind: 'ServiceAccount', name: 'brupop-apiserver', namespace }];
@@ -157,6 +164,17 @@ export async function createAgentPod(
   });
   const token = await agentToken(cluster, namespace, { pod, podUID: metadata.uid });
   return { node, pod, podUID: metadata.uid, token };
+}
+
+/** What a kubelet reports when the pod of an agent has its address. */
+export async function reportAddress(
+  cluster: Connection,
+  namespace: string,
+  { pod }: Pick<Agent, 'pod'>,
+  ip: string,
+): Promise<void> {
+  const status = { phase: 'Running', podIP: ip, podIPs: [{ ip }] };
+  await cluster.api.patch(`/api/v1/namespaces/${namespace}/pods/${pod}/status`, { status });
 }
 
 /** A fresh token for an agent's pod. */

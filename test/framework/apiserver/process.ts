@@ -3,6 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Memory, memoryOf } from '../../../hack/bench/memory.ts';
+import { APISERVER } from '../../../packages/shared/src/api/names.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';
@@ -38,7 +39,8 @@ export async function spawnApiserver(
 ): Promise<ApiserverProcess> {
   const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-process-'));
   const watchdog = startWatchdog(dir);
-  const tls = writeCertificate(dir);
+  const dnsNames = [APISERVER, `${APISERVER}.${installation.namespace}.svc`];
+  const tls = writeCertificate(dir, { dnsNames });
   const [healthPort = 0] = await freePorts(1);
   const env = {
     ...environmentOf(cluster, installation, dir),

@@ -125,6 +125,7 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
     healthPort,
     tlsCertFile: tls.certFile,
     tlsKeyFile: tls.keyFile,
+    serverName: APISERVER,
     maxConnections: 1000,
     maxConnectionsPerAddress: 1000,
     ...settings,
@@ -142,17 +143,16 @@ export function accessOf({ url, ca }: Connection, { token }: Installation, servi
 }
 
 /**
- * Writes a fresh certificate and key into a folder, valid for this number of days (below 0:
- * expired).
+ * Writes a fresh certificate and key into a folder, valid for these DNS names, for 127.0.0.1, and
+ * for this number of days (below 0: expired).
  */
-export function writeCertificate(dir: string, days = 1): { ca: string; certFile: string; keyFile: string } {
+export function writeCertificate(
+  dir: string,
+  { days = 1, dnsNames = [APISERVER] }: { readonly days?: number; readonly dnsNames?: readonly string[] } = {},
+): { ca: string; certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(dir, 'tls.crt'), join(dir, 'tls.key')];
-  const { cert, key, caCert } = makeServingCertificate({
-    commonName: APISERVER,
-    dnsNames: [APISERVER],
-    ipAddresses: ['127.0.0.1'],
-    days,
-  });
+  const names = { commonName: APISERVER, dnsNames, ipAddresses: ['127.0.0.1'] };
+  const { cert, key, caCert } = makeServingCertificate({ ...names, days });
   writeFileSync(certFile, cert);
   writeFileSync(keyFile, key, { mode: 0o600 });
   return { ca: caCert, certFile, keyFile };

@@ -40,9 +40,11 @@ export function useApiserver(settings: ApiserverSettings = {}): Suite {
 /**
  * As `useApiserver`, on a control plane of its own that has this BrupopConfig: there is only one in
  * a cluster.
+ * @param values - of the chart, such as `drain.allowForce=true`; they decide what is granted
  */
 export function useConfiguredApiserver(
   spec: BrupopConfigSpec,
+  values: readonly string[] = [],
 ): Suite & { configure: typeof configure; components: () => Components } {
   let components: Components | undefined;
   const suite = useInstallation(async () => {
@@ -51,7 +53,7 @@ export function useConfiguredApiserver(
     await installCrds(own);
     await configure(own, spec);
     return { cluster: own, end: async () => await own.stop() };
-  });
+  }, values);
   beforeAll(async () => {
     suite.apiserver = await startApiserver(suite.cluster, suite.installation);
   });
@@ -109,7 +111,7 @@ const connectShared: Connect = () => {
   return Promise.resolve({ cluster, end: async () => await cluster.close() });
 };
 
-function useInstallation(connect = connectShared): Changing {
+function useInstallation(connect = connectShared, values: readonly string[] = []): Changing {
   const ends: (() => Promise<void>)[] = [];
   let disconnect: (() => Promise<void>) | undefined;
   const start = async (cluster: Connection, settings?: ApiserverSettings): Promise<RunningApiserver> => {
@@ -131,7 +133,7 @@ function useInstallation(connect = connectShared): Changing {
     const { cluster, end } = await connect();
     suite.cluster = cluster;
     disconnect = end;
-    suite.installation = await installNamespace(suite.cluster);
+    suite.installation = await installNamespace(suite.cluster, values);
     suite.namespace = suite.installation.namespace;
   });
   afterAll(async () => await disconnect?.());

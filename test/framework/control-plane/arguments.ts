@@ -57,6 +57,7 @@ export function apiserverArguments(ports: Ports, identities: Identities, options
     `--tls-private-key-file=${identities.keyFile}`,
     `--token-auth-file=${identities.tokenFile}`,
     '--authorization-mode=Node,RBAC',
+    '--enable-admission-plugins=NodeRestriction',
     '--allow-privileged=true',
     `--service-account-issuer=${issuer}`,
     `--api-audiences=${issuer}`,

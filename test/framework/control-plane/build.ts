@@ -2,9 +2,17 @@ import { once } from 'node:events';
 import { mkdtempSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Watchdog } from '../watchdog.ts';
-import { ldflags, type Module, packageOf, type Program } from './versions.ts';
+import { type Kubernetes, ldflags, type Module, packageOf, type Program } from './versions.ts';
 
 const modules = join(import.meta.dirname, 'modules');
+
+interface BuildOptions {
+  readonly folder: string;
+  readonly go: string;
+  readonly kubernetes: Kubernetes;
+  readonly watchdog: Watchdog;
+  readonly onPackage: () => void;
+}
 
 /**
  * Builds programs of one Go module, which pins all they are made of, into files of their names in
@@ -15,10 +23,10 @@ const modules = join(import.meta.dirname, 'modules');
 export async function build(
   module: Module,
   some: readonly Program[],
-  { folder, go, watchdog, onPackage }: { folder: string; go: string; watchdog: Watchdog; onPackage: () => void },
+  { folder, go, kubernetes, watchdog, onPackage }: BuildOptions,
 ): Promise<void> {
   const output = mkdtempSync(join(folder, `${module}-`));
-  const args = ['build', '-v', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags}`, '-o', `${output}/`];
+  const args = ['build', '-v', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags(kubernetes)}`, '-o', `${output}/`];
   const child = watchdog.spawn(go, [...args, ...some.map(packageOf)], {
     cwd: join(modules, module),
     env: {

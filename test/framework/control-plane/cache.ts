@@ -14,12 +14,12 @@ import {
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isAlive } from './lock.ts';
-import { type Program, versions } from './versions.ts';
+import { type Kubernetes, type Program, versions } from './versions.ts';
 
 /** The folder that holds what this project obtains, for these versions on this kind of machine. */
-export function usualCacheFolder(): string {
+export function usualCacheFolder(kubernetes: Kubernetes): string {
   const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
-  const key = JSON.stringify([versions, process.platform, process.arch]);
+  const key = JSON.stringify([{ ...versions, kubernetes }, process.platform, process.arch]);
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 12);
   return join(base, 'bottlerocket-update-operator', 'control-plane', hash);
 }

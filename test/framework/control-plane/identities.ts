@@ -15,6 +15,8 @@ export const users = {
   'stand-in-kubelet': { user: 'stand-in-kubelet', groups: ['system:masters'] },
   /** Has only the permissions of every authenticated user. */
   unprivileged: { user: 'unprivileged', groups: [] },
+  /** The kubelet of the node with this name, with what the Node authorizer grants it. */
+  'kubelet-of-compromised': { user: 'system:node:compromised', groups: ['system:nodes'] },
 } as const satisfies Record<string, { user: string; groups: readonly string[] }>;
 
 export type User = keyof typeof users;

@@ -1,4 +1,4 @@
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -82,26 +82,39 @@ function ownerOf(path: string): Owner | undefined {
 /** The process with this id, as it is now. */
 export function identify(pid: number): Owner {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-    // The 22nd field is the start time; the second, a name in parentheses, may contain spaces.
-    return { pid, started: `${boot} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]}` };
+    return { pid, started: `${boot} ${statOf(pid)[19]}` };
   } catch {
     return { pid, started: '' };
   }
+}
+
+/** The fields of /proc/PID/stat from the third, the state; the second, a name in parentheses, may contain spaces. */
+function statOf(pid: number): string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 function isSameProcess(owner: Owner): boolean {
   return isAlive(owner.pid) && identify(owner.pid).started === owner.started;
 }
 
-/** Whether a process with this id exists. */
+/** Whether a process with this id runs. One that has ended may wait for seconds until its parent asks how. */
 export function isAlive(pid: number): boolean {
   if (pid <= 0) return false;
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  return !hasEnded(pid);
+}
+
+function hasEnded(pid: number): boolean {
+  try {
+    return statOf(pid)[0] === 'Z';
+  } catch {
+    // With /proc, the process has gone since; without, only its end is unknown.
+    return existsSync('/proc/self/stat');
   }
 }

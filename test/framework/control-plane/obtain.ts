@@ -8,6 +8,7 @@ import { withLock } from './lock.ts';
 import { duration, type Say, saying, sayOnStderr } from './progress.ts';
 import {
   type Assets,
+  type Kubernetes,
   moduleOf,
   packagesOf,
   type Program,
@@ -16,6 +17,7 @@ import {
   projectOf,
   publishedAt,
   publishedProgram,
+  versions,
 } from './versions.ts';
 
 export interface ObtainOptions {
@@ -30,6 +32,8 @@ export interface ObtainOptions {
   limits?: DownloadLimits;
   /** The Go command; default `go`. */
   go?: string;
+  /** The version of the programs of Kubernetes; default the one of `versions`. */
+  kubernetes?: Kubernetes;
   /** Which programs; default all. */
   wanted?: readonly Program[];
   say?: Say;
@@ -37,6 +41,7 @@ export interface ObtainOptions {
 
 interface Job {
   cacheFolder: string;
+  kubernetes: Kubernetes;
   bases: Record<Project, string>;
   limits: DownloadLimits;
   go: string;
@@ -63,6 +68,7 @@ export async function obtainPrograms(options: ObtainOptions = {}): Promise<Asset
 }
 
 function jobOf(options: ObtainOptions): Job {
+  const { kubernetes = versions.kubernetes } = options;
   const bases = Object.fromEntries(
     Object.entries(publishedAt).map(([project, usual]) => [
       project,
@@ -70,7 +76,8 @@ function jobOf(options: ObtainOptions): Job {
     ]),
   ) as Record<Project, string>;
   return {
-    cacheFolder: options.cacheFolder ?? usualCacheFolder(),
+    cacheFolder: options.cacheFolder ?? usualCacheFolder(kubernetes),
+    kubernetes,
     bases,
     limits: options.limits ?? usualLimits,
     go: options.go ?? 'go',
@@ -107,15 +114,16 @@ async function obtainMissing(missing: readonly Program[], job: Job): Promise<voi
 }
 
 async function buildAll(left: readonly Program[], folder: string, watchdog: Watchdog, job: Job): Promise<void> {
-  for (const module of ['etcd', 'kubernetes'] as const) {
-    const some = left.filter((program) => moduleOf(program) === module);
+  const { go, kubernetes } = job;
+  for (const module of ['etcd', 'kubernetes', 'oldest-kubernetes'] as const) {
+    const some = left.filter((program) => moduleOf(program, kubernetes) === module);
     if (some.length === 0) continue;
     const start = Date.now();
     let compiled = 0;
     const onPackage = (): void => void (compiled += 1);
     const line = (): string =>
       `building ${some.join(', ')}: ${compiled} packages of at most ${packagesOf[module]}, ${duration(Date.now() - start)} so far`;
-    await saying(job.say, line, async () => await build(module, some, { folder, go: job.go, watchdog, onPackage }));
+    await saying(job.say, line, async () => await build(module, some, { folder, go, kubernetes, watchdog, onPackage }));
     for (const program of some) install(join(folder, program), job.cacheFolder, program);
   }
 }
@@ -146,7 +154,7 @@ async function downloadAll(missing: readonly Program[], work: string, job: Job):
 
 async function downloadOne(program: Program, base: string, place: string, work: string, job: Job): Promise<void> {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
-  const published = publishedProgram(program, process.platform, architecture);
+  const published = publishedProgram(program, process.platform, architecture, job.kubernetes);
   const start = Date.now();
   let bytes = 0;
   const line = (): string =>

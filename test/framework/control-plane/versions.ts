@@ -4,6 +4,14 @@
  */
 export const versions = { kubernetes: 'v1.36.3', etcd: 'v3.7.2', kwok: 'v0.8.0', helm: 'v4.2.3' } as const;
 
+/**
+ * The oldest Kubernetes that the operator supports; `make compat` runs the tests on it. Chart.yaml,
+ * README.md and docs/support.md name its minor version.
+ */
+export const oldestKubernetes = 'v1.31.0';
+
+export type Kubernetes = typeof versions.kubernetes | typeof oldestKubernetes;
+
 export type Project = keyof typeof versions;
 
 export const programs = [
@@ -55,8 +63,13 @@ const pinned: Readonly<Record<string, string>> = {
 };
 
 /** Where a program is published for a platform such as `linux`, `amd64`. */
-export function publishedProgram(program: Program, os: string, architecture: string): Published {
-  const version = versions[projectOf(program)];
+export function publishedProgram(
+  program: Program,
+  os: string,
+  architecture: string,
+  kubernetes: Kubernetes = versions.kubernetes,
+): Published {
+  const version = { ...versions, kubernetes }[projectOf(program)];
   if (program === 'etcd') {
     const name = `etcd-${version}-${os}-${architecture}`;
     return { path: `${version}/${name}.tar.gz`, member: `${name}/etcd`, checksum: { path: `${version}/SHA256SUMS` } };
@@ -74,14 +87,19 @@ export function publishedProgram(program: Program, os: string, architecture: str
 }
 
 /** The folders below `modules` with what one `go build` makes. */
-export type Module = 'kubernetes' | 'etcd';
+export type Module = 'kubernetes' | 'oldest-kubernetes' | 'etcd';
 
 /** How many packages Go compiles for all programs of a module when nothing is in its cache. */
-export const packagesOf: Readonly<Record<Module, number>> = { kubernetes: 2_945, etcd: 564 };
+export const packagesOf: Readonly<Record<Module, number>> = {
+  kubernetes: 2_945,
+  'oldest-kubernetes': 2_000,
+  etcd: 564,
+};
 
 /** The module that a program is built from. */
-export function moduleOf(program: Program): Module {
-  return program === 'etcd' ? 'etcd' : 'kubernetes';
+export function moduleOf(program: Program, kubernetes: Kubernetes): Module {
+  if (program === 'etcd') return 'etcd';
+  return kubernetes === oldestKubernetes ? 'oldest-kubernetes' : 'kubernetes';
 }
 
 /** The package of a program. Its last element, without a version, is the program's name. */
@@ -92,14 +110,15 @@ export function packageOf(program: Program): string {
   return `k8s.io/kubernetes/cmd/${program}`;
 }
 
-const [major, minor] = versions.kubernetes.slice(1).split('.');
-
 /** The linker's flags. Without the values kube-apiserver, kubectl and client-go call themselves v0.0.0. */
-export const ldflags = [
-  '-s -w',
-  `-X k8s.io/component-base/version.gitVersion=${versions.kubernetes}`,
-  `-X k8s.io/client-go/pkg/version.gitVersion=${versions.kubernetes}`,
-  `-X k8s.io/component-base/version.gitMajor=${major}`,
-  `-X k8s.io/component-base/version.gitMinor=${minor}`,
-  `-X sigs.k8s.io/kwok/pkg/consts.Version=${versions.kwok}`,
-].join(' ');
+export function ldflags(kubernetes: Kubernetes): string {
+  const [major, minor] = kubernetes.slice(1).split('.');
+  return [
+    '-s -w',
+    `-X k8s.io/component-base/version.gitVersion=${kubernetes}`,
+    `-X k8s.io/client-go/pkg/version.gitVersion=${kubernetes}`,
+    `-X k8s.io/component-base/version.gitMajor=${major}`,
+    `-X k8s.io/component-base/version.gitMinor=${minor}`,
+    `-X sigs.k8s.io/kwok/pkg/consts.Version=${versions.kwok}`,
+  ].join(' ');
+}

@@ -40,6 +40,9 @@ export async function startReplica(
     identity: `${podName}_uid`,
     host: '127.0.0.1',
     healthPort,
+    tlsMode: 'provided',
+    tlsSecret: 'brupop-apiserver-tls',
+    caConfigMap: 'brupop-ca',
     ...settings,
   };
   const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });

@@ -14,7 +14,8 @@ export async function withRollingFleet(
 ): Promise<void> {
   const values = { 'agent.updateCheckIntervalSeconds': 1 };
   await withFleet({ nodes: fleetNodes(NODES), maxUnavailable: atOnce, values, ...options }, async (context) => {
-    await context.fleet.configure({ concurrency: { maxUpdating: atOnce } });
+    // Without a freeze, since hosts that fail to boot are among the faults.
+    await context.fleet.configure({ concurrency: { maxUpdating: atOnce }, rollout: { failureBudget: '100%' } });
     await context.fleet.untilAllRun(NEW);
     await body(context);
   });

@@ -25,6 +25,7 @@ import { StandInKubelet } from '../kubelet/kubelet.ts';
 import { NodeLinks } from '../kubelet/node-links.ts';
 import type { Address, ServicePort } from '../kubelet/service-environment.ts';
 import { ServiceProxy } from '../kubelet/service-proxy.ts';
+import { letThrough } from '../kubelet/users.ts';
 import { recordingLogger } from '../recording-logger.ts';
 import { startWatchdog, type Watchdog } from '../watchdog.ts';
 import { AgentCalls } from './agent-calls.ts';
@@ -109,6 +110,7 @@ export class Fleet {
     this.#published = options.repository;
     this.#client = client;
     this.#folder = mkdtempSync(join(tmpdir(), 'brupop-fleet-'));
+    letThrough(this.#folder);
     this.#watchdog = startWatchdog(this.#folder);
     this.proxy = proxy;
     this.kubelet = kubelet;
@@ -270,6 +272,6 @@ function ourImage(): ReturnType<typeof imageFromDockerfile> {
   const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
   return imageFromDockerfile(dockerfile, {
     paths: new Map([['/app', join(ROOT, 'dist')]]),
-    programs: { node: process.execPath },
+    programs: { '/usr/bin/node': process.execPath },
   });
 }

@@ -8,9 +8,10 @@ import type { Connection } from '../control-plane/connection.ts';
 const RELEASE = 'bottlerocket-update-operator';
 const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', RELEASE);
 const TLS_SECRET = 'brupop-apiserver-tls';
+const CA_CONFIG_MAP = 'brupop-ca';
 const HELM_LIMIT_MS = 60_000;
-/** Stand-in nodes all come from the same loopback address. */
-const ONE_ADDRESS: Values = { 'apiserver.maxConnectionsPerAddress': 1000 };
+/** Stand-in nodes all come from the same loopback address. The certificate is made here. */
+const DEFAULTS: Values = { 'apiserver.maxConnectionsPerAddress': 1000, 'tls.mode': 'provided' };
 
 const CHECK_INTERVAL = 'agent.updateCheckIntervalSeconds';
 /** Seconds; tests may look for updates more often than the chart's schema allows. */
@@ -36,14 +37,16 @@ export class Operator {
   }
 
   /**
-   * Makes the namespace and the Secret with the API server's certificate, then `helm install`, over
-   * definitions that are there already.
+   * Makes the namespace if there is none and, unless the operator issues them itself, the API server's certificate and
+   * authority, then `helm install`, over definitions that are there already.
    */
   async install(values: Values): Promise<void> {
     const { api } = this.#cluster;
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
-    await api.create('/api/v1/namespaces', { metadata: { name: this.namespace, labels } });
-    await this.createCertificate();
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: this.namespace, labels } };
+    const path = `/api/v1/namespaces/${this.namespace}?fieldManager=user&force=true`;
+    await api.request('PATCH', path, namespace, 'application/apply-patch+yaml');
+    if ({ ...DEFAULTS, ...values }['tls.mode'] === 'provided') await this.createCertificate();
     await this.#helm('install', values, ['--take-ownership', '--force-conflicts']);
   }
 
@@ -53,14 +56,16 @@ export class Operator {
 
   async createCertificate(): Promise<void> {
     const { caCert, cert, key } = this.certificate;
-    const stringData = { 'ca.crt': caCert, 'tls.crt': cert, 'tls.key': key };
-    const body = { metadata: { name: TLS_SECRET }, type: 'kubernetes.io/tls', stringData };
-    await this.#cluster.api.create(`/api/v1/namespaces/${this.namespace}/secrets`, body);
+    const { api } = this.#cluster;
+    const path = `/api/v1/namespaces/${this.namespace}`;
+    const stringData = { 'tls.crt': cert, 'tls.key': key };
+    await api.create(`${path}/configmaps`, { metadata: { name: CA_CONFIG_MAP }, data: { 'ca.crt': caCert } });
+    await api.create(`${path}/secrets`, { metadata: { name: TLS_SECRET }, type: 'kubernetes.io/tls', stringData });
   }
 
   async #helm(verb: 'install' | 'upgrade', values: Values, more: readonly string[] = []): Promise<void> {
     const { assets, env } = this.#cluster;
-    const set = Object.entries({ ...ONE_ADDRESS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+    const set = Object.entries({ ...DEFAULTS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     const unchecked = Number(values[CHECK_INTERVAL] ?? SHORTEST_INTERVAL) < SHORTEST_INTERVAL;
     const flags = unchecked ? ['--skip-schema-validation'] : [];
     const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...flags, ...more, ...set];

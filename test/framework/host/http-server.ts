@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { rename, rm } from 'node:fs/promises';
+import { chmod, chown, rename, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { type Answer, formatAnswer, parseHead, type RequestHead, takeBody, text, wantsClose } from './http-message.ts';
@@ -14,6 +14,8 @@ export interface RequestHandler {
 }
 
 const HEAD_END = '\r\n\r\n';
+/** The group `api` of a host. */
+const API_GROUP = 274;
 
 class Connection {
   readonly #socket: Socket;
@@ -143,6 +145,12 @@ class Connection {
   }
 }
 
+/** Owner, group and mode of the socket on a host; only root can set the owner and the group. */
+async function restrict(socket: string): Promise<void> {
+  await chmod(socket, 0o660);
+  if (process.getuid?.() === 0) await chown(socket, 0, API_GROUP);
+}
+
 /**
  * An HTTP/1.1 server on a Unix socket, written on `node:net` so that it sends no header of its own.
  */
@@ -179,6 +187,7 @@ export class SocketServer {
     await rm(beside, { force: true });
     server.listen(beside);
     await once(server, 'listening');
+    await restrict(beside);
     await rename(beside, this.#path);
   }
 

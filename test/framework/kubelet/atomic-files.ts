@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 export interface FileContent {
   readonly data: Buffer;
   readonly mode: number;
+  /** Its user; default the one of this process. */
+  readonly owner?: number;
 }
 
 /** From the path inside the volume to what it holds. */
@@ -21,9 +23,10 @@ export async function showFiles(dir: string, files: Files): Promise<void> {
   const before = await readlink(join(dir, DATA)).catch(() => undefined);
   const fresh = `..${randomBytes(6).toString('hex')}`;
   await mkdir(join(dir, fresh), { recursive: true });
-  for (const [path, { data, mode }] of files) {
+  for (const [path, { data, mode, owner }] of files) {
     await mkdir(dirname(join(dir, fresh, path)), { recursive: true });
     await writeFile(join(dir, fresh, path), data, { mode });
+    if (owner !== undefined) await chown(join(dir, fresh, path), owner, 0);
   }
   await link(fresh, join(dir, DATA));
   const names = new Set([...files.keys()].map((path) => path.split('/')[0] ?? path));

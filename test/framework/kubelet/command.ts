@@ -4,6 +4,7 @@ import { expand } from './expand.ts';
 import type { Image } from './image.ts';
 import { localPath, type PathMap, rewriteArgument, rewriteValue } from './paths.ts';
 import { Unsupported } from './pod.ts';
+import type { User } from './users.ts';
 
 /** What is started for a container. */
 export interface Command {
@@ -11,6 +12,8 @@ export interface Command {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Variables;
+  /** Undefined: the one of this process. */
+  readonly user?: User | undefined;
 }
 
 /** On real nodes the image sets it; the operator's programs start nothing by name. */

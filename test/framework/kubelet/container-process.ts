@@ -39,8 +39,8 @@ export class ContainerProcess {
   constructor(command: Command, o: { readonly logPath: string; readonly watchdog: Watchdog; readonly clock: Clock }) {
     mkdirSync(dirname(o.logPath), { recursive: true });
     const log = openSync(o.logPath, 'a');
-    const { program, args, cwd, env } = command;
-    this.#child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', log, log] });
+    const { program, args, cwd, env, user } = command;
+    this.#child = spawn(program, args, { cwd, env, ...user, detached: true, stdio: ['ignore', log, log] });
     closeSync(log);
     this.#clock = o.clock;
     this.pid = this.#child.pid;

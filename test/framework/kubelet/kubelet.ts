@@ -36,6 +36,7 @@ import { dropMemory } from './pod-volumes.ts';
 import { type ContainerStatus, type Pod, podName } from './pod.ts';
 import { ReferencedObjects } from './referenced-objects.ts';
 import { type ServiceAddress, ServiceVariables } from './service-variables.ts';
+import { letThrough } from './users.ts';
 
 export interface NodeOptions {
   readonly name: string;
@@ -71,6 +72,8 @@ interface Node extends NodePlace {
 }
 
 const STOP_LIMIT_MS = 3_000;
+/** Of a pod that a kubelet reads from its own files: what the API has of it is not run. */
+const MIRROR_ANNOTATION = 'kubernetes.io/config.mirror';
 const RENEWAL_FRACTION = 0.8;
 
 /** See the top of this file. */
@@ -94,6 +97,7 @@ export class StandInKubelet {
     this.#options = options;
     this.#addresses = addresses;
     this.#root = mkdtempSync(join(options.tempRoot ?? tmpdir(), 'brupop-kubelet-'));
+    letThrough(this.#root);
     this.#services = new ServiceVariables({ client, clock, log, serviceAddress });
     this.#surroundings = {
       client,
@@ -238,7 +242,7 @@ export class StandInKubelet {
     if (node?.up !== true || this.#end.signal.aborted) return;
     const runner = this.#runners.get(pod.metadata.uid);
     if (runner !== undefined) runner.update(pod);
-    else if (!hasEnded(pod)) this.#begin(pod, node);
+    else if (!hasEnded(pod) && !isMirror(pod)) this.#begin(pod, node);
   }
 
   #begin(pod: Pod, node: Node): void {
@@ -290,6 +294,10 @@ export class StandInKubelet {
     this.errors.push(message);
     this.#options.log.error('the stand-in kubelet does not support this', { error: message });
   }
+}
+
+function isMirror({ metadata }: Pod): boolean {
+  return metadata.annotations?.[MIRROR_ANNOTATION] !== undefined;
 }
 
 /** Its containers have terminated: only the deletion of the object is awaited. */

@@ -12,6 +12,7 @@ import { PodVolumes } from './pod-volumes.ts';
 import { containerNamed, NotYet, type Pod, type Whereabouts } from './pod.ts';
 import type { ReferencedObjects } from './referenced-objects.ts';
 import { allSettled } from './retry.ts';
+import { userOf } from './users.ts';
 
 /** What all pods of the fleet share. */
 export interface Surroundings {
@@ -96,7 +97,8 @@ export class PodSandbox {
       object: (reference) => objects.get(reference),
     });
     const mounts = new Map([...kernelPaths(node.hostPaths), ...(await this.#volumes.mounts(pod, container))]);
-    return commandOf({ container, image: image(container.image ?? ''), hostname: pod.metadata.name, env, mounts });
+    const of = { container, image: image(container.image ?? ''), hostname: pod.metadata.name, env, mounts };
+    return { ...commandOf(of), user: userOf(pod, container) };
   }
 
   /** The pod's metadata may have changed. */

@@ -3,6 +3,7 @@ import type { FileContent, Files } from './atomic-files.ts';
 import { metadataField, resourceField } from './field-values.ts';
 import { NotYet, type Pod, podName } from './pod.ts';
 import { type DataKind, type DataObject, dataOf, type DataReference } from './referenced-objects.ts';
+import { tokenOwner } from './users.ts';
 
 /** What a secret, configMap, downwardAPI or projected volume shows. */
 export interface Projections {
@@ -18,6 +19,8 @@ interface Sources {
 
 /** The default of `defaultMode`. */
 const MODE = 0o644;
+/** Of a token whose owner is known. Source: kubelet pkg/volume/projected, collectData. */
+const TOKEN_MODE = 0o600;
 
 /** The volume as a projected one; undefined for other kinds. */
 export function projectionsOf({ secret, configMap, downwardAPI, projected }: V1Volume): Projections | undefined {
@@ -60,13 +63,17 @@ export interface ProjectionInputs {
 export function projectedFiles({ sources, defaultMode }: Projections, inputs: ProjectionInputs): Files {
   const files = new Map<string, FileContent>();
   for (const source of sources) {
-    for (const [path, { data, mode }] of sourceFiles(source, inputs))
-      files.set(path, { data, mode: mode ?? defaultMode });
+    for (const [path, { mode, ...file }] of sourceFiles(source, inputs))
+      files.set(path, { ...file, mode: mode ?? defaultMode });
   }
   return files;
 }
 
-type SourceFile = readonly [path: string, content: { readonly data: Buffer; readonly mode?: number | undefined }];
+interface SourceContent extends Omit<FileContent, 'mode'> {
+  readonly mode?: number | undefined;
+}
+
+type SourceFile = readonly [path: string, content: SourceContent];
 
 function sourceFiles(source: V1VolumeProjection, inputs: ProjectionInputs): SourceFile[] {
   const { secret, configMap, downwardAPI, serviceAccountToken } = source;
@@ -75,7 +82,9 @@ function sourceFiles(source: V1VolumeProjection, inputs: ProjectionInputs): Sour
   if (downwardAPI) return (downwardAPI.items ?? []).map((item) => [item.path, downwardFile(item, inputs.pod)]);
   if (serviceAccountToken) {
     const { path } = serviceAccountToken;
-    return [[path, { data: Buffer.from(inputs.token(path)) }]];
+    const owner = tokenOwner(inputs.pod);
+    const secured = owner === undefined ? {} : { mode: TOKEN_MODE, owner };
+    return [[path, { data: Buffer.from(inputs.token(path)), ...secured }]];
   }
   return [];
 }

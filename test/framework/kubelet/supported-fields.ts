@@ -2,9 +2,9 @@
  * Everything in a pod spec that this kubelet supports, or may ignore for a stated reason. Whatever
  * is not on the list is rejected.
  *
- * Accepted, though local processes cannot be held to it, for want of cgroups, users and mount
- * namespaces of their own: `resources`, the listed fields of `securityContext`, `readOnly` of a
- * mount, `sizeLimit` of an emptyDir. Accepted because others have acted on it (scheduler,
+ * Accepted, though local processes cannot be held to it, for want of cgroups and mount namespaces of
+ * their own: `resources`, the listed fields of `securityContext` but for the user and group (see
+ * `users.ts`), `readOnly` of a mount, `sizeLimit` of an emptyDir. Accepted because others have acted on it (scheduler,
  * admission) or because nothing is pulled: `tolerations`, `affinity`, `priority`,
  * `imagePullSecrets` and their like.
  */
@@ -46,7 +46,6 @@ const securityContext = all(
   'runAsNonRoot',
   'runAsUser',
   'runAsGroup',
-  'supplementalGroups',
   'seLinuxOptions',
   'capabilities',
   'allowPrivilegeEscalation',

@@ -33,7 +33,7 @@ jest.setTimeout(60_000);
 
 const OLD = '1.26.0';
 const NEW = '1.27.0';
-const NAME = 'brupop-apiserver.test.svc';
+const NAME = 'brupop-apiserver';
 
 describe('an agent', () => {
   let cluster: Connection;
@@ -87,9 +87,9 @@ describe('an agent', () => {
     const clock = systemClock;
     const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
     const at = { host: '127.0.0.1', port: apiserver.port, serverName: NAME, ...files };
-    const api = new HttpApiserverClient({ node: pod.node, apiserver: at, clock });
     const socket = new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
     const recorded = recordingLogger();
+    const api = new HttpApiserverClient({ node: pod.node, apiserver: at, clock, log: recorded.log });
     lines = recorded.lines;
     stop = new AbortController();
     running = new Agent({ host: socket, api, clock, log: recorded.log, checkIntervalMs: 10_000 }).run(stop.signal);

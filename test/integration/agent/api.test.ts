@@ -1,5 +1,5 @@
 /** The agent's client of the apiserver against a TLS server with scripted answers. */
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -9,10 +9,12 @@ import { join } from 'node:path';
 import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { ApiError } from '../../../packages/agent/src/apiserver/messages.ts';
 import type { StreamMessage } from '../../../packages/shared/src/api/agent-protocol.ts';
+import { RELEASE } from '../../../packages/shared/src/api/release.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { messageOf } from '../../../packages/shared/src/runtime/errors.ts';
-import { makeServingCertificate } from '../../framework/certificates.ts';
+import { type Authority, makeAuthority, makeServingCertificate } from '../../framework/certificates.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
 
 const NAME = 'brupop-apiserver.test.svc';
 const shadow = { uid: 'uid-1', generation: 3, spec: { state: 'Idle' } };
@@ -26,10 +28,12 @@ let connections: number;
 /** What the client sent: method, path, token. */
 let requests: string[];
 let answer: RequestListener;
+let recorded: ReturnType<typeof recordingLogger>;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'brupop-agent-api-'));
   requests = [];
+  recorded = recordingLogger();
   connections = 0;
   const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME] });
   writeFileSync(join(folder, 'ca.crt'), tls.caCert);
@@ -60,6 +64,7 @@ function client({ clock = systemClock, serverName = NAME } = {}): HttpApiserverC
     node: 'node-1',
     apiserver: { host: '127.0.0.1', port, serverName, ...files },
     clock,
+    log: recorded.log,
   });
 }
 
@@ -95,11 +100,23 @@ async function firstOf(messages: AsyncIterable<StreamMessage>): Promise<StreamMe
 it('sends the current token and the node name with each call', async () => {
   answer = inTurn(json(shadow), json({ uncordoned: false, included: false }));
   const api = client();
-  expect(await api.ensure(signal)).toEqual(shadow);
+  expect(await api.read(signal)).toEqual(shadow);
   writeFileSync(join(folder, 'token'), 'second\n');
   await api.restore(signal);
   expect(requests).toEqual(['PUT /v1/nodes/node-1/shadow Bearer first', 'POST /v1/nodes/node-1/restore Bearer second']);
   expect(connections).toBe(1);
+});
+
+it('sends its release with each call and with the stream', async () => {
+  const sent: unknown[] = [];
+  answer = (request, response) => {
+    sent.push(request.headers['user-agent']);
+    json(shadow)(request, response);
+  };
+  const api = client();
+  await api.read(signal);
+  await firstOf(api.stream(signal)).catch(() => undefined);
+  expect(sent).toEqual([`brupop-agent/${RELEASE}`, `brupop-agent/${RELEASE}`]);
 });
 
 it('reads the answers of drain and exclusion', async () => {
@@ -149,8 +166,8 @@ it('repeats a call whose kept connection was closed by the server', async () => 
   const cut: RequestListener = (request) => request.socket.destroy();
   answer = inTurn(json(shadow), cut, json(shadow));
   const api = client();
-  await api.ensure(signal);
-  expect(await api.ensure(signal)).toEqual(shadow);
+  await api.read(signal);
+  expect(await api.read(signal)).toEqual(shadow);
   expect(requests).toHaveLength(3);
 });
 
@@ -166,19 +183,19 @@ it.each<readonly [string, RequestListener]>([
   ['never ends', (_request, response) => void response.write('{')],
 ])('ends a call whose answer %s', async (_name, bad) => {
   answer = bad;
-  expect(await codeOf(client({ clock: hasty }).ensure(signal))).toBe('Unreachable');
+  expect(await codeOf(client({ clock: hasty }).read(signal))).toBe('Unreachable');
 });
 
 it('limits the length of a response', async () => {
   answer = (_request, response) => void response.end('x'.repeat(300 * 1024));
-  expect(await codeOf(client().ensure(signal))).toBe('Unreachable');
+  expect(await codeOf(client().read(signal))).toBe('Unreachable');
 });
 
 it('rejects a server with another name or from another CA', async () => {
   answer = json(shadow);
-  expect(await codeOf(client({ serverName: 'other.test.svc' }).ensure(signal))).toBe('Unreachable');
+  expect(await codeOf(client({ serverName: 'other.test.svc' }).read(signal))).toBe('Unreachable');
   writeFileSync(join(folder, 'ca.crt'), makeServingCertificate({ commonName: NAME }).caCert);
-  expect(await codeOf(client().ensure(signal))).toBe('Unreachable');
+  expect(await codeOf(client().read(signal))).toBe('Unreachable');
   expect(requests).toEqual([]);
 });
 
@@ -207,7 +224,7 @@ it.each<readonly [string, string]>([
 it('reads the status of an older operator', async () => {
   const status = { current_state: 'Idle', current_version: '1.26.0', target_version: '1.27.0', crash_count: 1 };
   answer = json({ ...shadow, status });
-  const known = await client().ensure(signal);
+  const known = await client().read(signal);
   expect(known.status).toEqual({ ...status, observedGeneration: 0, bootID: '' });
 });
 
@@ -238,7 +255,7 @@ it('aborts calls and streams at once when it stops', async () => {
   answer = () => undefined;
   const stop = new AbortController();
   const api = client();
-  const calls = [codeOf(api.ensure(stop.signal)), codeOf(firstOf(api.stream(stop.signal)))];
+  const calls = [codeOf(api.read(stop.signal)), codeOf(firstOf(api.stream(stop.signal)))];
   await eventually(async () => expect(requests).toHaveLength(2));
   stop.abort(new Error('stop'));
   expect(await Promise.all(calls)).toEqual(['Unreachable', 'Unreachable']);
@@ -266,25 +283,117 @@ describe('the certificate of the apiserver', () => {
     ['no alternative name', {}],
     ['an address only', { ipAddresses: ['127.0.0.1'] }],
     ['another name', { dnsNames: ['other.test.svc'] }],
-  ])('is refused with %s, although its common name is the right one', async (_what, names) => {
+  ])('is rejected with %s, although its common name is correct', async (_what, names) => {
     certified(names);
     answer = (_request, response) => void response.end(JSON.stringify(shadow));
     const error = await client()
-      .ensure(signal)
+      .read(signal)
       .catch((thrown: unknown) => thrown);
     expect(messageOf(error)).toMatch(/altnames|DNS name/iu);
     expect(requests).toEqual([]);
   });
 
-  it('is refused on a connection older than TLS 1.3', async () => {
+  it('is rejected on a connection before TLS 1.3', async () => {
     const tls = makeServingCertificate({ commonName: NAME, dnsNames: [NAME] });
     writeFileSync(join(folder, 'ca.crt'), tls.caCert);
     server.setSecureContext({ key: tls.key, cert: tls.cert, maxVersion: 'TLSv1.2' });
     answer = (_request, response) => void response.end(JSON.stringify(shadow));
     const error = await client()
-      .ensure(signal)
+      .read(signal)
       .catch((thrown: unknown) => thrown);
     expect(messageOf(error)).toMatch(/version|protocol/iu);
     expect(requests).toEqual([]);
+  });
+});
+
+describe('the authorities', () => {
+  const bundle = (text: string): void => writeFileSync(join(folder, 'ca.crt'), text);
+  const authority = (): Authority => makeAuthority('next');
+  const serve = (next: Authority): void => {
+    const { key, cert } = next.issue({ commonName: NAME, dnsNames: [NAME] });
+    server.setSecureContext({ key, cert });
+  };
+  /** A clock that a test moves forward. */
+  const moved = { ms: 0 };
+  const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + moved.ms };
+
+  beforeEach(() => {
+    answer = (_request, response) => {
+      response.setHeader('connection', 'close');
+      json(shadow)(_request, response);
+    };
+  });
+
+  it('that replace others in the file are used for new connections within 5 s, and streams go on', async () => {
+    const next = authority();
+    const api = client({ clock });
+    const open: ServerResponse[] = [];
+    const calls = answer;
+    answer = (_request, response) => {
+      response.write('{"type":"heartbeat"}\n');
+      open.push(response);
+    };
+    const messages = api.stream(signal)[Symbol.asyncIterator]();
+    expect(await messages.next()).toMatchObject({ value: { type: 'heartbeat' } });
+    answer = calls;
+    bundle(next.caCert);
+    serve(next);
+    moved.ms += 5_000;
+    expect(await api.read(signal)).toEqual(shadow);
+    open[0]?.end('{"type":"deleted"}\n');
+    expect(await messages.next()).toMatchObject({ value: { type: 'deleted' } });
+    expect(recorded.lines.join('')).toContain('using new authorities');
+  });
+
+  it('may be several: certificates of each are accepted, also of one whose certificate comes second', async () => {
+    const next = authority();
+    const api = client({ clock });
+    bundle(`${readFileSync(join(folder, 'ca.crt'), 'utf8')}${next.caCert}`);
+    expect(await api.read(signal)).toEqual(shadow);
+    serve(next);
+    expect(await api.read(signal)).toEqual(shadow);
+  });
+
+  it('that are removed from the file are refused on new connections', async () => {
+    const api = client({ clock });
+    await api.read(signal);
+    bundle(authority().caCert);
+    moved.ms += 5_000;
+    expect(await codeOf(api.read(signal))).toBe('Unreachable');
+  });
+
+  it.each<readonly [string, (text: string) => string, string]>([
+    ['is empty', () => '', 'found none'],
+    ['is half written', (text) => text.slice(0, -60), 'the end of 1'],
+    ['has a certificate that cannot be read', (text) => text.replace(/M.{40}/u, 'A'.repeat(41)), 'certificate 1 of 2'],
+  ])('stay in use when the new file %s, which the log says once', async (_what, spoil, problem) => {
+    const api = client({ clock });
+    await api.read(signal);
+    const good = readFileSync(join(folder, 'ca.crt'), 'utf8');
+    bundle(spoil(`${good}${authority().caCert}`));
+    for (let call = 0; call < 3; call += 1) {
+      moved.ms += 5_000;
+      expect(await api.read(signal)).toEqual(shadow);
+    }
+    const warnings = recorded.lines.filter((line) => line.includes('the previous ones stay'));
+    expect(warnings).toEqual([expect.stringContaining(problem)]);
+  });
+
+  it('are read at most every 5 s', async () => {
+    const api = client({ clock });
+    await api.read(signal);
+    const next = authority();
+    bundle(next.caCert);
+    for (let call = 0; call < 10; call += 1) expect(await api.read(signal)).toEqual(shadow);
+  });
+
+  it('that are missing at the start are named in the error, and used as soon as they are there', async () => {
+    const good = readFileSync(join(folder, 'ca.crt'), 'utf8');
+    bundle('');
+    const api = client({ clock });
+    const error = await api.read(signal).catch((thrown: unknown) => thrown);
+    expect(messageOf(error)).toMatch(/ca\.crt cannot be used: expected PEM certificates, found none/u);
+    bundle(good);
+    expect(await api.read(signal)).toEqual(shadow);
   });
 });

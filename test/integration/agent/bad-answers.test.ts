@@ -13,6 +13,7 @@ import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import { HostError } from '../../../packages/agent/src/host/host.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
 
 jest.setTimeout(60_000);
 
@@ -113,7 +114,8 @@ function api(): HttpApiserverClient {
   const { port } = apiServer.address() as AddressInfo;
   const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
   const apiserver = { host: '127.0.0.1', port, serverName: NAME, ...files };
-  return new HttpApiserverClient({ node: 'node-1', apiserver, clock: hasty });
+  const { log } = recordingLogger();
+  return new HttpApiserverClient({ node: 'node-1', apiserver, clock: hasty, log });
 }
 
 async function drainStream(): Promise<string> {
@@ -126,7 +128,7 @@ const reference = { shadowUID: 'uid-1', generation: 1 };
 const calls: Record<string, () => Promise<unknown>> = {
   'GET /os': () => host().version(signal),
   'GET /updates/status': () => host().updateStatus(signal),
-  'PUT shadow': () => api().ensure(signal),
+  'PUT shadow': () => api().read(signal),
   'GET shadow/stream': drainStream,
   'POST drain': () => api().drain(reference, signal),
   'POST restore': () => api().restore(signal),

@@ -26,7 +26,7 @@ jest.setTimeout(90_000);
 
 const OLD = '1.26.0';
 const NEW = '1.27.0';
-const NAME = 'brupop-apiserver.test.svc';
+const NAME = 'brupop-apiserver';
 const main = join(import.meta.dirname, '../../../packages/agent/src/main.ts');
 
 let cluster: Connection;

@@ -8,7 +8,7 @@ import { eventually } from '../../framework/eventually.ts';
 jest.setTimeout(120_000);
 
 const MINUTE = 60_000;
-const suite = useConfiguredApiserver({});
+const suite = useConfiguredApiserver({}, ['drain.allowForce=true']);
 let node: NodeToDrain;
 
 beforeEach(async () => {

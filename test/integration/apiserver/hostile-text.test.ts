@@ -1,6 +1,6 @@
 /**
- * What an agent writes about itself reaches users in `kubectl`, Events and logs. An agent on a node
- * that was taken over may send any text.
+ * Texts that an agent reports are shown to users by `kubectl`, in Events and in logs. An agent on a
+ * compromised node may send any text.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -14,7 +14,7 @@ import { useApiserver } from '../../framework/apiserver/suite.ts';
 
 jest.setTimeout(60_000);
 
-/** A line of `describe`, a window title, a reversed version, YAML's own line breaks, what it refuses. */
+/** A line of `describe`, a window title, a reversed version, line breaks of YAML, characters that YAML rejects. */
 const hostile =
   'disk full\n  Waiting For:  nothing\u2028x: y\u2029\u0085\r\u001B]0;owned\u0007\u009B31m\u202E0.12.1\u202C\u2066\u2069' +
   '\u200E\u200F\u061C\u200B\uFEFF\u007F\u0000\uFFFF\uD800 \u{E0041}';
@@ -53,7 +53,7 @@ describe('hostile text of an agent', () => {
     expect(described).not.toMatch(/^\s*Waiting For: {2}nothing/mu);
   });
 
-  it('is refused where only identifiers, versions, times and codes are allowed', async () => {
+  it('is rejected where only identifiers, versions, times and codes are allowed', async () => {
     const bad = [
       { current_version: `1.21.0${hostile}` },
       { target_version: `1.21.0\n` },
@@ -75,7 +75,7 @@ describe('hostile text of an agent', () => {
     );
   });
 
-  it('reaches the log neither as a line of its own nor unescaped, wherever it is sent', async () => {
+  it('is escaped in the log and does not start a new line, wherever it is sent', async () => {
     const { client } = suite.apiserver;
     const { token } = agent;
     const odd = encodeURIComponent('x\n\u001B[2J\u202E');
@@ -91,7 +91,7 @@ describe('hostile text of an agent', () => {
     }
   });
 
-  it('is refused by the definition of the resource when it is written past the apiserver', async () => {
+  it('is rejected by the CRD when it is written without the apiserver', async () => {
     const path = `${shadowPath(suite.namespace, agent.node)}/status`;
     const conditions = [
       {

@@ -35,14 +35,14 @@ describe('an apiserver that keeps shadows', () => {
       expect([status, body]).toEqual([200, { uid, generation: 1, spec: { state: 'Idle' } }]);
     });
 
-    it('creates none, and says who does', async () => {
+    it('creates no shadow, and its error names the controller', async () => {
       const { code, body } = await suite.apiserver.client.act(agent, 'shadow');
       expect(code).toBe('NotFound');
       expect(JSON.stringify(body)).toContain('the controller creates it');
       await expect(live()).rejects.toMatchObject({ status: 404 });
     });
 
-    it('neither returns nor changes one that belongs to an earlier Node of the same name', async () => {
+    it('neither returns nor changes the shadow of an earlier Node of the same name', async () => {
       const owner = { apiVersion: 'v1', kind: 'Node', name: agent.node, uid: '11111111-2222-4333-8444-555555555555' };
       const stale = await suite.cluster.api.create<BottlerocketShadow>(shadowPath(suite.namespace), {
         apiVersion: 'brupop.bottlerocket.aws/v2',
@@ -80,7 +80,7 @@ describe('an apiserver that keeps shadows', () => {
       [249, 200, 'uid'],
       [250, 400, 'at most 249 characters'],
       [253, 400, 'at most 249 characters'],
-    ])('for a Node with a name of %i characters is answered with %i', async (length, status, text) => {
+    ])('for a Node with a name of %i characters has the status %i', async (length, status, text) => {
       const name = `${agent.node}-`.padEnd(length, 'x');
       // Values of labels are shorter.
       const labels = { 'bottlerocket.aws/updater-interface-version': '2.0.0', 'kubernetes.io/hostname': 'long' };

@@ -135,8 +135,10 @@ describe('a shadow stream', () => {
     skippedMs += 121_000;
     await stream.closed;
     expect(types(stream)).toEqual(['deleted', 'end']);
-    expect(JSON.stringify(stream.messages.at(-1))).toContain('out of date: no message from the Kubernetes API');
-    expect(await readiness()).toContain('out of date: no message from the Kubernetes API');
+    expect(JSON.stringify(stream.messages.at(-1))).toContain(
+      'is stale: not confirmed by an event, a bookmark or a check',
+    );
+    expect(await readiness()).toContain('is stale: not confirmed by an event, a bookmark or a check');
     expect((await cut.client.act(agent, 'restore')).code).toBe('Unavailable');
     proxy.heal();
     await eventually(async () => expect(await readiness()).toBe('ok\n'));

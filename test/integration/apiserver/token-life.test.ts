@@ -15,6 +15,7 @@ import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { clusterKey, type Json, partsOf, signed } from '../../framework/apiserver/tokens.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
 
 jest.setTimeout(60_000);
 
@@ -47,7 +48,8 @@ describe('a token in use', () => {
     writeFileSync(files.caFile, suite.apiserver.ca);
     ends.push(() => rmSync(dir, { recursive: true }));
     const apiserver = { host: '127.0.0.1', port: suite.apiserver.port, serverName: 'brupop-apiserver', ...files };
-    return { client: new HttpApiserverClient({ node: agent.node, apiserver, clock: systemClock }), renew };
+    const { log } = recordingLogger();
+    return { client: new HttpApiserverClient({ node: agent.node, apiserver, clock: systemClock, log }), renew };
   };
 
   it('that expires between two calls is rejected from that moment on, and a renewed one is read from its file at once', async () => {
@@ -89,7 +91,7 @@ describe('a token in use', () => {
     const { signal } = new AbortController();
     const { client, renew } = agentClient(agent.token);
     await ensureShadow(suite.cluster, suite.namespace, agent.node);
-    await client.ensure(signal);
+    await client.read(signal);
     const stream = await suite.apiserver.client.stream(agent);
     for (let number = 0; number < 5; number += 1) {
       await client.restore(signal);

@@ -1,5 +1,6 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { V1PolicyRule } from '@kubernetes/client-node';
 import {
   AGENT,
   APISERVER,
@@ -12,6 +13,8 @@ import {
 import { find, helm, podOf, releaseNamespace, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { chartDir } from '../../framework/crds.ts';
+import { codeOf, sectionOf, tablesOf } from '../../framework/markdown.ts';
+import { grantedRights } from '../../framework/privileges.ts';
 
 const cluster = connectSharedControlPlane();
 let objects: Rendered[] = [];
@@ -47,27 +50,13 @@ const everyProgram = {
   HEALTH_PORT: '8080',
   LOG_LEVEL: 'info',
 };
+/** Of the kernel, in every container without a mount. */
+const bootIDFile = '/proc/sys/kernel/random/boot_id';
 const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 describe('the chart', () => {
   it('passes helm lint --strict', async () => {
     expect(await helm(cluster, 'lint', '--strict', chartDir)).toContain('0 chart(s) failed');
-  });
-
-  it.each([
-    ['a misspelt value', 'logLvel=debug'],
-    ['a misspelt value of a component', 'agent.updateCheckIntervalSecond=60'],
-    ['an unknown log level', 'logLevel=verbose'],
-    ['an interval that hammers the update repository', 'agent.updateCheckIntervalSeconds=1'],
-    ['an SELinux type that may not open the socket', 'agent.seLinuxType=container_t'],
-    ['no agents at a time', 'agent.maxUnavailable=0'],
-    ['a percentage over 100', 'agent.maxUnavailable=101%'],
-    ['a program argument in place of an option', 'controller.nodeFlags={/app/agent.mjs}'],
-    ['no API server', 'apiserver.replicas=0'],
-    ['a digest that is none', 'image.digest=latest'],
-    ['an empty repository', 'image.repository='],
-  ])('refuses %s', async (_, value) => {
-    await expect(renderChart(cluster, '--set', value)).rejects.toThrow("don't meet the specifications of the schema");
   });
 
   it('names its image by tag, by default its own version, or by digest', async () => {
@@ -84,13 +73,41 @@ describe('the chart', () => {
   });
 
   it('puts everything that has a namespace into the namespace of the release, except for the right to write Events', () => {
-    const clusterScoped = ['CustomResourceDefinition', 'ClusterRole', 'ClusterRoleBinding'];
+    const clusterScoped = [
+      'CustomResourceDefinition',
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'ValidatingAdmissionPolicy',
+      'ValidatingAdmissionPolicyBinding',
+    ];
     const expected = ({ kind, metadata }: Rendered): string | undefined => {
       if (metadata.name === `${CONTROLLER}-events`) return 'default';
       return clusterScoped.includes(kind) ? undefined : releaseNamespace;
     };
     const misplaced = objects.filter((object) => object.metadata.namespace !== expected(object));
     expect(misplaced.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([]);
+  });
+
+  it('grants what the documents list, and nothing else', async () => {
+    const page = readFileSync(join(chartDir, '../../docs/security.md'), 'utf8');
+    const [apiserver, controller] = tablesOf(sectionOf(page, 'Rights'));
+    const documented = [
+      [APISERVER, apiserver],
+      [CONTROLLER, controller],
+    ] as const;
+    const rights = documented.flatMap(([account, table]) =>
+      (table?.rows ?? []).flatMap(([resource, verbs = '']) =>
+        verbs.split(', ').map((verb) => `${account} ${verb} ${codeOf(resource)}`),
+      ),
+    );
+    const granted = grantedRights(await renderChart(cluster, '--set', 'drain.allowForce=true'));
+    expect(rights.toSorted()).toEqual([...granted].toSorted());
+  });
+
+  it.each(components)('excludes %s from service meshes, whose proxies give all agents one address', (component) => {
+    const { labels, annotations } = podFor(component);
+    expect(labels['sidecar.istio.io/inject']).toBe('false');
+    expect(annotations['linkerd.io/inject']).toBe('disabled');
   });
 
   it('keeps its definitions when it is uninstalled', () => {
@@ -153,7 +170,7 @@ describe.each(components)('%s', (component, kind) => {
     const pod = podFor(component);
     const mounts = (pod.container.volumeMounts ?? []).map(({ mountPath }) => mountPath);
     if (component !== AGENT) mounts.push(serviceAccountDir);
-    const paths = Object.values(envOf(pod)).filter((value) => value.startsWith('/'));
+    const paths = Object.values(envOf(pod)).filter((value) => value.startsWith('/') && value !== bootIDFile);
     expect(paths.filter((path) => !mounts.some((mount) => path === mount || path.startsWith(`${mount}/`)))).toEqual([]);
     expect(mounts.filter((mount) => !paths.some((path) => path === mount || path.startsWith(`${mount}/`)))).toEqual([]);
   });
@@ -172,9 +189,9 @@ describe('the agent', () => {
     expect(envOf(podFor(AGENT))).toEqual({
       ...everyProgram,
       HOST_SOCKET: '/run/api.sock',
-      BOOT_ID_FILE: '/run/brupop/boot_id',
+      BOOT_ID_FILE: bootIDFile,
       TOKEN_FILE: `/var/run/secrets/tokens/${TOKEN_AUDIENCE}`,
-      CA_FILE: '/etc/brupop-tls/ca.crt',
+      CA_FILE: '/etc/brupop-ca/ca.crt',
       APISERVER_HOST: '$(BRUPOP_APISERVER_SERVICE_HOST)',
       APISERVER_PORT: '$(BRUPOP_APISERVER_SERVICE_PORT)',
       APISERVER_SERVER_NAME: `${APISERVER}.${releaseNamespace}.svc`,
@@ -206,17 +223,18 @@ describe('the agent', () => {
     ]);
   });
 
-  it('mounts only the certificate authority of the Secret', () => {
-    const secrets = podFor(AGENT).pod.volumes?.flatMap(({ secret }) => (secret ? [secret] : []));
-    expect(secrets).toEqual([{ secretName: 'brupop-apiserver-tls', items: [{ key: 'ca.crt', path: 'ca.crt' }] }]);
+  it('mounts the certificate authority from a ConfigMap of its own, and references no Secret', () => {
+    const { pod, container } = podFor(AGENT);
+    const configMaps = pod.volumes?.flatMap(({ configMap }) => (configMap ? [configMap] : []));
+    expect(configMaps).toEqual([{ name: 'brupop-ca', items: [{ key: 'ca.crt', path: 'ca.crt' }] }]);
+    expect(JSON.stringify([pod.volumes, container.env, container.envFrom])).not.toMatch(
+      /secret"|secretName|secretRef|secretKeyRef/,
+    );
   });
 
-  it('mounts only the socket and the boot ID of the host', () => {
+  it('mounts only the socket of the host', () => {
     const paths = podFor(AGENT).pod.volumes?.flatMap(({ hostPath }) => (hostPath ? [hostPath] : []));
-    expect(paths).toEqual([
-      { path: '/run/api.sock', type: 'Socket' },
-      { path: '/proc/sys/kernel/random/boot_id', type: 'File' },
-    ]);
+    expect(paths).toEqual([{ path: '/run/api.sock', type: 'Socket' }]);
   });
 
   it('has the SELinux type that may open the socket', () => {
@@ -228,9 +246,21 @@ describe('the agent', () => {
     });
   });
 
+  it.each([
+    ['not as root by default', [], { runAsNonRoot: true, runAsUser: 65532, runAsGroup: 274 }],
+    [
+      'as root if asked to',
+      ['--set', 'agent.runAsUser=0,agent.runAsGroup=0'],
+      { runAsNonRoot: false, runAsUser: 0, runAsGroup: 0 },
+    ],
+  ])('runs %s', async (_, args, expected) => {
+    const { container } = podOf(find(await renderChart(cluster, ...args), 'DaemonSet', AGENT));
+    expect(container.securityContext).toMatchObject(expected);
+  });
+
   it('is bound to no role', () => {
     const bound = objects.flatMap(({ kind, ...rest }) => (kind.endsWith('RoleBinding') ? [JSON.stringify(rest)] : []));
-    expect(bound).toHaveLength(5);
+    expect(bound).toHaveLength(7);
     expect(bound.filter((binding) => binding.includes(AGENT) || binding.includes('"Group"'))).toEqual([]);
   });
 });
@@ -240,7 +270,31 @@ describe('the controller', () => {
     expect(envOf(podFor(CONTROLLER))).toEqual({
       ...everyProgram,
       SERVICE_ACCOUNT_DIR: serviceAccountDir,
+      TLS_MODE: 'self',
+      TLS_SECRET: 'brupop-apiserver-tls',
+      CA_CONFIG_MAP: 'brupop-ca',
     });
+  });
+
+  it.each([
+    ['self', ['create configmaps secrets', 'get update brupop-ca', 'get update brupop-apiserver-tls brupop-ca']],
+    ['cert-manager', ['create configmaps', 'get update brupop-ca', 'get brupop-apiserver-tls']],
+    ['provided', []],
+  ])('may read and change only the objects of the certificate that tls.mode %s needs', async (mode, rights) => {
+    const rendered = await renderChart(cluster, '--set', `tls.mode=${mode}`);
+    const rules = rendered
+      .filter(({ kind, metadata }) => kind === 'Role' && metadata.name === 'brupop-controller-certificate')
+      .flatMap((role) => (role as unknown as { rules: V1PolicyRule[] }).rules)
+      .filter(({ resources }) => !resources?.includes('events'));
+    expect(
+      rules.map(({ verbs, resources = [], resourceNames = resources }) => [...verbs, ...resourceNames].join(' ')),
+    ).toEqual(rights);
+    const issuers = rendered.filter(({ apiVersion }) => apiVersion.startsWith('cert-manager.io/'));
+    expect(issuers.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual(
+      mode === 'cert-manager'
+        ? ['Certificate brupop-ca', 'Certificate brupop-apiserver', 'Issuer brupop-ca-root', 'Issuer brupop-ca']
+        : [],
+    );
   });
 });
 
@@ -257,6 +311,20 @@ describe('the apiserver', () => {
     });
   });
 
+  it('is the only program that mounts the Secret with the private key', () => {
+    const expected = {
+      secretName: 'brupop-apiserver-tls',
+      items: [
+        { key: 'tls.crt', path: 'tls.crt' },
+        { key: 'tls.key', path: 'tls.key' },
+      ],
+    };
+    const secrets = components.flatMap(([component]) =>
+      (podFor(component).pod.volumes ?? []).flatMap(({ secret }) => (secret ? [{ component, secret }] : [])),
+    );
+    expect(secrets).toEqual([{ component: APISERVER, secret: expected }]);
+  });
+
   it('is reached through its Service on 443', () => {
     expect(find(objects, 'Service', APISERVER).spec).toEqual({
       selector: { [COMPONENT_LABEL]: APISERVER },
@@ -265,12 +333,33 @@ describe('the apiserver', () => {
     const https = podFor(APISERVER).container.ports?.find(({ name }) => name === 'https');
     expect(String(https?.containerPort)).toBe(envOf(podFor(APISERVER))['LISTEN_PORT']);
   });
+});
 
-  it('allows the eviction of one replica at a time, and always of unready ones', () => {
-    expect(find(objects, 'PodDisruptionBudget', APISERVER).spec).toEqual({
+describe.each([CONTROLLER, APISERVER])('the replicas of %s', (component) => {
+  const selector = { matchLabels: { [COMPONENT_LABEL]: component } };
+
+  it('can be evicted one at a time only, and always if they are not ready', async () => {
+    const rendered = await renderChart(cluster, '--set', 'controller.podDisruptionBudget.enabled=true');
+    expect(find(rendered, 'PodDisruptionBudget', component).spec).toEqual({
       maxUnavailable: 1,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
-      selector: { matchLabels: { [COMPONENT_LABEL]: APISERVER } },
+      selector,
     });
+  });
+
+  it('prefer other nodes and zones than each other', () => {
+    const { affinity, topologySpreadConstraints } = podFor(component).pod;
+    const term = { topologyKey: 'kubernetes.io/hostname', labelSelector: selector };
+    expect(affinity).toEqual({
+      podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }] },
+    });
+    expect(topologySpreadConstraints).toEqual([
+      {
+        maxSkew: 1,
+        topologyKey: 'topology.kubernetes.io/zone',
+        whenUnsatisfiable: 'ScheduleAnyway',
+        labelSelector: selector,
+      },
+    ]);
   });
 });

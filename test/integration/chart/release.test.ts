@@ -4,10 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
-import { AGENT, APISERVER, CONTROLLER, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import {
+  AGENT,
+  APISERVER,
+  CONFIG_PLURAL,
+  CONTROLLER,
+  GROUP,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
 import { helm, releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
+import { eventually } from '../../framework/eventually.ts';
 import { fullShadow } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
@@ -20,6 +29,10 @@ let folder = '';
 
 beforeAll(async () => {
   cluster = await startControlPlane();
+  // As hardened clusters do, so that service accounts have only what the chart grants.
+  await cluster.api.delete(
+    '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:service-account-issuer-discovery',
+  );
   folder = mkdtempSync(join(tmpdir(), 'brupop-chart-'));
 });
 
@@ -68,7 +81,9 @@ describe('a release of the chart', () => {
     await helm(cluster, 'upgrade', 'brupop', chartDir, ...release);
     expect(await hasBootID()).toBe(true);
 
-    await cluster.api.create(shadows, { ...fullShadow, status: undefined });
+    const account = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${CONTROLLER}/token`;
+    const { status } = await cluster.api.create<{ status: { token: string } }>(account, { spec: {} });
+    await cluster.api.as(status.token).create(shadows, { ...fullShadow, status: undefined });
     await helm(cluster, 'uninstall', 'brupop', ...release);
     expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
 
@@ -86,21 +101,28 @@ describe('a release of the chart', () => {
     expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
-      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
+      'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch create]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
+      'configmaps [] [] [create]',
+      'configmaps [] [brupop-ca] [get update]',
+      'events [] [] [create]',
       'leases.coordination.k8s.io [] [] [create]',
       'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
       'nodes [] [] [get list watch patch]',
       'poddisruptionbudgets.policy [] [] [list watch]',
       'pods [] [] [list]',
+      'secrets [] [] [create]',
+      'secrets [] [brupop-apiserver-tls] [get update]',
+      'secrets [] [brupop-ca] [get update]',
     ]);
     expect(await rightsOf(CONTROLLER, 'default')).toContain('events [] [] [create]');
   });
 
-  it('gives the apiserver exactly these permissions, and every service account the keys that verify tokens', async () => {
+  it('gives the apiserver exactly these permissions, also where not every service account may verify tokens', async () => {
     const baseline = await rightsOf('baseline');
-    expect(baseline).toContainEqual('[/openid/v1/jwks] [] [get]');
     expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
+      '[/.well-known/openid-configuration] [] [get]',
+      '[/openid/v1/jwks] [] [get]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
@@ -110,15 +132,74 @@ describe('a release of the chart', () => {
       'persistentvolumeclaims [] [] [get]',
       'persistentvolumes [] [] [get]',
       'poddisruptionbudgets.policy [] [] [list]',
-      'pods [] [] [get list watch delete]',
+      'pods [] [] [get list watch]',
       'pods/eviction [] [] [create]',
       'tokenreviews.authentication.k8s.io [] [] [create]',
       'volumeattachments.storage.k8s.io [] [] [list watch]',
     ]);
   });
+
+  it('lets the apiserver delete pods only if a value says so', async () => {
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release, '--set', 'drain.allowForce=true');
+    expect(await rightsOf(APISERVER)).toContain('pods [] [] [get list watch delete]');
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release, '--reset-values');
+    expect(await rightsOf(APISERVER)).toContain('pods [] [] [get list watch]');
+  });
+
+  it('lets viewers read and administrators configure and repeat updates, and grants editors no more than viewers', async () => {
+    const ours = async (role: string): Promise<string[]> => {
+      const { rules } = await cluster.api.get<{
+        rules: { apiGroups?: string[]; resources: string[]; verbs: string[] }[];
+      }>(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${role}`);
+      const matching = rules.filter(({ apiGroups }) => apiGroups?.includes(GROUP));
+      const rights = matching.flatMap(({ resources, verbs }) =>
+        resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
+      );
+      return [...new Set(rights)].toSorted();
+    };
+    const read = ['get', 'list', 'watch'].flatMap((verb) => [`${verb} bottlerocketshadows`, `${verb} brupopconfigs`]);
+    const write = ['create', 'delete', 'patch', 'update'].map((verb) => `${verb} brupopconfigs`);
+    await eventually(async () => {
+      expect(await ours('view')).toEqual(read);
+      expect(await ours('edit')).toEqual(read);
+      expect(await ours('admin')).toEqual([...read, ...write, 'patch bottlerocketshadows'].toSorted());
+    });
+  });
 });
 
-it('a definition with the conversion webhook of the Rust operator is taken over with its objects, as the documents say', async () => {
+describe('the definitions that an uninstalled release left', () => {
+  const other = ['--namespace', 'updates', '--create-namespace'];
+  const ownerOf = async (): Promise<unknown> => (await cluster.api.get<Crd>(definition)).metadata.annotations;
+
+  beforeEach(async () => await helm(cluster, 'uninstall', 'brupop', ...release, '--ignore-not-found'));
+  afterEach(async () => await helm(cluster, 'uninstall', 'updates', ...other.slice(0, 2)));
+  afterAll(async () => await helm(cluster, 'install', 'brupop', chartDir, ...release, '--take-ownership'));
+
+  it('are kept from a release of another name or namespace, unless it takes them over', async () => {
+    const refused = helm(cluster, 'install', 'updates', chartDir, ...other);
+    await expect(refused).rejects.toThrow('meta.helm.sh/release-name" must equal "updates": current value is "brupop"');
+    await helm(cluster, 'uninstall', 'updates', ...other.slice(0, 2), '--ignore-not-found');
+
+    await helm(cluster, 'install', 'updates', chartDir, ...other, '--take-ownership');
+    expect(await ownerOf()).toMatchObject({
+      'meta.helm.sh/release-name': 'updates',
+      'meta.helm.sh/release-namespace': 'updates',
+      'helm.sh/resource-policy': 'keep',
+    });
+    expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
+  });
+
+  it('are adopted by a release that their annotations name', async () => {
+    const crds = [SHADOW_PLURAL, CONFIG_PLURAL].map((plural) => `crd/${plural}.${GROUP}`);
+    const names = ['meta.helm.sh/release-name=updates', 'meta.helm.sh/release-namespace=updates'];
+    const annotate = ['annotate', '--overwrite', ...crds, ...names];
+    await promisify(execFile)(cluster.assets.kubectl, annotate, { env: cluster.env, timeout: 30_000 });
+    await helm(cluster, 'install', 'updates', chartDir, ...other);
+    expect(await ownerOf()).toMatchObject({ 'meta.helm.sh/release-name': 'updates' });
+  });
+});
+
+it('a definition with the conversion webhook of the Rust operator is taken over with its objects', async () => {
   await helm(cluster, 'uninstall', 'brupop', ...release);
   const webhook = {
     clientConfig: {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
@@ -8,6 +8,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { canSwitchUser, letThrough } from '../../framework/kubelet/users.ts';
 import {
   arrange,
   type Arrangement,
@@ -28,6 +29,7 @@ let dir = '';
 beforeAll(async () => {
   namespace = await createNamespace(cluster, 'kubelet');
   dir = await mkdtemp(join(tmpdir(), 'brupop-test-'));
+  letThrough(dir);
 });
 
 afterAll(async () => {
@@ -313,6 +315,28 @@ describe('the stand-in kubelet', () => {
     await here.kubelet.nodeUp(here.node);
     await untilGone('leaving');
     expect(stateOf(await untilReady('newcomer'))?.restartCount).toBe(0);
+  });
+
+  test('a container runs as the user and group of its security context, and only they may read its token', async () => {
+    const [uid, gid] = canSwitchUser ? [65532, 274] : [process.getuid?.(), process.getgid?.()];
+    const token = { serviceAccountToken: { path: 'token', expirationSeconds: 600 } };
+    const container = {
+      securityContext: { runAsUser: 65532, runAsGroup: 274 },
+      volumeMounts: [{ name: 'token', mountPath: '/token' }],
+      env: [{ name: 'TOKEN_FILE', value: '/token/token' }],
+    };
+    await create(
+      podOf('unprivileged', here.node, container, { volumes: [{ name: 'token', projected: { sources: [token] } }] }),
+    );
+    const program = new Program(await untilReady('unprivileged'));
+    const { pid, env: seen } = await program.about();
+    const status = await readFile(`/proc/${pid}/status`, 'utf8');
+    expect(status).toMatch(new RegExp(`^Uid:\\t${uid}\\t${uid}\\t.*\nGid:\\t${gid}\\t${gid}\\t`, 'mu'));
+    const { TOKEN_FILE = '' } = seen;
+    expect(await program.file(TOKEN_FILE)).toMatch(/^ey/u);
+    const file = await stat(TOKEN_FILE);
+    expect([file.uid, file.mode & 0o777]).toEqual([uid, canSwitchUser ? 0o600 : 0o644]);
+    await remove('unprivileged');
   });
 
   test('a reboot keeps what an emptyDir holds on disk, loses what it holds in memory, and brings new tokens', async () => {

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { Agent, request } from 'node:https';
-import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import { type Agent, request } from 'node:https';
 import {
   type AgentAction,
   agentPath,
@@ -18,19 +17,20 @@ import {
   streamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
+import { AGENT_USER_AGENT } from '@brupop/shared/api/release';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
+import { Authorities } from './authorities.ts';
+import { Connections } from './connections.ts';
 import { ApiError, readError, readMessage } from './messages.ts';
 
 const MAX_LINE_CHARS = 1024 * 1024;
-/** An idle connection is kept for this time; the apiserver closes it after 60 s. */
-const IDLE_MS = 4_000;
-
 /** The agent's calls of the apiserver. Each throws ApiError. */
 export interface ApiserverClient {
-  /** Reads the shadow live. `NotFound` until the controller has created it. */
-  ensure(signal: AbortSignal): Promise<AgentShadow>;
+  /** Reads the shadow. `NotFound` until the controller has created it. */
+  read(signal: AbortSignal): Promise<AgentShadow>;
   /** Yields the shadow, then every change. Throws after STREAM_INACTIVITY_MS without a message. */
   stream(signal: AbortSignal): AsyncIterable<StreamMessage>;
   /** Writes the status. Returns the shadow after the write, which may have a newer spec. */
@@ -55,6 +55,7 @@ interface ApiserverClientOptions {
   readonly node: string;
   readonly apiserver: ApiserverEndpoint;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 interface Call {
@@ -65,14 +66,18 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-/** Reads token and CA for each request, since both are rotated. */
+/** Reads token and authorities again while it runs, since both are rotated. */
 export class HttpApiserverClient implements ApiserverClient {
   readonly #options: ApiserverClientOptions;
-  #connections = connections();
+  readonly #authorities: Authorities;
+  readonly #connections: Connections;
   #answeredAt: number;
 
   constructor(options: ApiserverClientOptions) {
     this.#options = options;
+    const { clock, log, apiserver } = options;
+    this.#connections = new Connections({ clock, log });
+    this.#authorities = new Authorities({ file: apiserver.caFile, clock, log });
     this.#answeredAt = options.clock.monotonic();
   }
 
@@ -80,7 +85,7 @@ export class HttpApiserverClient implements ApiserverClient {
     return this.#options.clock.monotonic() - this.#answeredAt;
   }
 
-  async ensure(signal: AbortSignal): Promise<AgentShadow> {
+  async read(signal: AbortSignal): Promise<AgentShadow> {
     return this.#call(agentShadow, { method: 'PUT', action: 'shadow', signal });
   }
 
@@ -106,11 +111,15 @@ export class HttpApiserverClient implements ApiserverClient {
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
     const call = { method: 'GET', action: 'shadow/stream', signal } as const;
     const { clock } = this.#options;
-    const sent = this.#request(call, new Agent(TLS));
-    const late = new Error(`no answer within ${CALL_LIMIT_MS} ms`);
-    const cancel = clock.after(CALL_LIMIT_MS, () => sent.destroy(late));
+    let sent: ClientRequest | undefined;
+    let isLate = false;
+    const cancel = clock.after(CALL_LIMIT_MS, () => {
+      isLate = true;
+      sent?.destroy(new Error(`no answer within ${CALL_LIMIT_MS} ms`));
+    });
+    const open = (): ClientRequest => (sent = this.#request(call, this.#connections.own()));
     try {
-      const response = await responseOf({ request: sent });
+      const response = await this.#connections.try({ open, send: responseTo, isOver: () => isLate || signal.aborted });
       const { statusCode: status = 0 } = response;
       this.#recordAnswer(status);
       if (status !== 200) throw readError('GET shadow/stream', status, await bodyOf(response));
@@ -123,7 +132,7 @@ export class HttpApiserverClient implements ApiserverClient {
       throw asApiError('GET shadow/stream', error);
     } finally {
       cancel();
-      sent.destroy();
+      sent?.destroy();
     }
   }
 
@@ -135,28 +144,21 @@ export class HttpApiserverClient implements ApiserverClient {
     this.#recordAnswer(answer.status);
     if (answer.status >= 200 && answer.status < 300) return readMessage(schema, answer.body);
     const error = readError(name, answer.status, answer.body);
-    if (error.code === 'Unavailable') this.#leaveReplica();
+    if (error.code === 'Unavailable') this.#connections.leaveReplica();
     throw error;
   }
 
-  /** Makes the next call open a new connection, which may reach another replica. */
-  #leaveReplica(): void {
-    this.#connections.destroy();
-    this.#connections = connections();
-  }
-
-  /** Repeats the idempotent call on a new connection when the server has closed the kept one. */
   async #exchange(call: Call): Promise<Answer> {
-    const { limitMs = CALL_LIMIT_MS } = call;
+    const { clock } = this.#options;
+    const { limitMs = CALL_LIMIT_MS, signal } = call;
+    const endsAt = clock.monotonic() + limitMs;
+    const leftMs = (): number => endsAt - clock.monotonic();
     const body = call.body === undefined ? undefined : JSON.stringify(call.body);
-    const first = this.#request(call, this.#connections);
-    try {
-      return await exchange({ request: first, body }, limitMs, this.#options.clock);
-    } catch (error) {
-      if (!first.reusedSocket || (error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
-      this.#leaveReplica();
-      return exchange({ request: this.#request(call, this.#connections), body }, limitMs, this.#options.clock);
-    }
+    return this.#connections.try({
+      open: () => this.#request(call, this.#connections.kept),
+      send: (request) => exchange({ request, body }, leftMs(), clock),
+      isOver: () => signal.aborted || leftMs() <= 0,
+    });
   }
 
   #request({ method, action, signal }: Call, agent: Agent): ClientRequest {
@@ -165,10 +167,13 @@ export class HttpApiserverClient implements ApiserverClient {
       host: apiserver.host,
       port: apiserver.port,
       servername: apiserver.serverName,
-      ca: readFileSync(apiserver.caFile),
+      ca: this.#authorities.bundle(),
       method,
       path: agentPath(node, action),
-      headers: { authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}` },
+      headers: {
+        authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}`,
+        'user-agent': AGENT_USER_AGENT,
+      },
       agent,
       signal,
     });
@@ -179,16 +184,8 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 }
 
-/** Without the common name, to which Node.js falls back for a certificate without DNS names (RFC 9525, 2). */
-function checkAlternativeNames(name: string, certificate: PeerCertificate): Error | undefined {
-  return checkServerIdentity(name, { ...certificate, subject: { ...certificate.subject, CN: '' } });
-}
-
-/** Given with a request, they would keep its connection from being used again. */
-const TLS = { minVersion: 'TLSv1.3', checkServerIdentity: checkAlternativeNames, maxCachedSessions: 0 } as const;
-
-function connections(): Agent {
-  return new Agent({ ...TLS, keepAlive: true, maxSockets: 2, maxFreeSockets: 1, timeout: IDLE_MS });
+function responseTo(request: ClientRequest): Promise<IncomingMessage> {
+  return responseOf({ request });
 }
 
 function asApiError(call: string, error: unknown): ApiError {

@@ -41,7 +41,7 @@ async function follow(first?: AgentShadow, lines: string[] = []) {
 
 it('creates the shadow before it watches it', async () => {
   const { api, seen, end } = await follow();
-  expect(api.calls).toEqual(['ensure', 'stream']);
+  expect(api.calls).toEqual(['read', 'stream']);
   expect(seen()).toMatchObject({ generation: 1 });
   await end();
 });
@@ -91,7 +91,7 @@ it.each([
   api.send({ type: 'heartbeat' });
   await clock.advance(1_000);
   expect(seen()).toEqual(edited);
-  expect(api.calls.filter((call) => call === 'ensure')).toHaveLength(2);
+  expect(api.calls.filter((call) => call === 'read')).toHaveLength(2);
   await end();
 });
 
@@ -106,7 +106,7 @@ it('keeps a report that the stream delivered before its acknowledgement', async 
     api.send({ type: 'heartbeat' });
   }
   await clock.advance(1_000);
-  expect(api.calls).toEqual(['ensure', 'stream']);
+  expect(api.calls).toEqual(['read', 'stream']);
   await end();
 });
 
@@ -115,8 +115,8 @@ it('keeps a report that was acknowledged during a live read', async () => {
   const { status: _, ...bare } = shadow;
   api.send({ type: 'shadow', shadow: bare });
   await clock.advance(5_000);
-  const live = await api.ensure();
-  api.ensure = async () => {
+  const live = await api.read();
+  api.read = async () => {
     source.acknowledged(shadow, { ...status, crash_count: 1 });
     return live;
   };
@@ -202,7 +202,7 @@ it('reconnects with jittered pauses that grow to 30 s', async () => {
 it('retries when the shadow cannot be created', async () => {
   const { api, clock, seen, end } = await follow(shadow);
   api.shadow = undefined;
-  api.fail('ensure', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
+  api.fail('read', ...Array.from({ length: 3 }, () => new ApiError('NotFound', 'no such Node')));
   api.send({ type: 'deleted' });
   await clock.advance(0);
   expect(seen()).toBeUndefined();
@@ -215,7 +215,7 @@ it('opens another stream when the current one is reported to lag', async () => {
   const { api, clock, source, end } = await follow(shadow);
   source.reconnect();
   await clock.advance(5000);
-  expect(api.calls).toEqual(['ensure', 'stream', 'stream']);
+  expect(api.calls).toEqual(['read', 'stream', 'stream']);
   expect(api.streams).toBe(1);
   await end();
 });

@@ -6,7 +6,7 @@
  * The spec comes from the stream, and never goes back to an earlier generation of the same shadow.
  * The status does not: what was read live at the start, and what was acknowledged since, is newer
  * than any watch. Only another actor's write to the status makes the two differ for long; then the
- * shadow is read live again. A deleted shadow is read again until the controller has created another.
+ * shadow is read again. A deleted shadow is read until the controller has created another one.
  *
  * The agent's loop reads `view` for each observation, passes each acknowledged report, and calls
  * `reconnect` when the apiserver rejects a spec again and again.
@@ -27,10 +27,12 @@ export interface ShadowView {
   readonly specAgeMs: number;
   /** Since the last answer of the apiserver that was not a rejection of the agent's identity. */
   readonly apiUnreachableMs: number;
+  /** Why the latest stream has failed. */
+  readonly apiError?: string | undefined;
 }
 
 interface ShadowSourceOptions {
-  readonly api: Pick<ApiserverClient, 'ensure' | 'stream' | 'unreachableMs'>;
+  readonly api: Pick<ApiserverClient, 'read' | 'stream' | 'unreachableMs'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called when the shadow was received, changed or deleted. */
@@ -56,6 +58,7 @@ export class ShadowSource {
   #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
   #mustReadLive = false;
   #logged = '';
+  #error: string | undefined;
 
   constructor(options: ShadowSourceOptions) {
     this.#options = options;
@@ -65,7 +68,7 @@ export class ShadowSource {
   view(): ShadowView {
     const { api, clock } = this.#options;
     const specAgeMs = clock.monotonic() - Math.max(this.#receivedAt ?? -Infinity, this.#reportedAt);
-    return { shadow: this.#shadow, specAgeMs, apiUnreachableMs: api.unreachableMs() };
+    return { shadow: this.#shadow, specAgeMs, apiUnreachableMs: api.unreachableMs(), apiError: this.#error };
   }
 
   /** Stores an acknowledged status. A newer spec, which the stream may have delivered meanwhile, stays. */
@@ -128,16 +131,17 @@ export class ShadowSource {
   /** Reads the shadow live, with its status unless a report was acknowledged meanwhile. */
   async #readLive(signal: AbortSignal): Promise<void> {
     const reportedAt = this.#reportedAt;
-    const live = await this.#options.api.ensure(signal);
+    const live = await this.#options.api.read(signal);
     this.#mustReadLive = false;
     if (this.#reportedAt === reportedAt && !this.#isOlder(live)) this.#shadow = undefined;
     this.#take(live);
   }
 
   #logError(error: unknown): void {
+    this.#error = messageOf(error);
     const kind = error instanceof ApiError ? error.code : messageOf(error);
     const level = kind === this.#logged ? 'debug' : 'warn';
-    this.#options.log[level]('watch of the shadow failed, reconnecting', { error: messageOf(error) });
+    this.#options.log[level]('watch of the shadow failed, reconnecting', { error: this.#error });
     this.#logged = kind;
   }
 

@@ -49,9 +49,10 @@ function exitWithStaleMount(seen: Observation, tracker: TrackerView): Action | u
 }
 
 /** Only a new container has a new environment. */
-function exitWithoutApiserver({ apiUnreachableMs }: Observation): Action | undefined {
+function exitWithoutApiserver({ apiUnreachableMs, apiError = 'it does not respond' }: Observation): Action | undefined {
   if (apiUnreachableMs <= LIMITS.apiserverUnreachable) return undefined;
-  return { do: 'exit', reason: `the apiserver has not been reached for ${Math.round(apiUnreachableMs / 1000)} s` };
+  const seconds = Math.round(apiUnreachableMs / 1000);
+  return { do: 'exit', reason: `the apiserver has not accepted a call for ${seconds} s: ${apiError}` };
 }
 
 function pace(seen: Observation, tracker: TrackerView, action: Action): Action {

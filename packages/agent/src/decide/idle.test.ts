@@ -33,7 +33,7 @@ const cases: Cases = {
   ],
   'idle: an activation is undone': [{ update: READY }, 'deactivate'],
   'idle: an activation that cannot be undone yet does not delay the rest': [
-    { update: READY, attempt: { armed: true, notBefore: NOW + 1 } },
+    { update: READY, attempt: { deactivationFailed: true, notBefore: NOW + 1 } },
     'restore',
   ],
   'idle: an unfinished update is first reported as being undone': [
@@ -135,7 +135,7 @@ it('reports the offered version, not the running one, with a problem of the host
 
 describe('an activation that cannot be undone', () => {
   const observe = 'the update is still activated, any reboot boots it: why';
-  const pausing = { restored: true, armed: true, notBefore: NOW + 1, error: error('ActivateFailed') };
+  const pausing = { restored: true, deactivationFailed: true, notBefore: NOW + 1, error: error('ActivateFailed') };
   const said = (last: Case['last'], update: Case['update'] = READY): unknown => {
     const action = decided({ update, attempt: pausing, ...(last === undefined ? {} : { last }) });
     return action.do === 'report' ? action.status.lastOperation : action.do;

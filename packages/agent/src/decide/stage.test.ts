@@ -130,7 +130,7 @@ const cases: Cases = {
     { ...staging, attempt: { error: error('RefreshFailed'), counts: { RefreshFailed: 5 } } },
     'report ErrorReset, Stage Failed RefreshFailed',
   ],
-  'stage: a version that the host offers no longer ends the attempt after one refresh': [
+  'stage: a version that the host no longer offers ends the attempt after one refresh': [
     {
       ...staging,
       attempt: { error: error('VersionNotOffered'), counts: { VersionNotOffered: 1 }, notBefore: NOW + 1 },

@@ -94,13 +94,13 @@ export function fail(c: Context, step: LastOperation, code: ErrorCode, text: str
 }
 
 /**
- * Undoes an attempt: the activation, which any reboot would boot, and then what is set on the Node.
- * The Node goes first only if the host does not answer or has refused to undo the activation.
+ * Undoes an attempt: first deactivates the update, which any reboot would boot, and then restores the
+ * Node. The Node is restored first only if the host does not respond or has rejected the deactivation.
  */
 export function undo(c: Context): Action | undefined {
-  const { armed = false, notBefore, restored } = c.tracker.attempt;
+  const { deactivationFailed = false, notBefore, restored } = c.tracker.attempt;
   const isActivated = c.host === 'answered' && c.status?.state === 'Ready';
-  if (isActivated && (!armed || notBefore <= c.seen.nowMs))
+  if (isActivated && (!deactivationFailed || notBefore <= c.seen.nowMs))
     return runCommand(c, 'deactivate', 'any reboot would boot the update');
   return restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
 }
@@ -184,9 +184,9 @@ function triesExhausted(c: AnsweredContext, { version }: LastOperation): Action 
   return failStep(c, version, error.code, error.message);
 }
 
-/** A refresh shows at once what the host offers, unless it has new settings, which it applies late. */
+/** A refresh shows what the host offers, except while the host has not yet applied its settings. */
 function tries({ settings }: AnsweredContext, code: ErrorCode): number {
-  return code === 'VersionNotOffered' && settings.state !== 'unmanaged' ? OFFER_TRIES : (TRIES[code] ?? 1);
+  return code === 'VersionNotOffered' && settings.state === 'unsettled' ? OFFER_TRIES : (TRIES[code] ?? 1);
 }
 
 function unusableHost(c: AnsweredContext, { version }: LastOperation): Action | undefined {

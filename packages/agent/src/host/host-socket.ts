@@ -112,7 +112,8 @@ export class HostSocket implements Host {
     const sent = request({ socketPath, method, path: target, headers, agent: false, signal });
     const answer = await exchange({ request: sent, body, guard }, limitMs, clock).catch((error: unknown) => {
       if (error instanceof StaleDecisionError) throw error;
-      throw new HostError(isRefused(error) ? 'refused' : 'unanswered', `${name} on ${socketPath}`, { cause: error });
+      const kind = isRefused(error) ? 'refused' : 'unanswered';
+      throw new HostError(kind, `${name} on ${socketPath}${hintFor(error)}`, { cause: error });
     });
     return takeBody(name, answer);
   }
@@ -121,6 +122,12 @@ export class HostSocket implements Host {
 function isRefused(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code;
   return code === 'ECONNREFUSED' || code === 'ENOENT';
+}
+
+/** What opens the socket of a host: its owner, its group and its SELinux policy. */
+function hintFor(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'EACCES' ? ', which takes user 0 or group 274, and the SELinux type control_t' : '';
 }
 
 /**

@@ -43,8 +43,8 @@ export interface Attempt {
   readonly counts: Readonly<Partial<Record<ErrorCode, number>>>;
   readonly error?: OperationError;
   readonly notBefore: number;
-  /** The host has refused to undo the activation. */
-  readonly armed?: boolean;
+  /** The host has rejected the deactivation. */
+  readonly deactivationFailed?: boolean;
   /** Why no drain pass could run, and since when. */
   readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
@@ -144,10 +144,12 @@ export class Tracker {
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, startedMs);
   }
 
-  failed(action: RemoteAction, error: unknown, seen: Observation): void {
+  /** @param startedMs - when the action was decided */
+  failed(action: RemoteAction, error: unknown, seen: Observation, startedMs = seen.nowMs): void {
     if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
-    else if (!(error instanceof HostError)) this.#operationFailed(action, asOperationError(error), seen.nowMs);
+    else if (!(error instanceof HostError))
+      this.#operationFailed(action, asOperationError(error), seen.nowMs, startedMs);
     else this.#hostFailed(error, seen.nowMs);
   }
 
@@ -217,19 +219,25 @@ export class Tracker {
     }
   }
 
-  #operationFailed(action: RemoteAction, error: OperationError, nowMs: number): void {
+  #operationFailed(action: RemoteAction, error: OperationError, nowMs: number, startedMs: number): void {
     if (action.do === 'command' && action.command === 'refresh' && action.version === undefined) {
       this.#checkFailed(error, nowMs);
       this.settings.refreshFailed(nowMs, error.message, error.code === 'VersionNotOffered');
       return;
     }
+    // The host has refreshed, and offers another version.
+    if (error.code === 'VersionNotOffered') this.settings.refreshSucceeded(startedMs);
     if (action.do === 'reboot' && error.code !== 'RebootRefused') this.reboots.requested();
+    this.#attemptFailed(action, error, nowMs);
+  }
+
+  #attemptFailed(action: RemoteAction, error: OperationError, nowMs: number): void {
     const { counts } = this.attempt;
-    const armed = action.do === 'command' && action.command === 'deactivate';
+    const deactivationFailed = action.do === 'command' && action.command === 'deactivate';
     const retry = error.code === 'RebootRefused' ? this.#refusedReboots : this.#commands;
     this.#updateAttempt({
       refreshed: false,
-      ...(armed && { armed }),
+      ...(deactivationFailed && { deactivationFailed }),
       error,
       counts: { ...counts, [error.code]: (counts[error.code] ?? 0) + 1 },
       notBefore: retry.fail(nowMs),

@@ -191,7 +191,7 @@ export class MalformedApi implements ApiserverClient {
   }
 
   unreachableMs = (): number => 0;
-  ensure: ApiserverClient['ensure'] = async (signal) => this.#or(() => this.#api.ensure(signal), agentShadow);
+  read: ApiserverClient['read'] = async (signal) => this.#or(() => this.#api.read(signal), agentShadow);
   report: ApiserverClient['report'] = async (body, signal) =>
     this.#or(() => this.#api.report(body, signal), agentShadow);
   exclude: ApiserverClient['exclude'] = async (body, signal) =>

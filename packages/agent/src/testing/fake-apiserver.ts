@@ -11,7 +11,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { ApiError } from '../apiserver/messages.ts';
 
-export type ApiCall = 'ensure' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
+export type ApiCall = 'read' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
 
 const DRAINED: DrainResult = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
 
@@ -62,8 +62,8 @@ export class FakeApiserver implements ApiserverClient {
     return this.#clock.monotonic() - this.#answeredAt;
   }
 
-  async ensure(): Promise<AgentShadow> {
-    this.#observe('ensure', 'ensure');
+  async read(): Promise<AgentShadow> {
+    this.#observe('read', 'read');
     this.shadow ??= { uid: 'uid-1', generation: 1, spec: { state: 'Idle' } };
     return this.shadow;
   }
@@ -133,8 +133,8 @@ export class FakeApiserver implements ApiserverClient {
 
   #observe(call: ApiCall, text: string): void {
     if (this.unreachable) throw new ApiError('Unreachable', `${call}: connect ECONNREFUSED`);
-    this.#answeredAt = this.#clock.monotonic();
     const error = this.#errors.get(call)?.shift();
+    if (error?.code !== 'Unauthenticated') this.#answeredAt = this.#clock.monotonic();
     if (error !== undefined) throw error;
     this.calls.push(text);
   }

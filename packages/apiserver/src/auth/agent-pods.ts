@@ -11,17 +11,34 @@ export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
   /** Controlled by the DaemonSet of the agents, in the namespace of this apiserver. */
   readonly isAgent: boolean;
+  /** At most one of each family; none of a terminated pod, whose address may be in use by another one. */
+  readonly addresses: readonly string[];
 }
+
+interface RawPod {
+  readonly metadata: ObjectMeta;
+  readonly spec?: { readonly nodeName?: string };
+  readonly status?: { readonly phase?: string; readonly podIPs?: readonly { readonly ip?: string }[] };
+}
+
+const MAX_ADDRESSES = 2;
 
 export const agentPodSelector = `${COMPONENT_LABEL}=${AGENT}`;
 
 export function slimAgentPod(raw: unknown, namespace: string): AgentPod {
-  const { metadata, spec } = raw as { metadata: ObjectMeta; spec?: { nodeName?: string } };
+  const { metadata, spec, status } = raw as RawPod;
   return {
     metadata: slimMetadata(metadata),
     isAgent: isAgentPod(metadata, namespace),
+    addresses: addressesOf(status),
     ...(spec?.nodeName === undefined ? {} : { nodeName: spec.nodeName }),
   };
+}
+
+/** The addresses of a pod in the host network are those of the host. */
+function addressesOf({ phase, podIPs = [] }: NonNullable<RawPod['status']> = {}): readonly string[] {
+  if (phase === 'Succeeded' || phase === 'Failed') return [];
+  return podIPs.flatMap(({ ip }) => ip ?? []).slice(0, MAX_ADDRESSES);
 }
 
 export class AgentPods {
@@ -47,23 +64,29 @@ export class AgentPods {
    * another workload controls it, `Unavailable` without an answer.
    */
   async find(name: string, uid: string): Promise<AgentPod> {
-    const pod = this.known(name, uid) ?? (await this.#get(name));
-    if (pod?.metadata.uid === uid) return this.#requireAgent(pod);
-    const found = pod === undefined ? 'none' : `one with UID ${pod.metadata.uid}`;
+    const known = this.known(name, uid);
+    if (known !== undefined) return known;
+    const raw = await this.#get(name);
+    if (raw?.metadata.uid === uid) return this.#requireAgent(raw);
+    const found = raw === undefined ? 'none' : `one with UID ${raw.metadata.uid}`;
     throw new ApiError('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
   }
 
-  #requireAgent(pod: AgentPod): AgentPod {
+  #requireAgent(raw: RawPod): AgentPod {
+    const pod = slimAgentPod(raw, this.#namespace);
     if (pod.isAgent) return pod;
-    const expected = `expected label ${agentPodSelector} and DaemonSet ${AGENT} as controller`;
-    throw new ApiError('Forbidden', `pod ${this.#namespace}/${pod.metadata.name}: ${expected}, found another pod`);
+    const { name, labels, ownerReferences } = raw.metadata;
+    const controller = ownerReferences?.find((owner) => owner.controller === true);
+    const expected = `expected label ${agentPodSelector} and controller DaemonSet/${AGENT}`;
+    const label = labels?.[COMPONENT_LABEL] ?? 'none';
+    const found = `found label ${label} and controller ${controller ? `${controller.kind}/${controller.name}` : 'none'}`;
+    throw new ApiError('Forbidden', `pod ${this.#namespace}/${name}: ${expected}, ${found}`);
   }
 
-  async #get(name: string): Promise<AgentPod | undefined> {
+  async #get(name: string): Promise<RawPod | undefined> {
     const path = corePath('pods', { namespace: this.#namespace, name });
     try {
-      const found = await this.#client.find<object>(path);
-      return found && slimAgentPod(found, this.#namespace);
+      return await this.#client.find<RawPod>(path);
     } catch (error) {
       throw new ApiError('Unavailable', `cannot read pod ${name}: ${messageOf(error)}`, { cause: error });
     }

@@ -10,6 +10,7 @@ const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({
   metadata: { name: 'agent', namespace: 'brupop', uid, resourceVersion: '1' },
   nodeName,
   isAgent: true,
+  addresses: [],
 });
 
 const accepted: TokenReviewStatus = {

@@ -6,12 +6,11 @@
  *   knows the pod.
  * - Rejected by TokenReview: rejected for ten seconds without another review.
  * - A pod has a rate of reviews: with the credentials of a kubelet, root on a node gets any number of
- *   good tokens for its agent's pod, and each would be reviewed before its node is limited.
+ *   valid tokens for its agent's pod, and each would be reviewed before its node is limited.
  * - Signed by a key that the cluster does not list: forged tokens reach TokenReview as well. So
- *   these reviews have their own small semaphore, and their own rate per pod that the token claims to be
- *   of; pods that the watch does not know share one rate. A token with a listed key never waits for
- *   them, and a good token with an unlisted key only competes with forgeries in the name of its own
- *   pod.
+ *   these reviews have their own small semaphore, and their own rate for each pod that a token names;
+ *   pods that the watch does not know share one rate. A token with a listed key never waits for them,
+ *   and a valid token with an unlisted key only competes with forged tokens that name the same pod.
  * - Failures are limited per address: those that are logged here, and those that are checked at all
  *   by http/connections.ts, because each ends its connection.
  */
@@ -139,10 +138,10 @@ export class Authenticator {
 
   #semaphoreFor({ verified, podName, podUID }: AgentToken): Semaphore {
     if (verified && this.#listed.take(podUID)) return this.#reviews;
-    if (verified) throw new ApiError('TooManyRequests', 'too many different tokens of this pod; wait some seconds');
+    if (verified) throw new ApiError('TooManyRequests', `pod ${podName}: too many different tokens; wait some seconds`);
     const known = this.#options.pods.known(podName, podUID) !== undefined;
     if (this.#unlisted.take(known ? podUID : '')) return this.#unlistedReviews;
-    const message = 'too many tokens of this pod have a key that the cluster does not list; wait some seconds';
+    const message = `pod ${podName}: too many tokens with a key that the cluster does not list; wait some seconds`;
     throw new ApiError('TooManyRequests', message);
   }
 

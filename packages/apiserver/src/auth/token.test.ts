@@ -1,6 +1,6 @@
 import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JSONWebKeySet, type JWK } from 'jose';
 import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
-import { createLogger } from '@brupop/shared/runtime/log';
+import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { type AgentToken, TokenVerifier } from './token.ts';
 
@@ -60,6 +60,7 @@ interface Cluster {
   /** What the cluster publishes is the last of these; empty: no answer. */
   readonly serve: KeySet[];
   readonly fetched: () => number;
+  readonly lines: readonly string[];
 }
 
 /** A cluster that publishes the keys of these pairs, and a verifier that has not read them yet. */
@@ -74,9 +75,9 @@ function cluster(...pairs: Pair[]): Cluster {
     return path === '/openid/v1/jwks' ? set.jwks : { issuer: set.issuer };
   };
   const client = { request: request as KubeClient['request'] };
-  const log = createLogger({ write: () => undefined });
+  const { log, lines } = recordingLogger();
   const verifier = new TokenVerifier({ client, namespace: 'brupop', clock, log });
-  return { verifier, verify: (token) => verifier.verify(token), clock, serve, fetched: () => fetched };
+  return { verifier, verify: (token) => verifier.verify(token), clock, serve, lines, fetched: () => fetched };
 }
 
 async function loaded(...pairs: Pair[]): Promise<Cluster> {
@@ -276,7 +277,7 @@ describe('the claims of a token', () => {
   });
 });
 
-describe('an answer without a usable key', () => {
+describe('a key set without a usable key', () => {
   const broken: readonly (readonly [string, unknown])[] = [
     ['an empty list', { keys: [] }],
     ['no list', {}],
@@ -290,7 +291,7 @@ describe('an answer without a usable key', () => {
     ['a key for another algorithm', { keys: [{ kty: 'OKP', crv: 'Ed25519', x: 'AAAA', kid: 'two' }] }],
   ];
 
-  it.each(broken)('such as %s does not replace the keys before it', async (_what, jwks) => {
+  it.each(broken)('does not replace the previous keys: %s', async (_what, jwks) => {
     const [one, two] = [await makePair('one'), await makePair('two')];
     const { verify, verifier, clock, serve } = await loaded(one);
     serve.push({ issuer, jwks: jwks as JSONWebKeySet });
@@ -300,14 +301,25 @@ describe('an answer without a usable key', () => {
     expect(verifier.loaded).toBe(true);
   });
 
-  it.each(broken)('such as %s does not make a verifier ready', async (_what, jwks) => {
+  it.each(broken)('does not make a verifier ready: %s', async (_what, jwks) => {
     const { verifier, serve } = cluster();
     serve.push({ issuer, jwks: jwks as JSONWebKeySet });
     await expect(verifier.load()).rejects.toThrow(/expected/);
     expect(verifier.loaded).toBe(false);
   });
 
-  it('has the issuer of the keys before it', async () => {
+  it('is logged with the number of keys that are kept, and is the reason why a verifier is not ready', async () => {
+    const one = await makePair('one');
+    const { verify, clock, serve, lines, verifier } = await loaded(one);
+    serve.push({ issuer, jwks: { keys: [] } });
+    await clock.advance(60_000);
+    await verify(await signed(await makePair('two')));
+    const error = expect.stringContaining('found 0 keys, none usable') as unknown;
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 'warn', error, keptKeys: 1 });
+    expect(verifier.loadError).toEqual(error);
+  });
+
+  it('does not replace the previous issuer', async () => {
     const one = await makePair('one');
     const { verify, clock, serve } = await loaded(one);
     serve.push({ issuer: '', jwks: { keys: [one.jwk] } });
@@ -316,7 +328,7 @@ describe('an answer without a usable key', () => {
     expect((await verify(await signed(one))).verified).toBe(true);
   });
 
-  it('is not one that has other keys as well', async () => {
+  it('is used if it also has a usable key', async () => {
     const [one, two] = [await makePair('one'), await makePair('two')];
     const { verify, clock, serve } = await loaded(one);
     serve.push({ issuer, jwks: { keys: [{ kty: 'oct', kid: 'x' }, two.jwk] } });

@@ -9,7 +9,7 @@
  * - Every other token is rejected.
  *
  * The keys are read when the process starts and again, at most every 30 s, for a key or an issuer
- * that is not known. An answer without a usable key counts as none: the keys before it stay.
+ * that is not known. A response without a usable key is an error, and the previous keys are kept.
  */
 import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import {
@@ -70,6 +70,7 @@ export class TokenVerifier {
   readonly #keys: ReturnType<typeof createRemoteJWKSet>;
   readonly #reloads: TokenBucket;
   #issuer = '';
+  #loadError = 'no response yet';
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
@@ -84,6 +85,11 @@ export class TokenVerifier {
 
   get loaded(): boolean {
     return this.#keys.fresh;
+  }
+
+  /** Why the latest attempt to read the keys has failed. */
+  get loadError(): string {
+    return this.#loadError;
   }
 
   /** Throws KubeError. */
@@ -166,7 +172,9 @@ export class TokenVerifier {
       this.#issuer = issuer;
       return Response.json({ keys });
     } catch (error) {
-      log.warn('cannot read the keys of service-account tokens', { error: messageOf(error) });
+      this.#loadError = messageOf(error);
+      const keptKeys = this.#keys.jwks()?.keys.length ?? 0;
+      log.warn('cannot read the keys of service-account tokens', { error: this.#loadError, keptKeys });
       throw error;
     }
   }
@@ -174,11 +182,13 @@ export class TokenVerifier {
 
 const keySet = object({ keys: v.array(v.unknown(), 'a list') });
 
-/** Throws an error for an answer without a key that can check a signature: the keys before it stay. */
+/** Throws for a response without a key that can verify a signature; the previous keys are then kept. */
 function readKeys(answer: unknown): readonly JWK[] {
   const { keys } = parse(keySet, answer, `GET ${KEYS_PATH}`, (message) => new Error(message));
   if (keys.some(isUsable)) return keys as readonly JWK[];
-  throw new Error(`GET ${KEYS_PATH}: expected a key for ${ALGORITHMS.join(', ')}, found none among ${keys.length}`);
+  throw new Error(
+    `GET ${KEYS_PATH}: expected a key for ${ALGORITHMS.join(', ')}, found ${keys.length} keys, none usable`,
+  );
 }
 
 function isUsable(key: unknown): boolean {

@@ -24,15 +24,15 @@ function viewOf(pods: readonly unknown[]): DrainView {
 }
 
 describe('the pods on a node', () => {
-  it('are read past every cache', async () => {
+  it('are read from etcd, not from a cache', async () => {
     const view = viewOf([POD]);
     await view.load();
     expect(view.pods()).toMatchObject([{ metadata: { name: 'web' } }]);
   });
 
-  it('are not known when one of them cannot be read: it might be left running', async () => {
+  it('are unknown when one of them cannot be read', async () => {
     const view = viewOf([POD, { spec: {} }]);
-    const rejection = { code: 'Unavailable', message: '1 pods on node a cannot be read; see the log' };
+    const rejection = { code: 'Unavailable', message: '1 pod(s) on node a cannot be read; see the log' };
     await expect(view.load()).rejects.toMatchObject(rejection);
     await expect(view.read()).rejects.toMatchObject(rejection);
   });

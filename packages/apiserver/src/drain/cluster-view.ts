@@ -9,12 +9,15 @@ import {
   type DrainFilter,
   type DrainPod,
   isTerminating,
+  MAX_PODS_OF_NODE,
   podKey,
   slimPod,
 } from '@brupop/shared/drain/pods';
+import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { type ListResult, Reflector } from '@brupop/shared/kube/reflector';
+import { type List, readList } from '@brupop/shared/kube/list';
+import { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
@@ -53,7 +56,10 @@ export class Changes {
   }
 }
 
-const LIST_LIMIT_MS = 5_000;
+/** Most of a pass: up to Kubernetes 1.30 a list of the pods on a node reads those of all nodes. */
+const LIST_LIMIT_MS = DRAIN_PASS_LIMIT_MS - 2_000;
+/** For what a pass needs later. */
+const SYNC_LIMIT_MS = 5_000;
 
 export class DrainView {
   readonly changes: Changes;
@@ -95,20 +101,20 @@ export class DrainView {
     this.#running.push(this.#pods.run(signal), this.#nodes.run(signal));
   }
 
-  /** Reads pods and Node again, past the watches. Throws as `load` does. */
+  /** Reads pods and Node again from etcd, not from a watch. Throws as `load` does. */
   async read(): Promise<{ readonly pods: readonly DrainPod[]; readonly node: Node | undefined }> {
     const [pods, nodes] = await this.#readAll();
     return { pods: pods.items, node: nodes.items[0] };
   }
 
-  async #readAll(): Promise<[ListResult<DrainPod>, ListResult<Node>]> {
+  async #readAll(): Promise<[List<DrainPod>, List<Node>]> {
     const { signal, identity } = this.#context;
-    // In this order: the pods are complete only from the cordon on.
+    // The Node first: no pod is bound to it after its cordon.
     const nodes = await this.#nodes.readAll(signal);
     const pods = await this.#pods.readAll(signal);
-    const { unreadable } = pods;
-    if (unreadable > 0)
-      throw new ApiError('Unavailable', `${unreadable} pods on node ${identity.node} cannot be read; see the log`);
+    const { omitted } = pods;
+    if (omitted > 0)
+      throw new ApiError('Unavailable', `${omitted} pod(s) on node ${identity.node} cannot be read; see the log`);
     return [pods, nodes];
   }
 
@@ -162,8 +168,8 @@ export class DrainView {
     if (!pods.some((pod) => podKey(pod) === self)) return [];
     const query = { labelSelector: `${COMPONENT_LABEL}=${APISERVER}` };
     const path = corePath('pods', { namespace });
-    const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, query, signal });
-    const replicas = items.map((raw) => slimPod(raw, namespace)).filter(({ own }) => own);
+    const { items } = await readList(client, { path, query, signal, slim: (raw) => slimPod(raw, namespace) });
+    const replicas = items.filter(({ own }) => own);
     if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
     log.info('the replicas stay: none is on another node', { node });
     return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);
@@ -230,16 +236,17 @@ export class DrainView {
     const { client, clock, identity, log: parent } = this.#context;
     const log = parent.with({ node: identity.node });
     const query = { fieldSelector };
-    const reflector = new Reflector({ client, path, query, slim, clock, log, name, listLimitMs: LIST_LIMIT_MS });
+    const limits = { listLimitMs: LIST_LIMIT_MS, maxItems: MAX_PODS_OF_NODE };
+    const reflector = new Reflector({ client, path, query, slim, clock, log, name, ...limits });
     reflector.subscribe(() => this.changes.notify());
     return reflector;
   }
 
   async #synced(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>): Promise<void> {
     const limit = new AbortController();
-    const message = `the Kubernetes API has not listed what a drain needs within ${LIST_LIMIT_MS} ms`;
+    const message = `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`;
     const late = (): void => limit.abort(new ApiError('Unavailable', message));
-    const cancel = this.#context.clock.after(LIST_LIMIT_MS, late);
+    const cancel = this.#context.clock.after(SYNC_LIMIT_MS, late);
     await reflector.waitSynced(AbortSignal.any([this.#context.signal, limit.signal])).finally(cancel);
   }
 }

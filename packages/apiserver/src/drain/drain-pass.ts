@@ -2,16 +2,17 @@
  * One pass of a drain over one node. The drain goes through its stages by the clock (Evict, Force,
  * Over; see settings.ts), and a pass does what its stage allows:
  *
- * 1. The Node and then its pods are read past every cache. On a node that is cordoned and empty
+ * 1. The Node and then its pods are read from etcd. On a node that is cordoned and empty
  *    already, only step 5 follows: that is the case before the reboot, and after the replica that
  *    drained its own node has evicted itself.
  * 2. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
  *    node is not cordoned.
  * 3. The node is cordoned, and the watches start.
  * 4. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
- *    the node, the spec changes, or the time of the pass is over.
- * 5. The node counts as empty only after another read past every cache, of the Node and then of its
- *    pods, which shows it cordoned.
+ *    the node, the spec changes, or the time of the pass is over. It also ends, and the drain with it,
+ *    when pods are to be deleted and this account may not.
+ * 5. The node counts as empty only after another read of the Node and then of its pods from etcd, in
+ *    which the Node is cordoned.
  */
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
@@ -25,13 +26,13 @@ import type { PassContext } from './context.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';
 import type { EvictionOutcome, Evictor } from './evictor.ts';
-import { CORDON_REMOVED, isAbandoned, type Stage, stageOf, timedOut } from './settings.ts';
+import { CORDON_REMOVED, isAbandoned, mayNotForce, type Stage, stageOf, timedOut } from './settings.ts';
 import { VolumeHandovers } from './volume-handover.ts';
 
 /** The parts of a pass; the pass calls them, and none of them calls back. */
 interface PassParts {
   readonly view: DrainView;
-  readonly evictor: Pick<Evictor, 'evict'>;
+  readonly evictor: Pick<Evictor, 'evict' | 'mayDelete'>;
   readonly record: DrainRecord;
 }
 
@@ -89,12 +90,16 @@ export class DrainPass {
       evict: (pod) => evictor.evict(pod, force && !pod.own),
       handovers,
       order: new EvictionOrder(`${namespace}/${podName}`),
-      mayContinue: () => !record.isOutdated() && isCordoned(),
+      mayContinue: () => !record.isOutdated() && isCordoned() && evictor.mayDelete,
       changes: view.changes,
       clock,
       deadline: this.#deadline,
     });
     const result = await loop.run(signal);
+    if (!evictor.mayDelete) {
+      const failure = mayNotForce(this.#context.settings);
+      return { ...result, handover: undefined, result: 'TimedOut', forced: false, failure };
+    }
     const handover = handovers?.current;
     const outcome = { ...result, handover, result: undefined, forced: force && result.evicted > 0 };
     if (result.remaining > 0 || handover !== undefined) return outcome;

@@ -108,7 +108,7 @@ describe('a pass over a node that is cordoned and empty', () => {
 
   it.each<[string, Cluster['onRequest']]>([
     [
-      'is uncordoned and gets a pod before it is cordoned once more',
+      'is uncordoned and gets a pod before it is cordoned again',
       (path, cluster) =>
         path.startsWith('PATCH') && cluster.node.spec.unschedulable && cluster.change(false, [SHIPPER, WEB]),
     ],

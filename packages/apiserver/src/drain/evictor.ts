@@ -9,6 +9,7 @@ import { slimBudget } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { KubeError } from '@brupop/shared/kube/client';
+import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { TokenBucket } from '../http/limits.ts';
@@ -34,10 +35,16 @@ export class Evictor {
   readonly #rateLimit: TokenBucket;
   /** By namespace. */
   readonly #budgets = new Map<string, Promise<BudgetIndex>>();
+  #mayDelete = true;
 
   constructor(context: PassContext, rateLimit: TokenBucket) {
     this.#context = context;
     this.#rateLimit = rateLimit;
+  }
+
+  /** False once kube-apiserver has shown that this account has no right to delete pods. */
+  get mayDelete(): boolean {
+    return this.#mayDelete;
   }
 
   /**
@@ -79,6 +86,7 @@ export class Evictor {
       await client.request({ ...call, path, timeoutMs: EVICTION_LIMIT_MS });
       return { kind: 'accepted' };
     } catch (error) {
+      if (force && isUnauthorized(error)) this.#mayDelete = false;
       return outcomeOf(error);
     }
   }
@@ -97,8 +105,8 @@ export class Evictor {
     const { client, log, signal } = this.#context;
     const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
     try {
-      const { items } = await client.request<{ items: unknown[] }>({ method: 'GET', path, signal });
-      return new BudgetIndex(items.map((raw) => slimBudget(raw)));
+      const { items } = await readList(client, { path, signal, slim: slimBudget });
+      return new BudgetIndex(items);
     } catch (error) {
       log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
       return new BudgetIndex([]);
@@ -126,6 +134,11 @@ function reasonOf(error: KubeError): DrainBlock['reason'] {
     default:
       return 'Error';
   }
+}
+
+/** Whether the authorizer rejected the request, as it words it; admission rejects with 403, too. */
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof KubeError && error.status === 403 && error.message.includes('cannot delete resource');
 }
 
 /** The causes name the budget; the message alone does not. */

@@ -85,3 +85,13 @@ export const CORDON_REMOVED: DrainFailure = {
 export function timedOut({ timeoutMs }: Pick<DrainSettings, 'timeoutMs'>): DrainFailure {
   return { code: 'DrainTimedOut', message: `the node was not empty after ${Math.round(timeoutMs / 60_000)} min` };
 }
+
+/** The time limit is over, and Force, which the configuration asks for, is not permitted. */
+export function mayNotForce(settings: Pick<DrainSettings, 'timeoutMs'>): DrainFailure {
+  const { code, message } = timedOut(settings);
+  const remedy = 'set drain.allowForce=true in the values of the chart, or spec.drain.onTimeout to Abort';
+  return {
+    code,
+    message: `${message}; spec.drain.onTimeout is Force, but the API server may not delete pods: ${remedy}`,
+  };
+}

@@ -1,168 +1,185 @@
 /**
- * Which connections are accepted, and which requests of a connection.
+ * Which connections are accepted, before their TLS handshake.
  *
- * - A remote address has a number of connections at a time, and a budget of connections that fail.
- *   Each new connection is charged to it before the TLS handshake, and gets the charge back with
- *   its first call that is admitted: authenticated and within the rate of its node. A rejected call
- *   that was not admitted ends its connection (error-handler.ts), so the budget limits handshakes,
- *   requests that cannot be parsed, and rejected tokens.
- * - Addresses from which no call was admitted yet share one more budget, because a node may have
- *   many addresses. An address from which an agent has called never waits for it.
- * - A connection has one request at a time. What arrives before the answer is not read, and the
- *   connection is closed after the answer.
+ * Each connection is charged to a budget. The charge is returned with the first admitted call, which is
+ * authenticated and within the rate of its node. A rejected call that was not admitted closes its
+ * connection (error-handler.ts), so budgets limit handshakes, requests that cannot be parsed, and
+ * rejected tokens. The budget is, in this order:
+ *
+ * 1. For the address of an agent's pod: the budget of the node on which the pod runs. A false address
+ *    that a kubelet reports for that pod uses the same budget.
+ * 2. For another address from which an agent has called, one of the latest two of its node: a budget
+ *    of its own.
+ * 3. For any other address: a budget of its own, and the budgets of its network and of all such
+ *    addresses, because a node may have many addresses.
+ *
+ * The first two do not depend on the third. When the budget of its node is used up, an address is
+ * treated as if it were not one of an agent. So a kubelet that reports the address of another agent,
+ * or an address that many share, takes nothing from them. A budget is forgotten only
+ * long after it is full again.
  *
  * server.ts calls `limit` once; app.ts calls `admit` for each admitted call.
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import type { Server } from 'node:https';
-import type { Socket } from 'node:net';
+import type { DropArgument, Server, Socket } from 'node:net';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
-import { LruMap, TokenBucket } from './limits.ts';
+import { CallerAddresses, networkOf, plainAddress } from './addresses.ts';
+import { LruMap, type Rate, RateLimit } from './limits.ts';
 
 export interface ConnectionsOptions {
-  /** Connections at a time; more are closed at once. */
+  /** Open connections; more are closed at once. */
   readonly maxConnections: number;
   /** The same for each remote address. */
   readonly maxConnectionsPerAddress: number;
+  readonly agents: {
+    /** The nodes of the agents' pods with this address, as one key. */
+    nodesAt(address: string): string | undefined;
+  };
   readonly clock: Clock;
+  readonly log: Logger;
   readonly metrics: Pick<Metrics, 'rejectedConnections'>;
 }
 
-/** Addresses that are remembered. One that was forgotten has a full budget, and is new again. */
-const ADDRESSES = 20_000;
+/** The number of budgets that are stored. */
+const KEYS = 20_000;
 /**
- * Connections without an admitted call, of one address. The burst is `maxConnectionsPerAddress`
- * where that is more, because many agents share an address there.
+ * Connections of a node or an address without an admitted call. The burst is at least
+ * `maxConnectionsPerAddress`, because many agents may share an address.
  */
 const FAILURES = { burst: 32, perSecond: 0.25 };
-/** Connections without an admitted call, of all new addresses together. */
-const NEW_ADDRESSES = { burst: 256, perSecond: 32 };
+/** The same for the other addresses of one network, and for all of them. */
+const NETWORK = { burst: 64, perSecond: 8, keys: KEYS };
+const OTHERS = { burst: 256, perSecond: 32, keys: 1 };
+/** Log lines about closed connections, for one address and for all. */
+const LINE_MS = 60_000;
+const LINES = { burst: 20, perSecond: 1 / 6, keys: 1 };
 
-interface Address {
-  open: number;
-  /** An agent has called from it. */
-  known: boolean;
-  readonly failures: TokenBucket;
+type Limit = 'address' | 'failures' | 'new' | 'total';
+
+/** Why connections are closed, and the chart value that sets the limit. */
+const REASONS: Readonly<Record<Limit, string>> = {
+  address: 'too many at once from one address (apiserver.maxConnectionsPerAddress)',
+  failures: 'too many without an accepted call from one address (apiserver.maxConnectionsPerAddress)',
+  new: 'too many without an accepted call from addresses from which no agent has called',
+  total: 'too many at once (apiserver.maxConnections)',
+};
+
+interface Charge {
+  readonly budget: RateLimit;
+  readonly key: string;
+  readonly limit: Limit;
 }
-
-type Refusal = 'address' | 'failures' | 'new';
 
 export class Connections {
   readonly #options: ConnectionsOptions;
-  readonly #addresses = new LruMap<Address>(ADDRESSES);
-  readonly #newAddresses: TokenBucket;
+  readonly #callers = new CallerAddresses(KEYS);
+  readonly #failures: RateLimit;
+  readonly #networks: RateLimit;
+  readonly #others: RateLimit;
+  /** Open connections by address. */
+  readonly #open = new Map<string, number>();
   /** What `admit` calls, by the connection's remote address and port. */
-  readonly #open = new Map<string, () => void>();
+  readonly #refunds = new Map<string, () => void>();
+  readonly #closed = new LruMap<{ count: number; readonly loggedAt: number }>(1_000);
+  readonly #lines: RateLimit;
 
   constructor(options: ConnectionsOptions) {
+    const { clock, maxConnectionsPerAddress } = options;
     this.#options = options;
-    this.#newAddresses = new TokenBucket(options.clock, NEW_ADDRESSES);
+    this.#failures = new RateLimit(clock, { ...scaled(maxConnectionsPerAddress), keys: KEYS });
+    this.#networks = new RateLimit(clock, NETWORK);
+    this.#others = new RateLimit(clock, OTHERS);
+    this.#lines = new RateLimit(clock, LINES);
   }
 
-  /** Closes connections over the limits before their TLS handshake. */
+  /** Replaces the server's own listener, which starts the TLS handshake. */
   limit(server: Server): void {
-    const { maxConnections, metrics } = this.#options;
-    server.maxConnections = maxConnections;
-    server.on('drop', () => metrics.rejectedConnections.inc({ limit: 'total' }));
+    server.maxConnections = this.#options.maxConnections;
+    server.on('drop', (dropped?: DropArgument) => this.#recordClosed('total', dropped?.remoteAddress ?? ''));
+    const listeners = server.listeners('connection');
+    server.removeAllListeners('connection');
     server.on('connection', (socket: Socket) => {
-      const { remoteAddress } = socket;
-      // A client that has closed the connection already has no address.
-      if (remoteAddress === undefined) return;
-      const refusal = this.#accept(socket, remoteAddress);
-      if (refusal === undefined) return;
-      metrics.rejectedConnections.inc({ limit: refusal });
-      socket.destroy();
+      const limit = this.#accept(socket);
+      if (limit === undefined) for (const listener of listeners) listener.call(server, socket);
+      else socket.destroy();
     });
   }
 
-  /** Records that a call on this connection was authenticated and within the rate of its node. */
-  admit(socket: Socket): void {
-    this.#open.get(nameOf(socket))?.();
+  /** Records that a call of this node on this connection was authenticated and within its rate. */
+  admit(socket: Socket, node: string): void {
+    if (socket.remoteAddress === undefined) return;
+    this.#callers.add(plainAddress(socket.remoteAddress), node);
+    this.#refunds.get(nameOf(socket))?.();
   }
 
-  #accept(socket: Socket, remoteAddress: string): Refusal | undefined {
-    const address = this.#addressOf(remoteAddress);
-    if (address.open >= this.#options.maxConnectionsPerAddress) return 'address';
-    if (!address.failures.take()) return 'failures';
-    const isNew = !address.known;
-    if (isNew && !this.#newAddresses.take()) {
-      address.failures.giveBack();
-      return 'new';
+  #accept(socket: Socket): Limit | undefined {
+    // A client that has closed the connection already has no address.
+    if (socket.remoteAddress === undefined) return 'address';
+    const address = plainAddress(socket.remoteAddress);
+    const open = this.#open.get(address) ?? 0;
+    const charged = open < this.#options.maxConnectionsPerAddress ? this.#charge(address) : 'address';
+    if (typeof charged === 'string') {
+      this.#recordClosed(charged, charged === 'new' ? networkOf(address) : address);
+      return charged;
     }
     const name = nameOf(socket);
-    let charged = true;
-    this.#open.set(name, () => {
-      address.known = true;
-      if (!charged) return;
-      charged = false;
-      address.failures.giveBack();
-      if (isNew) this.#newAddresses.giveBack();
+    this.#open.set(address, open + 1);
+    this.#refunds.set(name, () => {
+      for (const { budget, key } of charged.splice(0)) budget.refund(key);
     });
-    address.open += 1;
     socket.once('close', () => {
-      address.open -= 1;
-      this.#open.delete(name);
+      const left = (this.#open.get(address) ?? 0) - 1;
+      if (left > 0) this.#open.set(address, left);
+      else this.#open.delete(address);
+      this.#refunds.delete(name);
     });
     return undefined;
   }
 
-  #addressOf(remoteAddress: string): Address {
-    const found = this.#addresses.get(remoteAddress);
-    if (found !== undefined) return found;
-    const { clock, maxConnectionsPerAddress } = this.#options;
-    const burst = Math.max(FAILURES.burst, maxConnectionsPerAddress);
-    const perSecond = FAILURES.perSecond * (burst / FAILURES.burst);
-    const failures = new TokenBucket(clock, { burst, perSecond });
-    const address = { open: 0, known: false, failures };
-    this.#addresses.set(remoteAddress, address);
-    return address;
+  /** Returns what was charged, or the limit that is reached. */
+  #charge(address: string): Charge[] | Limit {
+    const nodes = this.#options.agents.nodesAt(address);
+    const ofNode: Charge = { budget: this.#failures, key: `node ${nodes}`, limit: 'failures' };
+    if (nodes !== undefined && takeAll([ofNode]) === undefined) return [ofNode];
+    const own: Charge = { budget: this.#failures, key: address, limit: 'failures' };
+    const ofNetwork: Charge = { budget: this.#networks, key: networkOf(address), limit: 'new' };
+    const ofOthers: Charge = { budget: this.#others, key: '', limit: 'new' };
+    const charges = this.#callers.has(address) ? [own] : [ofOthers, ofNetwork, own];
+    return takeAll(charges) ?? charges;
   }
+
+  /** Logs the first closed connection of an address, and then one line per minute with their number. */
+  #recordClosed(limit: Limit, address: string): void {
+    const { clock, log, metrics } = this.#options;
+    metrics.rejectedConnections.inc({ limit });
+    const key = `${limit} ${address}`;
+    const now = clock.monotonic();
+    const closed = this.#closed.get(key) ?? { count: 0, loggedAt: -Infinity };
+    closed.count += 1;
+    this.#closed.set(key, closed);
+    if (now - closed.loggedAt < LINE_MS || !this.#lines.take('')) return;
+    log.warn(`closing connections: ${REASONS[limit]}`, { address, limit, count: closed.count });
+    this.#closed.set(key, { count: 0, loggedAt: now });
+  }
+}
+
+/** Takes one of each budget, or of none; returns the limit that was reached. */
+function takeAll(charges: readonly Charge[]): Limit | undefined {
+  for (const [index, { budget, key, limit }] of charges.entries()) {
+    if (budget.take(key)) continue;
+    for (const taken of charges.slice(0, index)) taken.budget.refund(taken.key);
+    return limit;
+  }
+  return undefined;
+}
+
+/** A larger budget is full again after the same time. */
+function scaled(connections: number): Rate {
+  const burst = Math.max(FAILURES.burst, connections);
+  return { burst, perSecond: FAILURES.perSecond * (burst / FAILURES.burst) };
 }
 
 function nameOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
-}
-
-/** What Node's parser of a connection calls with each request that it finds; 2 ends the parsing. */
-interface Parser {
-  onIncoming: ((...request: unknown[]) => number) | null;
-}
-
-/**
- * Passes on one request of a connection at a time. With a second one, and with a body in chunks,
- * the connection is read no further, and closed after the answer to the first.
- *
- * Node's parser would go through all that is received already, thousands of requests at 30 µs each,
- * and make a response for each. So it is stopped at the second one.
- */
-export function oneAtATime(listener: RequestListener): RequestListener {
-  const busy = new WeakSet<Socket>();
-  return (request: IncomingMessage, response: ServerResponse) => {
-    const socket: Socket & { readonly parser?: Parser | null } = request.socket;
-    const { parser } = socket;
-    if (parser == null || busy.has(socket)) {
-      socket.destroy();
-      return;
-    }
-    busy.add(socket);
-    // A chunk may be one byte, and each costs as much as a large one. Node drops them then.
-    if (request.headers['transfer-encoding'] !== undefined) {
-      socket.pause();
-      Object.assign(request, { _dumped: true });
-    }
-    const { onIncoming } = parser;
-    const stop = (): number => {
-      socket.pause();
-      return 2;
-    };
-    parser.onIncoming = stop;
-    response.once('close', () => {
-      busy.delete(socket);
-      // The parser may serve another connection by now.
-      if (parser.onIncoming === stop) parser.onIncoming = onIncoming;
-      if (socket.isPaused()) socket.destroySoon();
-    });
-    listener(request, response);
-  };
 }

@@ -41,11 +41,13 @@ export function errorHandler(log: Logger): ErrorRequestHandler {
 }
 
 function report(log: Logger, error: ApiError, request: Request, response: Response): void {
-  const { route = 'other', node } = localsOf(response);
+  const { route = 'other', node, admitted = false } = localsOf(response);
   const { code } = error;
+  // An agent repeats this call until the controller has created its shadow.
+  const isExpected = code === 'TooManyRequests' || (code === 'NotFound' && admitted && route === 'shadow');
   const fields = { route, node, address: request.socket.remoteAddress, code, error: messageOf(error) };
   if (code === 'Internal') log.error('request failed', fields);
-  else if (code === 'TooManyRequests') log.debug('request rejected', fields);
+  else if (isExpected) log.debug('request rejected', fields);
   else log.info('request rejected', fields);
 }
 

@@ -59,7 +59,7 @@ export class TokenBucket {
   }
 
   /** Undoes a {@link take}. */
-  giveBack(): void {
+  refund(): void {
     this.#refill();
     this.#tokens = Math.min(this.#rate.burst, this.#tokens + 1);
   }
@@ -104,6 +104,11 @@ export class RateLimit {
     const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#clock, this.#rate);
     this.#buckets.set(key, bucket);
     return bucket.take();
+  }
+
+  /** Undoes a {@link take} of the key. */
+  refund(key: string): void {
+    this.#buckets.get(key)?.refund();
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The HTTPS listener for agents. It limits connections and their requests (connections.ts), the
- * time for the handshake, the headers and the whole request, and connections on which no byte
+ * The HTTPS listener for agents. It limits connections (connections.ts), their requests
+ * (requests.ts), the time for the handshake, the headers and the whole request, and connections on which no byte
  * moves. Requests that cannot be parsed are answered in the form of the protocol.
  */
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
@@ -12,7 +12,8 @@ import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protoc
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
-import { type Connections, oneAtATime } from './connections.ts';
+import type { Connections } from './connections.ts';
+import { limitBlanks, oneAtATime } from './requests.ts';
 import type { ServingCertificate } from './tls.ts';
 
 export interface ServerOptions {
@@ -58,6 +59,7 @@ export function createHttpsServer(options: ServerOptions): Server {
   // The same for an expectation that Node does not know.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   options.connections.limit(server);
+  limitBlanks(server, HEADER_LIMIT);
   answerUnparsable(server, options);
   return server;
 }

@@ -1,7 +1,19 @@
+/**
+ * The serving certificate of this replica, read again every 10 s because a kubelet replaces the
+ * files while the process runs.
+ *
+ *     files ─> read both of one moment ─> check the pair ─> new connections get it
+ *
+ * A pair that cannot be used never replaces one that was used: it is logged once, counted at each
+ * attempt with its reason, and the former one stays. Before the first usable pair, and when the one
+ * in use has expired, the replica is not ready (`problem`). main.ts calls `untilUsable`, then
+ * `watch`.
+ */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { createSecureContext } from 'node:tls';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 
@@ -16,63 +28,132 @@ export interface ServingCertificate {
 export interface TlsFilesOptions {
   readonly certFile: string;
   readonly keyFile: string;
+  /** DNS name that agents expect. */
+  readonly serverName: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'certificateExpiry' | 'certificateErrors'>;
 }
 
-const RELOAD_MS = 30_000;
+type Reason = 'Unreadable' | 'Invalid' | 'KeyMismatch' | 'WrongName' | 'NotYetValid' | 'Expired';
 
-/** The serving certificate, read again every 30 s: kubelets replace the files in place. */
+class CertificateError extends Error {
+  override readonly name = 'CertificateError';
+  readonly reason: Reason;
+
+  constructor(reason: Reason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
+}
+
+const RELOAD_MS = 10_000;
+/** Reads until both files are of one moment; a volume changes about once a minute at most. */
+const READS = 3;
+
 export class TlsFiles {
   readonly #options: TlsFilesOptions;
   #current: ServingCertificate | undefined;
+  /** Why the files cannot be used, as last logged; empty when they can. */
+  #problem = '';
 
   constructor(options: TlsFilesOptions) {
     this.#options = options;
   }
 
-  /** Reads the files. Throws Error when they are missing or cannot be used. */
-  async load(): Promise<ServingCertificate> {
-    const { certFile, keyFile, metrics } = this.#options;
-    const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
-    if (this.#current?.cert === cert && this.#current.key === key) return this.#current;
-    this.#current = this.#checked(cert, key);
-    metrics.certificateExpiry.set(this.#current.expiresAt / 1000);
-    return this.#current;
+  /** Why agents cannot connect to this replica, or undefined. */
+  problem(): string | undefined {
+    if (this.#current === undefined) return this.#problem === '' ? 'the TLS files are not read yet' : this.#problem;
+    const { expiresAt } = this.#current;
+    return expiresAt <= this.#options.clock.now() ? `the certificate expired at ${rfc3339(expiresAt)}` : undefined;
   }
 
-  /** Throws Error when certificate and key do not belong together or have expired. */
-  #checked(cert: string, key: string): ServingCertificate {
-    const { certFile, keyFile, clock } = this.#options;
-    try {
-      const certificate = new X509Certificate(cert);
-      const expiresAt = certificate.validToDate.getTime();
-      if (!certificate.checkPrivateKey(createPrivateKey(key)))
-        throw new Error('the key is not that of the certificate');
-      if (expiresAt <= clock.now()) throw new Error(`the certificate expired on ${certificate.validTo}`);
-      return { cert, key, expiresAt };
-    } catch (error) {
-      throw new Error(`${certFile} and ${keyFile} cannot be used: ${messageOf(error)}`, { cause: error });
+  /** Reads the files until they can be used. Returns undefined when `signal` aborts first. */
+  async untilUsable(signal: AbortSignal): Promise<ServingCertificate | undefined> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      await this.#load(() => undefined);
+      if (this.#current !== undefined) return this.#current;
+      await clock.sleep(RELOAD_MS, signal).catch(() => undefined);
     }
+    return undefined;
   }
 
-  /** Calls `use` with each new pair until `signal` aborts. A pair that cannot be used is logged. */
+  /** Calls `use` with each new pair until `signal` aborts. */
   async watch(use: (pair: ServingCertificate) => void, signal: AbortSignal): Promise<void> {
-    const { clock, log, metrics, certFile } = this.#options;
+    const { clock } = this.#options;
     for (;;) {
       await clock.sleep(RELOAD_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      const before = this.#current;
-      try {
-        const pair = await this.load();
-        if (pair === before) continue;
+      await this.#load(use);
+    }
+  }
+
+  async #load(use: (pair: ServingCertificate) => void): Promise<void> {
+    const { certFile, keyFile, log, metrics } = this.#options;
+    try {
+      const { cert, key } = await this.#read();
+      if (this.#current?.cert !== cert || this.#current.key !== key) {
+        const pair = this.#checked(cert, key);
         use(pair);
-        log.info('using a new serving certificate', { file: certFile });
+        this.#current = pair;
+        metrics.certificateExpiry.set(pair.expiresAt / 1000);
+        log.info('using the serving certificate of the files', { file: certFile, notAfter: rfc3339(pair.expiresAt) });
+      }
+      this.#problem = '';
+    } catch (error) {
+      const reason = error instanceof CertificateError ? error.reason : 'Invalid';
+      const problem = `${certFile} and ${keyFile} cannot be used: ${messageOf(error)}`;
+      metrics.certificateErrors.inc({ reason });
+      const kept = this.#current === undefined ? 'no agent can connect' : 'the previous certificate stays';
+      if (problem !== this.#problem) log.error(`cannot use the TLS files; ${kept}`, { reason, error: problem });
+      this.#problem = problem;
+    }
+  }
+
+  /** A kubelet replaces both files at one moment, which may be between two reads. */
+  async #read(): Promise<{ readonly cert: string; readonly key: string }> {
+    const { certFile, keyFile } = this.#options;
+    const failures: unknown[] = [];
+    for (let read = 1; read <= READS; read += 1) {
+      try {
+        const cert = await readFile(certFile, 'utf8');
+        const key = await readFile(keyFile, 'utf8');
+        if ((await readFile(certFile, 'utf8')) === cert) return { cert, key };
       } catch (error) {
-        metrics.certificateErrors.inc();
-        log.error('cannot use the TLS files; the previous certificate stays', { error: messageOf(error) });
+        failures.push(error);
       }
     }
+    throw new CertificateError('Unreadable', messageOf(failures.at(-1) ?? 'they change again and again'));
+  }
+
+  #checked(cert: string, key: string): ServingCertificate {
+    const { serverName, clock } = this.#options;
+    const certificate = parsed(cert, 'no certificate', () => new X509Certificate(cert));
+    const privateKey = parsed(key, 'no private key', () => createPrivateKey(key));
+    if (!certificate.checkPrivateKey(privateKey))
+      throw new CertificateError('KeyMismatch', 'the key is not that of the certificate');
+    if (certificate.checkHost(serverName, { subject: 'never' }) === undefined) {
+      const found = certificate.subjectAltName ?? 'no alternative name';
+      throw new CertificateError('WrongName', `expected a certificate for DNS:${serverName}, found ${found}`);
+    }
+    const [startsAt, expiresAt] = [certificate.validFromDate.getTime(), certificate.validToDate.getTime()];
+    if (expiresAt <= clock.now())
+      throw new CertificateError('Expired', `the certificate expired at ${rfc3339(expiresAt)}`);
+    if (startsAt > clock.now())
+      throw new CertificateError('NotYetValid', `the certificate is not valid before ${rfc3339(startsAt)}`);
+    // The other certificates of the chain, and whether OpenSSL's security level allows the key.
+    parsed(cert, 'OpenSSL refuses the pair', () => createSecureContext({ cert, key }));
+    return { cert, key, expiresAt };
+  }
+}
+
+/** Throws CertificateError `Invalid` when `parse` throws; an empty file is named as such. */
+function parsed<T>(text: string, what: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    if (text.trim() === '') throw new CertificateError('Invalid', `${what}: the file is empty`);
+    throw new CertificateError('Invalid', what, { cause: error });
   }
 }

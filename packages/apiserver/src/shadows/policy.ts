@@ -1,6 +1,7 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
+import { AGENT_SUPPORTED } from '@brupop/shared/api/names';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
-import { type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
+import { type Condition, type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 
@@ -10,11 +11,14 @@ export interface SlimShadow extends KubernetesObject {
   readonly spec: ShadowSpec;
   readonly status?: ShadowStatus;
   readonly drain?: DrainStatus;
+  /** The condition {@link AGENT_SUPPORTED}, if there is one. */
+  readonly agentSupported?: Condition;
 }
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const { conditions: _, waitingFor: _waits, drain, ...reported } = status ?? {};
+  const { conditions, waitingFor: _waits, drain, ...reported } = status ?? {};
+  const agentSupported = conditions?.find(({ type }) => type === AGENT_SUPPORTED);
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
@@ -22,6 +26,7 @@ export function slimShadow(raw: unknown): SlimShadow {
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),
+    ...(agentSupported === undefined ? {} : { agentSupported }),
   };
 }
 

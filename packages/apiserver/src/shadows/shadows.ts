@@ -2,22 +2,32 @@
  * Reads and writes shadows in the Kubernetes API. The routes call `ofNode` when an agent starts and
  * `writeStatus` for its reports, the drain record calls `writeDrain`.
  *
- * - Status is written by server-side apply with two field managers, one for the agent's report and
- *   one for `status.drain`, so that neither removes what the other has written.
+ * - Status is written by server-side apply with a field manager each for the agent's report, for
+ *   `status.drain` and for the condition `AgentSupported`, so that none removes another's fields.
  * - Each write names the resourceVersion of the shadow it was decided on: the cached one first, and
  *   the live one after a conflict.
  * - The controller creates and deletes shadows. One belongs to one Node, by the UID of its owner; one
  *   of an earlier Node of that name is never written.
  */
 import type { StatusReport } from '@brupop/shared/api/agent-protocol';
-import { GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import type { Condition } from '@brupop/shared/api/meta';
+import {
+  AGENT_SUPPORTED,
+  GROUP,
+  SHADOW_KIND,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+} from '@brupop/shared/api/names';
+import type { AgentSkew } from '@brupop/shared/api/release';
 import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
@@ -26,6 +36,7 @@ import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
 const DRAIN_MANAGER = 'brupop-apiserver-drain';
+const SKEW_MANAGER = 'brupop-apiserver-skew';
 const WRITE_ATTEMPTS = 8;
 const WRITE_RETRY = { baseMs: 20, capMs: 500 };
 const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
@@ -84,9 +95,9 @@ export class Shadows {
     const shadow = await this.find(identity.node, signal);
     const name = shadowName(identity.node);
     if (shadow === undefined)
-      throw new ApiError('NotFound', `${name} does not exist yet: the controller creates it; repeat`);
+      throw new ApiError('NotFound', `${name} does not exist yet; the controller creates it, retry`);
     if (shadow.nodeUID === node.metadata.uid) return shadow;
-    throw new ApiError('Conflict', `${name} belongs to an earlier Node: the controller replaces it; repeat`);
+    throw new ApiError('Conflict', `${name} belongs to an earlier Node; the controller replaces it, retry`);
   }
 
   /**
@@ -111,6 +122,28 @@ export class Shadows {
   ): Promise<void> {
     const check = (shadow: SlimShadow): void => requireGeneration(shadow, generation);
     await this.#write({ node, uid, manager: DRAIN_MANAGER, status: { drain }, check }, signal);
+  }
+
+  /**
+   * Writes the condition `AgentSupported` of an agent that is not, and removes it when the agent is.
+   * Never throws: the agent tries again with its next stream.
+   */
+  async recordSkew(
+    identity: Identity,
+    found: SlimShadow,
+    { skew, signal }: { readonly skew: AgentSkew | undefined; readonly signal: AbortSignal },
+  ): Promise<void> {
+    const { clock, log } = this.#options;
+    const { node } = identity;
+    if (found.agentSupported?.message === skew?.message) return;
+    const status = { conditions: conditionsOf(skew, found.agentSupported, clock.now()) };
+    const check = (shadow: SlimShadow): void => requireOwn(shadow, identity);
+    try {
+      await this.#write({ node, uid: found.metadata.uid, manager: SKEW_MANAGER, status, check }, signal);
+      if (skew !== undefined) log.warn('agent of an unsupported release', { node, message: skew.message });
+    } catch (error) {
+      log.warn('the condition AgentSupported was not written', { node, error: messageOf(error) });
+    }
   }
 
   async #write(write: StatusWrite, signal: AbortSignal): Promise<SlimShadow> {
@@ -162,6 +195,12 @@ function requireGeneration({ metadata }: SlimShadow, generation: number | undefi
   if (generation === undefined || generation === metadata.generation) return;
   const found = `generation ${metadata.generation ?? 0}`;
   throw new ApiError('SpecChanged', `${metadata.name}: expected generation ${generation}, found ${found}`);
+}
+
+function conditionsOf(skew: AgentSkew | undefined, former: Condition | undefined, now: number): Condition[] {
+  if (skew === undefined) return [];
+  const lastTransitionTime = former?.lastTransitionTime ?? rfc3339(now);
+  return [{ type: AGENT_SUPPORTED, status: 'False', ...skew, lastTransitionTime }];
 }
 
 /** An explicit null also clears a failure time that an older release has written. */

@@ -6,7 +6,7 @@
  * - At most one line is being written and at most one, the latest, waits behind it: a slow client
  *   costs no memory and misses nothing but what is out of date.
  * - An agent takes a heartbeat as proof that its spec is still the one that it knows. So all
- *   streams end when a watch cache may be out of date, and none outlives its token, its pod, or a
+ *   streams end when a watch cache is stale, and none outlives its token, its pod, or a
  *   newer stream of its pod.
  */
 import type { ServerResponse } from 'node:http';
@@ -32,7 +32,7 @@ export interface StreamHubOptions {
   readonly namespace: string;
   readonly clock: Clock;
   readonly count: (open: number) => void;
-  /** Why the watch caches may be out of date, or undefined. */
+  /** Returns why a watch cache is stale or not synced, or undefined. */
   readonly stale: () => string | undefined;
 }
 

@@ -6,6 +6,7 @@
 import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
+import { readList } from '@brupop/shared/kube/list';
 import { isAgentPod } from '@brupop/shared/node/operator-pods';
 import { corePath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
@@ -87,9 +88,10 @@ async function agentHasExited(context: ApplyContext, node: string, key: string):
   const { client, namespace, log, writer, signal } = context;
   const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
   try {
-    const request = { method: 'GET', path: corePath('pods', { namespace }), query, signal } as const;
-    const { items } = await client.request<{ readonly items: readonly KubernetesObject[] }>(request);
-    if (!items.some(({ metadata }) => isAgentPod(metadata, namespace))) return true;
+    const isAgent = (raw: unknown): boolean => isAgentPod((raw as KubernetesObject).metadata, namespace);
+    const slim = (raw: unknown): true | undefined => (isAgent(raw) ? true : undefined);
+    const { items } = await readList(client, { path: corePath('pods', { namespace }), query, signal, slim });
+    if (items.length === 0) return true;
     log.info('waiting for the agent to exit before the node is restored', { node });
   } catch (error) {
     if (signal.aborted) throw error;

@@ -58,7 +58,7 @@ describe('the patch of a spec', () => {
   });
 });
 
-describe('the count of attempts without a success', () => {
+describe('the count of unsuccessful attempts', () => {
   const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
     const annotations = count === undefined ? {} : { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: count };
     const patch = patchOf(write({ annotations }, idle(AT_NOW, outcome))) as { metadata: object };
@@ -70,7 +70,7 @@ describe('the count of attempts without a success', () => {
     'starts with the first': [counted(undefined, 'Cancelled'), '1'],
     'grows with the next': [counted('2', 'Cancelled'), '3'],
     'grows when the agent reports a failure': [counted('2', 'Failed'), '3'],
-    'stays when the version is not offered any more': [counted('2', 'Withdrawn'), undefined],
+    'stays when the version is no longer offered': [counted('2', 'Withdrawn'), undefined],
     'is removed after a success': [counted('2', 'Succeeded'), null],
     'is not written when there is none': [counted(undefined, 'Succeeded'), undefined],
   };

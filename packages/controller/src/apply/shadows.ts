@@ -11,7 +11,7 @@ import type { SpecChange } from '../plan/spec-change.ts';
 import { sameSettings } from '../plan/transition.ts';
 import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
-/** Shadows per reconcile, so that specs never wait long for the shadows of a large fleet. */
+/** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
 const MAX_CREATED = 50;
 /** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
 const MAX_CONDITIONS = 100;
@@ -22,23 +22,20 @@ export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
 
-/** Returns whether there are more to create. */
+/** Returns true if there are more shadows to create. */
 export async function createShadows(context: ApplyContext, nodes: readonly NodeView[]): Promise<boolean> {
   const { writer } = context;
-  const due = nodes.filter((node) => writer.canWrite(createKey(node)));
+  const due = nodes.filter(({ metadata: { name } }) => writer.canWrite(createKey(name)));
   await forEachOf(due.slice(0, MAX_CREATED), async (node) => {
-    const key = createKey(node);
-    await writer.once(key, async () => {
-      const created = await writer.attempt('shadow_create', key, () => createShadow(context, node));
-      // One that exists and is not in the watch may be unreadable, or still be deleted.
-      if (!created) writer.backOff(key);
-    });
+    const key = createKey(node.metadata.name);
+    await writer.create('shadow_create', key, () => createShadow(context, node));
   });
   return due.length > MAX_CREATED;
 }
 
-function createKey({ metadata }: NodeView): string {
-  return `create/${metadata.uid}`;
+/** @param node - the node's name, which neither the path nor the errors of a creation contain */
+export function createKey(node: string): string {
+  return `create/${node}`;
 }
 
 async function createShadow({ client, namespace, log, signal }: ApplyContext, { metadata }: NodeView): Promise<void> {

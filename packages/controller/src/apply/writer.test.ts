@@ -10,16 +10,18 @@ interface Parts {
   readonly clock: FakeClock;
   readonly leading: { now: boolean };
   readonly registry: Registry;
+  readonly lines: string[];
 }
 
 function setUp(signal = new AbortController().signal): Parts {
   const clock = new FakeClock();
   const leading = { now: true };
   const registry = new Registry();
-  const log = createLogger({ write: () => undefined });
+  const lines: string[] = [];
+  const log = createLogger({ write: (line) => lines.push(line) });
   const metrics = createMetrics(registry);
   const writer = new Writer({ clock, log, metrics, signal, isLeading: () => leading.now });
-  return { writer, clock, leading, registry };
+  return { writer, clock, leading, registry, lines };
 }
 
 const fail = (status: number) => async (): Promise<void> => {
@@ -82,10 +84,11 @@ test('a conflict is retried soon', async () => {
   expect(writer.writeRejection('a')).toBeUndefined();
 });
 
-test('an object that an agent changes all the time backs off, so that other nodes go first', async () => {
-  const { writer, clock } = setUp();
+test('writes of an object that changes before each attempt back off, so that other nodes go first', async () => {
+  const { writer, clock, lines } = setUp();
   for (let i = 0; i < 20; i += 1) await writer.attempt('spec', 'a', fail(409));
-  expect(writer.writeRejection('a')).toBe('the object changes each time before it is written');
+  expect(writer.writeRejection('a')).toBe('the object changed before each of 20 attempts');
+  expect(lines.join('')).toContain('object changes before each write, backing off');
   await clock.advance(60_000);
   await writer.attempt('spec', 'a', fail(409));
   expect(writer.canWrite('a')).toBe(false);
@@ -93,6 +96,19 @@ test('an object that an agent changes all the time backs off, so that other node
   await writer.attempt('spec', 'a', async () => {});
   await writer.attempt('spec', 'a', fail(409));
   expect(writer.nextTryMs()).toBeLessThanOrEqual(250);
+});
+
+test('an error that many writes have in common is logged once a minute', async () => {
+  const { writer, clock, lines } = setUp();
+  const forbid = (name: string) => async (): Promise<void> => {
+    throw new KubeError(403, 'Forbidden', `POST /shadows: 403 "brs-${name}" is forbidden: exceeded quota`);
+  };
+  for (const name of ['a', 'b', 'c']) await writer.attempt('shadow_create', `create/${name}`, forbid(name));
+  expect(lines).toHaveLength(1);
+  expect(writer.latestRejection('create/c')).toContain('"brs-c" is forbidden: exceeded quota');
+  await clock.advance(60_000);
+  await writer.attempt('shadow_create', 'create/b', forbid('b'));
+  expect(lines).toHaveLength(2);
 });
 
 test('work that succeeds is not repeated before the watch can show its result', async () => {

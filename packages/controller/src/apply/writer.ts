@@ -17,6 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
+import type { CertificateStatus } from '../plan/config-conditions.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -35,11 +36,14 @@ export interface ApplyContext extends WriterOptions {
   readonly writer: Writer;
   readonly events: Events;
   readonly assumeCache: AssumeCache;
+  /** Absent if nothing is known about the certificate. */
+  readonly certificate?: () => CertificateStatus;
 }
 
 type WriteKind =
   | 'spec'
   | 'condition'
+  | 'config_create'
   | 'config_status'
   | 'node_restore'
   | 'node_taint'
@@ -51,7 +55,7 @@ interface Retry {
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
   readonly writeRejection: string | undefined;
-  /** In a row. */
+  /** Consecutive. */
   readonly conflicts?: number;
 }
 
@@ -63,8 +67,10 @@ const FORGET_MS = 600_000;
 /** A user must install another CRD first, and each attempt changes the object. */
 const PRUNED_RETRY_MS = 600_000;
 const PARALLEL_WRITES = 10;
-/** Conflicts in a row after which an object counts as one that cannot be written. */
+/** Consecutive conflicts after which the writes of an object back off. */
 const MAX_CONFLICTS = 20;
+/** Interval of warnings with the same cause, since one cause may fail the writes of many objects. */
+const WARN_AGAIN_MS = 60_000;
 
 /** The API server accepted a write and dropped a field of it, so repeating it soon is useless. */
 export class FieldPrunedError extends Error {
@@ -78,6 +84,8 @@ export class NotLeading extends Error {
 export class Writer {
   readonly #options: WriterOptions;
   readonly #retries = new Map<string, Retry>();
+  /** By cause: when it was last logged, monotonic milliseconds. */
+  readonly #warnedAt = new Map<string, number>();
   #endedAt = -Infinity;
 
   constructor(options: WriterOptions) {
@@ -92,6 +100,11 @@ export class Writer {
   /** Why the API server rejected the latest write of `key`, while that backs off. */
   writeRejection(key: string): string | undefined {
     return this.canWrite(key) ? undefined : this.#retries.get(key)?.writeRejection;
+  }
+
+  /** Returns why the API server rejected the latest write of `key`, also after its backoff. */
+  latestRejection(key: string): string | undefined {
+    return this.#retries.get(key)?.writeRejection;
   }
 
   backOff(key: string, writeRejection?: string): void {
@@ -109,6 +122,14 @@ export class Writer {
     if (!this.canWrite(key)) return;
     await work();
     if (this.canWrite(key)) this.settle(key);
+  }
+
+  /** Attempts a creation. An object that exists but is not in the watch may be unreadable, or being deleted. */
+  async create(kind: WriteKind, key: string, send: () => Promise<void>): Promise<void> {
+    await this.once(key, async () => {
+      const created = await this.attempt(kind, key, send);
+      if (!created && this.latestRejection(key) === undefined) this.backOff(key);
+    });
   }
 
   nextTryMs(): number | undefined {
@@ -154,21 +175,35 @@ export class Writer {
     metrics.writes.inc({ kind, result: isConflict ? 'conflict' : 'error' });
     if (isConflict) {
       log.debug('object changed since it was read', { kind, key });
-      this.#conflicted(key);
+      this.#conflicted(kind, key);
     } else if (error instanceof FieldPrunedError) {
       log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
       this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, messageOf(error));
     } else {
-      log.warn('write failed, retrying', { kind, key, error: messageOf(error) });
+      this.#warn(kind, key, messageOf(error));
       this.backOff(key, isRejection(error) ? messageOf(error) : undefined);
     }
   }
 
-  /** An agent that reports all the time must not keep the slot for which its spec cannot be written. */
-  #conflicted(key: string): void {
+  /** Removes quoted names from the error, which differ between objects. */
+  #warn(kind: WriteKind, key: string, error: string): void {
+    const { clock, log } = this.#options;
+    const cause = `${kind} ${error.replaceAll(/"[^"]*"/gu, '')}`;
+    const now = clock.monotonic();
+    for (const [one, at] of this.#warnedAt) if (now - at >= WARN_AGAIN_MS) this.#warnedAt.delete(one);
+    const isKnown = this.#warnedAt.has(cause);
+    if (!isKnown) this.#warnedAt.set(cause, now);
+    log[isKnown ? 'debug' : 'warn']('write failed, retrying', { kind, key, error });
+  }
+
+  /** An agent that reports continuously must not keep a slot while its spec cannot be written. */
+  #conflicted(kind: WriteKind, key: string): void {
     const conflicts = (this.#retries.get(key)?.conflicts ?? 0) + 1;
     if (conflicts < MAX_CONFLICTS) this.settle(key);
-    else this.backOff(key, 'the object changes each time before it is written');
+    else {
+      this.#options.log.warn('object changes before each write, backing off', { kind, key, conflicts });
+      this.backOff(key, `the object changed before each of ${MAX_CONFLICTS} attempts`);
+    }
     const retry = this.#retries.get(key);
     if (retry !== undefined) this.#retries.set(key, { ...retry, conflicts });
   }

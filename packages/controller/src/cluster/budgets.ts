@@ -1,11 +1,11 @@
-import { indexedBudgets, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
+import { BudgetIndex, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { Store } from '@brupop/shared/kube/store';
 import { differs } from './change.ts';
 
 /**
- * The disruption budgets by namespace. Only the indexes of namespaces whose budgets changed are made
- * anew, so that what was judged by the others still holds.
+ * The disruption budgets by namespace. When budgets change, only the indexes of their namespaces are
+ * replaced. A new index knows which budgets changed, so that the results of other checks stay valid.
  */
 export class Budgets {
   readonly #cache: Pick<Store<Budget>, 'list'>;
@@ -19,9 +19,13 @@ export class Budgets {
 
   current(): IndexedBudgets {
     if (this.#changed.size === 0) return this.#current;
-    const changed = this.#cache.list().filter((budget) => this.#changed.has(namespaceOf(budget)));
-    const kept = [...this.#current].filter(([namespace]) => !this.#changed.has(namespace));
-    this.#current = new Map([...kept, ...indexedBudgets(changed)]);
+    const current = new Map(this.#current);
+    const budgets = Map.groupBy(this.#cache.list(), namespaceOf);
+    for (const namespace of this.#changed) {
+      const known = current.get(namespace) ?? new BudgetIndex([]);
+      current.set(namespace, known.replacedBy(budgets.get(namespace) ?? []));
+    }
+    this.#current = current;
     this.#changed.clear();
     return this.#current;
   }

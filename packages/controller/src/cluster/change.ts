@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
 
-/** True for a change that can make a plan differ. */
+/** True for a change that can affect a plan. */
 export function differs<T extends KubernetesObject>({ type, object, old }: ReflectorEvent<T>): boolean {
   return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
 }
 
-/** Without what every heartbeat changes, and the condition that this controller writes itself. */
+/** Removes what each heartbeat changes, and the condition that this controller writes. */
 function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
   return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
 }

@@ -39,6 +39,9 @@ interface ClusterOptions {
   readonly nodeName: string;
 }
 
+/** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
+type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
+
 const NODES = 'nodes';
 const BUDGETS = 'poddisruptionbudgets';
 const SHADOW_PREFIX = shadowName('');
@@ -136,8 +139,8 @@ export class Cluster {
     for (const shadow of items) this.assumeCache.shadow(shadow);
   }
 
-  /** `rejectionOf` takes the UID of a shadow. Throws while a cache is not filled. */
-  snapshot(rejectionOf: (uid: string) => string | undefined): Snapshot {
+  /** Throws while a cache is not synced. */
+  snapshot(rejectionOf: RejectionOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     return {
       managedNodes: this.#managedNodes(rejectionOf),
@@ -159,7 +162,7 @@ export class Cluster {
     };
   }
 
-  #managedNodes(rejectionOf: (uid: string) => string | undefined): ManagedNode[] {
+  #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
     const pairs = this.#nodes
       .list()
       .map((node) => ({ node: this.#memory.inItsZone(node), shadow: this.#shadowOf(node.metadata.name) }));
@@ -170,7 +173,7 @@ export class Cluster {
       ...orphans,
     ].map(({ node, shadow }) => {
       const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
-      const writeRejection = shadow && rejectionOf(shadow.metadata.uid);
+      const writeRejection = rejectionOf(name, shadow);
       const missingSince = this.#missingSince.get(name) ?? this.#startedAt;
       return {
         name,

@@ -1,4 +1,9 @@
-import { CORDONED_ANNOTATION, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import {
+  CORDONED_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  ZONE_LABEL,
+} from '@brupop/shared/api/names';
 import { ago, aNode, aShadow, MINUTE, NOW } from '../testing/objects.ts';
 import { zoneOf } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -9,7 +14,7 @@ const cordoned = aNode({ name: 'a', unschedulable: true });
 const young = aShadow({ node: 'a', creationTimestamp: ago(0) });
 
 describe('the zone of a Node', () => {
-  it('stays the one in which it was first seen', () => {
+  it('is the zone in which the Node was first observed', () => {
     const memory = new NodeMemory();
     memory.node('a', aNode({ name: 'a' }), undefined, NOW);
     memory.node('a', inZone('x'), undefined, NOW);
@@ -20,7 +25,7 @@ describe('the zone of a Node', () => {
 });
 
 describe('the time under a cordon', () => {
-  it('adds up, however often a kubelet uncordons its Node in between', () => {
+  it('adds up over several cordons', () => {
     const memory = new NodeMemory();
     memory.node('a', cordoned, young, NOW);
     memory.node('a', aNode({ name: 'a' }), young, NOW + 10 * HOUR);
@@ -29,7 +34,7 @@ describe('the time under a cordon', () => {
     expect(memory.of('a').cordonedSince).toBe(NOW + HOUR);
   });
 
-  it('begins anew after a day without one', () => {
+  it('restarts after a day without a cordon', () => {
     const memory = new NodeMemory();
     memory.node('a', cordoned, young, NOW);
     memory.node('a', aNode({ name: 'a' }), young, NOW + HOUR);
@@ -37,7 +42,7 @@ describe('the time under a cordon', () => {
     expect(memory.of('a').cordonedSince).toBe(NOW + 25 * HOUR);
   });
 
-  it('survives that a kubelet deletes its Node', () => {
+  it('continues after a kubelet deletes and registers its Node again', () => {
     const memory = new NodeMemory();
     memory.node('a', cordoned, young, NOW);
     memory.node('a', undefined, young, NOW + HOUR);
@@ -45,7 +50,7 @@ describe('the time under a cordon', () => {
     expect(memory.of('a').cordonedSince).toBe(NOW);
   });
 
-  it('leaves out that of an update', () => {
+  it('excludes the cordon of an update', () => {
     const memory = new NodeMemory();
     const ours = aNode({ name: 'a', unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } });
     memory.node('a', ours, aShadow({ node: 'a', spec: { state: 'RebootedIntoUpdate' } }), NOW);
@@ -56,22 +61,25 @@ describe('the time under a cordon', () => {
 });
 
 describe('a shadow', () => {
-  const updated = aShadow({ node: 'a', annotations: { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) } });
+  const updated = aShadow({
+    node: 'a',
+    annotations: { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [REBOOT_REQUESTED_ANNOTATION]: ago(0) },
+  });
 
-  it('that the process saw appear is new', () => {
+  it('is new if the process observed its creation', () => {
     const memory = new NodeMemory();
     expect(memory.of('a').former).toBeUndefined();
     memory.shadowAdded('a', aNode({ name: 'a' }), NOW);
     expect(memory.of('a').former?.slotUntil).toBe(NOW);
   });
 
-  it('of a Node with the operator’s cordon may be one that was created again', () => {
+  it('may have been recreated if the Node has the operator’s cordon', () => {
     const memory = new NodeMemory();
     memory.shadowAdded('a', aNode({ name: 'a', annotations: { [CORDONED_ANNOTATION]: ago(0) } }), NOW);
     expect(memory.of('a').former).toBeUndefined();
   });
 
-  it('that is deleted during an update leaves an hour, however often the next ones are deleted', () => {
+  it('holds a slot for at most an hour after its deletion during an update, also if its successors are deleted', () => {
     const memory = new NodeMemory();
     memory.shadowDeleted('a', updated, NOW);
     for (const minutes of [10, 20, 30]) {

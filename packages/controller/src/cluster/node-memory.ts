@@ -1,8 +1,8 @@
 /**
- * What this process remembers of nodes beside their objects. A kubelet may cordon its Node, change the
- * label of its zone, and have its shadow deleted and created again by removing the label of managed
- * nodes. So the memory limits what follows from these: {@link Cluster} asks for it in each snapshot.
- * A new process begins without it, which grants each of these limits once more.
+ * What this process remembers about nodes in addition to their objects. A kubelet may cordon its Node,
+ * change the label of its zone, and cause its shadow to be deleted and recreated by removing the
+ * managed label. The memory limits the effects: {@link Cluster} adds it to each snapshot. It starts
+ * empty in a new process, so each of these limits starts again.
  */
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
@@ -12,15 +12,15 @@ import { isUnderWay, mayBeInUpdate, type ShadowView, startedAt } from './shadow.
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
 
 const HOUR_MS = 60 * 60_000;
-/** A shadow that replaces a deleted one holds a slot before its first update for at most this long. */
+/** The longest time for which a recreated shadow holds a slot before its first update. */
 const FORMER_SLOT_MS = HOUR_MS;
-/** Time under a cordon adds up until the Node has been without one for this long. */
+/** The times of several cordons add up, unless the Node was without one for this long. */
 const CORDON_MEMORY_MS = 24 * HOUR_MS;
 const MAX_NAMES = 20_000;
 
 interface Cordon {
   readonly isOn: boolean;
-  /** While it is on: as if it had been on all the time since. */
+  /** Start of the cordon, later by the time without one; epoch milliseconds. */
   readonly since: number;
   readonly endedAt: number;
 }
@@ -43,7 +43,7 @@ export class NodeMemory {
     this.#zones.delete(uid);
   }
 
-  /** A shadow appears that this process has not seen before: the node is new, unless it is cordoned. */
+  /** Call for each shadow that this process observes for the first time: the node is new, unless it has the operator's cordon. */
   shadowAdded(name: string, node: NodeView | undefined, now: number): void {
     if (this.#former.has(name) || (node !== undefined && ownedByUs(node))) return;
     remember(this.#former, name, { startedAt: undefined, slotUntil: now });
@@ -62,7 +62,7 @@ export class NodeMemory {
     return { former: this.#former.get(name), cordonedSince: cordon?.isOn === true ? cordon.since : undefined };
   }
 
-  /** The Node in the zone in which it was first seen. */
+  /** Returns the Node with the zone in which it was first observed. */
   inItsZone(node: NodeView): NodeView {
     const zone = this.#zones.get(node.metadata.uid);
     if (zone === undefined || zone === zoneOf(node)) return node;
@@ -79,7 +79,7 @@ export class NodeMemory {
   }
 }
 
-/** The names that were seen longest ago go first. */
+/** Removes the oldest name when there are too many. */
 function remember<T>(memory: Map<string, T>, name: string, value: T): void {
   memory.delete(name);
   memory.set(name, value);

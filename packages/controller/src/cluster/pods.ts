@@ -1,11 +1,12 @@
 /**
  * The pods on the nodes that may start or drain next. Pods are not watched: a plan names the nodes
- * whose pods it needs (`lookUps`), and the next snapshot has them, until a plan does not use them any
- * more ({@link PodLookups.retain}). A list that fails is retried with a backoff.
+ * whose pods it needs (`lookUps`), and the next snapshots have them until a plan no longer uses them
+ * ({@link PodLookups.retain}). A list that fails is retried with a backoff.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { slimPod } from '@brupop/shared/drain/pods';
+import { MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -19,6 +20,8 @@ interface PodLookupsOptions {
   readonly log: Logger;
 }
 
+/** For all pages of one node. */
+const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
@@ -40,7 +43,7 @@ export class PodLookups {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
-  /** Forgets the pods of all nodes but these. */
+  /** Removes the pods of all other nodes. */
   retain(names: ReadonlySet<string>): void {
     for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
       if (names.has(name)) continue;
@@ -49,18 +52,25 @@ export class PodLookups {
     }
   }
 
-  /** True when the budgets of the namespace concern a pod that is known. */
+  /** True if a listed pod is in the namespace. */
   hasPodsIn(namespace: string): boolean {
     return [...this.#known.values()].some(({ namespaces }) => namespaces.has(namespace));
   }
 
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#options;
-    const query = { fieldSelector: `spec.nodeName=${name}` };
+    const limit = new AbortController();
+    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
+    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const request = { method: 'GET', path: corePath('pods'), query, signal } as const;
-      const { items } = await client.request<{ readonly items: readonly unknown[] }>(request);
-      const pods = items.map((raw) => slimPod(raw));
+      const { items: pods } = await readList(client, {
+        path: corePath('pods'),
+        // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
+        query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
+        signal: AbortSignal.any([signal, limit.signal]),
+        slim: (raw) => slimPod(raw),
+        maxItems: MAX_PODS_OF_NODE,
+      });
       const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
       this.#retries.delete(name);
       this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt: clock.now(), problem: undefined, retryAt: 0 });
@@ -72,6 +82,8 @@ export class PodLookups {
       const before = this.#known.get(name);
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
       this.#known.set(name, { ...same, problem: messageOf(error), retryAt: clock.now() + retry.next() });
+    } finally {
+      cancel();
     }
   }
 }

@@ -2,6 +2,9 @@ import * as v from 'valibot';
 import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
+  ENDED_BY_CONFIG_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
@@ -44,8 +47,11 @@ const ANNOTATIONS = [
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
+  ENDED_BY_CONFIG_ANNOTATION,
   UPDATE_SUCCEEDED_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
 ];
@@ -137,8 +143,15 @@ export function isSettled(shadow: BottlerocketShadow): boolean {
   return shadow.spec.state === 'Idle' && hasReached(shadow);
 }
 
-export function isUnderWay({ spec }: BottlerocketShadow): boolean {
+export function isUnderWay({ spec }: Pick<BottlerocketShadow, 'spec'>): boolean {
   return spec.state !== 'Idle' && spec.state !== 'ErrorReset';
+}
+
+/** True when the drain of the update is over, so that the host may have been asked to reboot. */
+export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
+  if (!isUnderWay({ spec }) || spec.state === 'StagedAndPerformedUpdate') return false;
+  const { operation } = status?.lastOperation ?? {};
+  return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
 }
 
 /** When its latest update started, epoch milliseconds. */
@@ -146,20 +159,28 @@ export function startedAt({ metadata: { annotations = {} } }: ShadowView): numbe
   return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
 }
 
-/** True from the start of an update until a success: the host may be anywhere in between. */
+/** True while the host may be drained or reboot: until a success, or until its agent confirms the end. */
 export function mayBeInUpdate(shadow: ShadowView): boolean {
-  return isUnderWay(shadow) || hasStarted(shadow);
+  return isUnderWay(shadow) || rebootRequested(shadow);
 }
 
-/** True when the latest update has succeeded, and no other has started. */
-export function hasSucceeded({ metadata: { annotations = {} } }: ShadowView): boolean {
-  return annotations[UPDATE_SUCCEEDED_ANNOTATION] !== undefined;
+export function rebootRequested({ metadata: { annotations = {} } }: ShadowView): boolean {
+  return annotations[REBOOT_REQUESTED_ANNOTATION] !== undefined;
+}
+
+/** True when the configuration ended its latest update, so that the attempt does not count for the order. */
+export function endedByConfig({ metadata: { annotations = {} } }: ShadowView): boolean {
+  return annotations[ENDED_BY_CONFIG_ANNOTATION] !== undefined;
+}
+
+/** True when the annotations record an update, whatever its result. */
+export function wasEverStarted({ metadata: { annotations = {} } }: ShadowView): boolean {
+  return annotations[UPDATE_STARTED_ANNOTATION] !== undefined;
 }
 
 /** True when the annotations say that an update has started and none has succeeded since. */
 export function hasStarted(shadow: ShadowView): boolean {
-  const { annotations = {} } = shadow.metadata;
-  return annotations[UPDATE_STARTED_ANNOTATION] !== undefined && !hasSucceeded(shadow);
+  return wasEverStarted(shadow) && shadow.metadata.annotations?.[UPDATE_SUCCEEDED_ANNOTATION] === undefined;
 }
 
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */

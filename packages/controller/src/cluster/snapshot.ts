@@ -13,11 +13,11 @@ export interface ManagedNode {
   readonly shadow: ShadowView | undefined;
   /** When the missing one was deleted, or when this process started; epoch milliseconds. */
   readonly missingSince: number;
-  /** What is known of a shadow of this node that was deleted. */
+  /** What is known of a deleted shadow of this node. */
   readonly former?: FormerShadow | undefined;
   /** Since when another actor has cordoned the Node, as far as known, epoch milliseconds. */
   readonly cordonedSince?: number | undefined;
-  /** Why the API server rejected the latest write of its spec, while that backs off. */
+  /** Why the API server rejected the creation of its shadow, or the latest write of its spec during the backoff. */
   readonly writeRejection?: string;
 }
 
@@ -62,7 +62,7 @@ export interface Snapshot {
   readonly managedNodes: readonly ManagedNode[];
   readonly config: BrupopConfig | undefined;
   readonly policy: UpdatePolicy;
-  /** By node name, of the nodes that the latest plan wanted to know about. */
+  /** By node name, of the nodes that the latest plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   /** The index of a namespace is replaced when one of its budgets changes. */
   readonly budgets: IndexedBudgets;

@@ -45,7 +45,7 @@ export interface Assessment {
   readonly lookUp?: boolean;
   readonly candidate?: Candidate;
   readonly cleanup?: Cleanup | undefined;
-  /** No agent has reported within the limit of a confirmation. */
+  /** No agent has reported within the time limit of a confirmation. */
   readonly neverConnected?: boolean;
   /** When the assessment may change by time alone, epoch milliseconds. */
   readonly times: readonly (number | undefined)[];
@@ -148,7 +148,7 @@ function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | 
   const at = notRespondingAt(shadow, now);
   if (shadow.status === undefined) {
     const neverConnected = now >= at;
-    const progressing = agentNotConnected();
+    const progressing = agentNotConnected(shadow.metadata.namespace);
     return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
   }
   if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };

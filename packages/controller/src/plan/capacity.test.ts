@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION, MANAGED_LABEL, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, REBOOT_REQUESTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -112,7 +112,7 @@ describe('zones', () => {
 test('a node that has lost its label while it updates still holds a slot', () => {
   const cordon = { [CORDONED_ANNOTATION]: ago(0) };
   const released: NodeParts = { managed: false, unschedulable: true, annotations: cordon };
-  const annotations = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+  const annotations = { [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE) };
   const ended = { annotations, spec: { state_transition_timestamp: ago(0) } };
   const made = planOf(fleet({ f: [released, ended] }), { maxUpdating: 1 });
   expect(made.counts.managed).toBe(5);
@@ -120,18 +120,18 @@ test('a node that has lost its label while it updates still holds a slot', () =>
   expect(started(made)).toEqual([]);
 });
 
-describe('a cordon of another actor', () => {
+describe('a cordon by another actor', () => {
   const cordonedFor = (ms: number): string[] => {
     const nodes = fleet({ f: [{ unschedulable: true }, { status: { current_version: NEW } }] });
     const since = nodes.map((one) => (one.name === 'f' ? { ...one, cordonedSince: NOW - ms } : one));
     return started(planOf(since, { maxUpdating: 6, maxUnavailable: 1 }));
   };
 
-  it('counts for a day', () => {
+  it('counts for 24 hours', () => {
     expect(cordonedFor(24 * 60 * MINUTE - 1)).toEqual([]);
   });
 
-  it('does not stop the fleet for ever', () => {
+  it('does not stop the fleet indefinitely', () => {
     expect(cordonedFor(24 * 60 * MINUTE)).toEqual(['a']);
   });
 });

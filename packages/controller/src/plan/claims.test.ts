@@ -1,5 +1,9 @@
-/** What an agent reports and a kubelet writes on its own Node holds no slot for ever. */
-import { UPDATE_STARTED_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+/** Reports of an agent and writes of a kubelet to its own Node cannot hold a slot indefinitely. */
+import {
+  REBOOT_REQUESTED_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -18,7 +22,7 @@ import {
 import { CONDITIONS } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
 
-const planOf = (managedNodes: readonly ManagedNode[]): Plan => plan(aSnapshot(managedNodes), NOW);
+const planOf = (managedNodes: readonly ManagedNode[], spec?: unknown): Plan => plan(aSnapshot(managedNodes, spec), NOW);
 const started = ({ specs }: Plan): string[] => specs.map(({ node }) => node.metadata.name);
 const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(60 * MINUTE) };
 const recreated = {
@@ -32,10 +36,16 @@ const staging = {
   observedGeneration: 2,
   lastOperation: failure(undefined, { operation: 'Stage', state: 'Processing' }),
 } as const;
-const failedAttempt = (ms: number): ShadowParts => ({
-  annotations: STARTED,
-  spec: { state_transition_timestamp: ago(ms) },
+/** An attempt that ended `minutes` ago; `rebooted`: a drain and a reboot had been requested. */
+const ended = (
+  minutes: number,
+  { rebooted = false, parts }: { rebooted?: boolean; parts?: ShadowParts } = {},
+): ShadowParts => ({
+  annotations: { ...STARTED, ...(rebooted && { [REBOOT_REQUESTED_ANNOTATION]: ago(90 * MINUTE) }) },
+  spec: { state_transition_timestamp: ago(minutes * MINUTE) },
+  ...parts,
 });
+const unconfirmed = { status: staging } as const;
 const succeeded: ShadowParts = {
   annotations: { ...STARTED, [UPDATE_SUCCEEDED_ANNOTATION]: ago(6 * MINUTE) },
   spec: { state_transition_timestamp: ago(6 * MINUTE) },
@@ -46,7 +56,7 @@ const joined = (ms: number): ShadowParts => ({
   spec: { state_transition_timestamp: null },
   status: { current_version: NEW },
 });
-/** The process has seen how the shadow was created. */
+/** The process has observed the creation of the shadow. */
 const FORMER = { startedAt: undefined, slotUntil: NOW };
 const planWith = (pods: Readonly<Record<string, PodsOfNode>>): Plan => {
   const snapshot = aSnapshot([aManagedNode('a'), aManagedNode('b')]);
@@ -54,43 +64,108 @@ const planWith = (pods: Readonly<Record<string, PodsOfNode>>): Plan => {
 };
 
 const starts: Record<string, [Plan, string[]]> = {
-  'an agent that is idle holds none for ever, whatever its kubelet sets': [
-    planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), failedAttempt(60 * MINUTE))]),
-    ['a'],
-  ],
-  'a cordon that a kubelet sets after a success holds no slot': [
+  'a node whose kubelet sets the cordon after a success holds no slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), succeeded)]),
     ['a'],
   ],
-  'nor does an agent that leaves Idle again after a success': [
+  'a node whose agent leaves Idle again after a success holds no slot': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), { ...succeeded, status: staging })]),
     ['a'],
   ],
-  'a cordon on a node that was never updated holds a slot for 15 minutes, in case its shadow was recreated': [
+  'a cordoned node that was never updated holds a slot for 15 minutes, since its shadow may have been recreated': [
     planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), joined(14 * MINUTE))]),
     [],
   ],
-  'and no longer': [planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), joined(15 * MINUTE))]), ['a']],
-  'it holds none if its shadow was not recreated': [
+  'a cordoned node that was never updated holds no slot after 15 minutes': [
+    planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), joined(15 * MINUTE))]),
+    ['a'],
+  ],
+  'a cordoned node whose shadow was not recreated holds no slot': [
     planOf([aManagedNode('a'), { ...aManagedNode('b', cordoned(0), joined(MINUTE)), former: FORMER }]),
     ['a'],
   ],
-  'a new shadow that was not recreated holds none either': [
+  'a node whose shadow is new and was not recreated holds no slot': [
     planOf([aManagedNode('a'), { ...aManagedNode('b', {}, recreated), former: FORMER }]),
     ['a'],
   ],
-  'a cordon without a shadow holds a slot for as long as a drain and a reboot may take': [
+  'a cordoned node without a shadow holds a slot for as long as a drain and a reboot may take': [
     planOf([aManagedNode('a'), { ...withoutShadow(aManagedNode('b', cordoned(0))), missingSince: NOW - 60 * MINUTE }]),
     ['a'],
   ],
-  'a node whose pods cannot be listed leaves its slot to the next': [
+  'a node whose pods cannot be listed leaves its slot to the next node': [
     planWith({ a: { ...podsOf(aNode({ name: 'a' })), seenAt: undefined, problem: '500', retryAt: NOW } }),
     ['b'],
   ],
 };
+/** True if `a` starts although the kubelet of `b` keeps renewing the operator's cordon. */
+const startsBeside = (b: ShadowParts): boolean =>
+  started(planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), b)], { drain: { timeout: '12h' } })).includes('a');
+
+it.each([0, 1, 14, 16, 30, 59, 60, 300])(
+  'a kubelet cannot hold a slot %i minutes after an attempt without a drain',
+  (minutes) => {
+    expect(startsBeside(ended(minutes))).toBe(true);
+    expect(startsBeside(ended(minutes, { parts: unconfirmed }))).toBe(true);
+  },
+);
+
+it.each([
+  [1, false],
+  [14, false],
+  [16, true],
+  [30, true],
+  [59, true],
+  [720, true],
+])(
+  'a cordon renewed by the kubelet %i minutes after an attempt with a drain leaves the slot to another node: %s',
+  (minutes, expected) => {
+    expect(startsBeside(ended(minutes, { rebooted: true }))).toBe(expected);
+  },
+);
+
+it.each([1, 16, 60, 720, 30 * 24 * 60])(
+  'a node that was requested to reboot still holds its slot after %i minutes if its agent has not confirmed the end',
+  (minutes) => {
+    expect(startsBeside(ended(minutes, { rebooted: true, parts: unconfirmed }))).toBe(false);
+    const withoutCordon = aManagedNode('b', {}, ended(minutes, { rebooted: true, parts: unconfirmed }));
+    expect(started(planOf([aManagedNode('a'), withoutCordon]))).toEqual([]);
+  },
+);
+
+describe('a kubelet that changes the labels of its Node while a version is pinned', () => {
+  const PINNED = { versions: { pin: NEW } };
+  const relabeled = (b: ShadowParts): Plan =>
+    planOf(
+      [aManagedNode('a', {}, { spec: { hostSettings: { versionLock: NEW } } }), aManagedNode('b', cordoned(0), b)],
+      PINNED,
+    );
+  const configured = { spec: { state_transition_timestamp: ago(0), hostSettings: { versionLock: NEW } } } as const;
+
+  it.each<[string, ShadowParts]>([
+    ['was never updated', { status: staging }],
+    ['has succeeded', { annotations: succeeded.annotations ?? {}, status: staging }],
+    ['failed to stage', { annotations: STARTED, status: staging }],
+  ])('holds no slot while its agent does not confirm the settings, if it %s', (_, parts) => {
+    expect(started(relabeled({ ...parts, ...configured }))).toEqual(['a']);
+  });
+
+  it('does not defer the time at which its agent counts as not responding', () => {
+    const since = ago(4 * MINUTE);
+    const made = relabeled({ annotations: STARTED, spec: { state_transition_timestamp: since }, status: staging });
+    const change = made.specs.find(({ node }) => node.metadata.name === 'b');
+    expect(change).toMatchObject({ outcome: 'Configured', spec: { state_transition_timestamp: since } });
+  });
+
+  it('does not hold the slot of an attempt whose end its agent has confirmed', () => {
+    const made = relabeled(ended(1, { rebooted: true }));
+    const change = made.specs.find(({ node }) => node.metadata.name === 'b');
+    expect(change?.annotations).toMatchObject({ [REBOOT_REQUESTED_ANNOTATION]: null });
+  });
+});
+
 test.each(Object.entries(starts))('%s', (_, [made, expected]) => expect(started(made)).toEqual(expected));
 
-test('a Node that has annotations of the operator without an update makes the fleet Degraded', () => {
+test('a Node with orphaned annotations makes the configuration Degraded', () => {
   const made = planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), succeeded)]);
-  expect(CONDITIONS.Degraded(made).message).toContain('annotations of the operator without an update on b');
+  expect(CONDITIONS.Degraded(made).message).toContain('orphaned annotations on b: no update of the operator set them');
 });

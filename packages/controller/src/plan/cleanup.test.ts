@@ -38,12 +38,12 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'Restore',
     NOW + 20_000,
   ],
-  'a kubelet that renews the cordon for ever gets no more time': [
+  'a kubelet that keeps renewing the cordon gets no more time': [
     aManagedNode('a', cordoned(0), { spec: { state_transition_timestamp: ago(10 * MINUTE) } }),
     'Restore',
     NOW - 8.5 * MINUTE,
   ],
-  'a shadow that is new does not know whether a reboot was asked for: its host gets 15 minutes': [
+  'a host whose shadow was recreated gets 15 minutes, since a reboot may have been requested': [
     aManagedNode('a', cordoned(10 * MINUTE), {
       status: null,
       creationTimestamp: ago(6 * MINUTE),
@@ -52,7 +52,7 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
     'Restore',
     NOW + 9 * MINUTE,
   ],
-  'after that it is done here': [
+  'a host whose shadow was recreated is restored after 15 minutes': [
     aManagedNode('a', cordoned(5 * MINUTE), { spec: { state_transition_timestamp: ago(6 * MINUTE) } }),
     'Restore',
     NOW - 5 * MINUTE + 30_000,

@@ -10,7 +10,7 @@ import { eventOn } from './spec-change.ts';
 const GARBAGE_COLLECTION_MS = 60_000;
 /** An idle agent restores its Node at once; after this time the controller does. */
 const AGENT_RESTORES_MS = 30_000;
-/** A drain pass that is under way when the update ends may still cordon its Node for this long. */
+/** The longest time for which a drain pass may continue, and cordon its Node, after the update ended. */
 const LAST_PASS_MS = 60_000;
 
 /** Work on what agents left behind (ADR 12). */
@@ -49,7 +49,7 @@ export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | unde
   return event && { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
 
-/** A kubelet may renew the times on its Node for ever, so the end of the update limits them. */
+/** A kubelet may keep renewing the times on its Node, so the end of the update limits them. */
 function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: number): number {
   const endedAt = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
   const setAt = (node && ownedSince(node, now)) ?? 0;
@@ -70,6 +70,7 @@ function leftover(
 
 function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
   if (node === undefined || !ownedByUs(node)) return undefined;
-  const message = 'Restored the Node: removed the cordon or load balancer exclusion that an update had left';
+  const message =
+    'Restored the Node: removed a cordon or load balancer exclusion of the operator that no agent removed';
   return eventOn(node, shadow, { reason: 'Restored', message, key: node.metadata.resourceVersion });
 }

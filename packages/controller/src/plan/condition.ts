@@ -82,9 +82,10 @@ function notHealthyInTime(shadow: ShadowView, node: NodeView): string {
 }
 
 /** The message is the same for all nodes and at all times, to save writes. */
-export function agentNotConnected(): ProgressingCondition {
+export function agentNotConnected(namespace = ''): ProgressingCondition {
   const problem = 'No agent has reported for this node yet';
-  return progressing('False', 'AgentNotConnected', `${problem}; check whether the pod of its agent runs on it`);
+  const command = `kubectl get pods -n ${namespace} -o wide`;
+  return progressing('False', 'AgentNotConnected', `${problem}; check the agent's pod on the node (${command})`);
 }
 
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {

@@ -3,7 +3,7 @@ import { DEFAULT_SPEC } from '@brupop/shared/api/config-spec';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { readPolicy } from '../policy/policy.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
-import { statusOf } from './config-conditions.ts';
+import { type CertificateStatus, CONDITIONS, statusOf } from './config-conditions.ts';
 import { plan } from './plan.ts';
 
 interface Case {
@@ -12,16 +12,24 @@ interface Case {
   readonly generation?: number;
   readonly isInEffect?: boolean;
   readonly silentMs?: number;
+  readonly certificate?: CertificateStatus;
 }
 
 function report(spec: object, parts: Case = {}): BrupopConfigStatus {
-  const { managedNodes = [aManagedNode('a')], before, generation = 1, isInEffect = true, silentMs = 0 } = parts;
+  const {
+    managedNodes = [aManagedNode('a')],
+    before,
+    generation = 1,
+    isInEffect = true,
+    silentMs = 0,
+    certificate,
+  } = parts;
   const snapshot = aSnapshot(managedNodes, spec);
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
   const made = plan({ ...snapshot, config, policy: readPolicy(config), watchLags }, NOW);
-  return statusOf({ config, plan: made, before, isInEffect, now: NOW });
+  return statusOf({ config, plan: made, before, isInEffect, now: NOW, certificate });
 }
 
 function told(status: BrupopConfigStatus, type: string): string {
@@ -195,12 +203,12 @@ describe('the versions', () => {
     ]);
   });
 
-  it('begin anew when no node has them any more', () => {
+  it('start a new age after no node had them', () => {
     const { versions } = report({}, { before: known('1.19.0', ago(60 * MINUTE)) });
     expect(versions?.map(({ version }) => version)).toEqual([NEW, OLD]);
   });
 
-  it('have no age while a single agent claims them, however long', () => {
+  it('have no age while only one of several agents reports them', () => {
     const managedNodes = [
       aManagedNode('a', {}, { status: { target_version: '9.9.9' } }),
       aManagedNode('b', {}, { status: { target_version: NEW } }),
@@ -225,7 +233,7 @@ describe('the versions', () => {
     expect(report({}, { before: known(NEW, 'yesterday') }).versions?.[0]?.firstOfferedTime).toBe(ago(0));
   });
 
-  it('are at most 50, those of most nodes first', () => {
+  it('are at most 50, sorted by their number of nodes', () => {
     const liars = Array.from({ length: 60 }, (_, i) =>
       aManagedNode(`x${i}`, {}, { status: { current_version: `1.0.${i}`, target_version: `2.0.${i}` } }),
     );
@@ -239,4 +247,45 @@ test('the same plan gives the same status, so that nothing is written twice', ()
   const managedNodes = [updating, aManagedNode('b'), failed, upToDate];
   const first = report({}, { managedNodes });
   expect(report({}, { managedNodes, before: first })).toEqual(first);
+});
+
+test('shadows that cannot be created are named with the error, and none is created for a name that is too long', () => {
+  const without = (name: string): ManagedNode => ({ ...aManagedNode(name), shadow: undefined });
+  const long = 'n'.repeat(250);
+  const rejected = plan(aSnapshot([{ ...without('a'), writeRejection: '403 quota' }, without('b')]), NOW);
+  expect(CONDITIONS.Degraded(rejected).message).toBe(
+    'Nodes need attention: the shadows of a cannot be created: 403 quota',
+  );
+  expect(rejected.newNodes.map(({ metadata: { name } }) => name)).toEqual(['a', 'b']);
+  const tooLong = plan(aSnapshot([without(long)]), NOW);
+  expect(tooLong.newNodes).toEqual([]);
+  expect(CONDITIONS.Degraded(tooLong).message).toContain('longer than 249 characters');
+});
+
+test('versions that differ only in build metadata have one age', () => {
+  const offered = ['1.21.0+a', '1.21.0+b'].map((version, i) =>
+    aManagedNode(`node-${i}`, {}, { status: { target_version: version } }),
+  );
+  expect(plan(aSnapshot(offered), NOW).forecast.versions).toContainEqual({
+    version: '1.21.0+a',
+    running: 0,
+    offered: 2,
+    hasAge: true,
+  });
+});
+
+describe('the condition CertificateReady', () => {
+  const valid = { status: 'True', reason: 'Valid', message: 'Issued by CN=a' } as const;
+
+  it('says what the issuer reports, and the same until a new leader has looked', () => {
+    const before = report({}, { certificate: valid });
+    expect(told(before, 'CertificateReady')).toBe('True Valid: Issued by CN=a');
+    expect(report({}, { before, certificate: 'unknown' })).toEqual(before);
+  });
+
+  it('is absent before the first leader has looked, and when users provide the certificate', () => {
+    const types = (status: BrupopConfigStatus): string[] => (status.conditions ?? []).map(({ type }) => type);
+    expect(types(report({}, { certificate: 'unknown' }))).not.toContain('CertificateReady');
+    expect(types(report({}, { before: report({}, { certificate: valid }) }))).not.toContain('CertificateReady');
+  });
 });

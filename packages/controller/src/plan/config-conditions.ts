@@ -1,20 +1,23 @@
 /**
  * The status of the BrupopConfig, made from a plan: its conditions, the forecast of the rollout, and
- * since when each version is available. `apply/config-status.ts` calls {@link statusOf} in each
+ * since when each version is available. `apply/brupop-config.ts` calls {@link statusOf} in each
  * reconcile and writes what differs. Times and messages stay the same while nothing changes, since
  * each difference is a write.
  */
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
+import { sameVersion } from '@brupop/shared/api/version';
 import type { Condition } from '@brupop/shared/api/meta';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { printable } from '@brupop/shared/runtime/errors';
+import { printable, shorten } from '@brupop/shared/runtime/errors';
 import { describeStuck, namesOf } from './capacity.ts';
 import { transitionTime } from './condition.ts';
+import type { FailedNode } from './facts/failed-nodes.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Forecast } from './forecast.ts';
+import { unconfirmed } from './gates/fleet.ts';
 import type { Plan } from './plan.ts';
-import type { Reason } from './gates/reasons.ts';
+import { MAX_MESSAGE, type Reason } from './gates/reasons.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [
@@ -23,6 +26,7 @@ export const CONFIG_REASONS = [
   'Paused',
   'NotPaused',
   'WatchStale',
+  'FailureBudgetExceeded',
   'NotFrozen',
   'NoWindows',
   'InWindow',
@@ -62,14 +66,29 @@ function paused({ policy: { paused, pauseReason } }: Plan): Judged {
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale }: Plan): Judged {
-  if (stale.length > 0) {
-    const what = stale.join(', ');
-    const message = `No update starts: the Kubernetes API has sent nothing about ${what} for more than 2 minutes`;
-    return isTrue('WatchStale', message);
-  }
+function frozen({ policy: { problem }, stale, failed, frozen: versions }: Plan): Judged {
+  if (stale.length > 0) return isTrue('WatchStale', `No update starts. ${unconfirmed(stale)}`);
   if (problem !== undefined) return isTrue('InvalidConfiguration', `No update starts: ${problem}`);
-  return isFalse('NotFrozen', 'All watches are up to date and the configuration is valid');
+  const [first] = versions;
+  if (first !== undefined) return isTrue('FailureBudgetExceeded', describeFrozen(first.version, failed));
+  return isFalse(
+    'NotFrozen',
+    'Watches are up to date, the configuration is valid, and no version failed on too many nodes',
+  );
+}
+
+const MAX_NAMED_FAILED = 5;
+
+/** Names at most five of the nodes that are still failed. */
+export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
+  const nodes = failed.filter((one) => sameVersion(one.version, version));
+  const list = nodes.slice(0, MAX_NAMED_FAILED).map(({ name, code }) => `${name} (${code})`);
+  const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
+  const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
+  return (
+    `No update to ${version} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
+    `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
+  );
 }
 
 const WINDOW_MESSAGES = {
@@ -116,25 +135,38 @@ function degraded({
   counts: { failed },
   forecast: { needAttention },
   stuckNodes,
-  unexplainedNodes,
+  uncreated,
+  orphanedNodes,
 }: Plan): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
-  const named = [
-    ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : []),
-    ...(unexplainedNodes.length > 0
-      ? [`annotations of the operator without an update on ${namesOf(unexplainedNodes)}`]
-      : []),
+  const counted = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
+  const found = [
+    ...(counted === '' ? [] : [`${counted}; kubectl get brs -A -o wide shows the nodes and reasons`]),
+    ...describeUncreated(uncreated),
+    ...describeOrphaned(orphanedNodes),
   ];
-  const found = [...needed, ...named].join(', ');
-  if (found !== '') {
-    const message = `Nodes need attention: ${found}; kubectl get brs -A -o wide shows which and why`;
-    return isTrue('NodesNeedAttention', message);
-  }
+  if (found.length > 0) return isTrue('NodesNeedAttention', `Nodes need attention: ${found.join('; ')}`);
   if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
   const nodes = failed === 1 ? 'node' : 'nodes';
   return isTrue('NodesFailed', `The latest attempt failed on ${failed} ${nodes}; retried automatically`);
 }
+
+function describeUncreated(uncreated: Plan['uncreated']): string[] {
+  const [problem] = uncreated.values();
+  if (problem === undefined) return [];
+  return [`the shadows of ${namesOf([...uncreated.keys()])} cannot be created: ${shorten(problem, MAX_MESSAGE)}`];
+}
+
+function describeOrphaned(nodes: readonly string[]): string[] {
+  if (nodes.length === 0) return [];
+  return [`orphaned annotations on ${namesOf(nodes)}: no update of the operator set them; see kubectl describe node`];
+}
+
+/** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
+export type CertificateStatus = Told | 'unknown' | undefined;
+
+const CERTIFICATE_CONDITION = 'CertificateReady';
 
 interface ReportInput {
   readonly config: BrupopConfig;
@@ -143,17 +175,16 @@ interface ReportInput {
   /** Everything that the configuration requests is written. */
   readonly isInEffect: boolean;
   readonly now: number;
+  readonly certificate?: CertificateStatus;
 }
 
-export function statusOf({ config, plan, before, isInEffect, now }: ReportInput): BrupopConfigStatus {
+export function statusOf({ config, plan, before, isInEffect, now, certificate }: ReportInput): BrupopConfigStatus {
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts } = plan;
   const takesEffect = isInEffect && policy.problem === undefined;
   const observed = takesEffect ? generation : before?.observedGeneration;
-  const conditions = Object.entries(CONDITIONS).map(([type, judge]): Condition => {
-    const judged = judge(plan);
-    const last = before?.conditions?.find((condition) => condition.type === type);
-    const lastTransitionTime = transitionTime(last, judged.status, now);
+  const conditions = Object.entries(told(plan, before, certificate)).map(([type, judged]): Condition => {
+    const lastTransitionTime = transitionTime(lastOf(before, type), judged.status, now);
     return { type, ...judged, message: printable(judged.message), lastTransitionTime, observedGeneration: generation };
   });
   return {
@@ -161,6 +192,7 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
     conditions,
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
+    ...failuresOf(plan),
     ...windowOf(plan),
     ...expectations(forecast),
     plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
@@ -168,6 +200,36 @@ export function statusOf({ config, plan, before, isInEffect, now }: ReportInput)
     }),
     ...(policy.inForce !== undefined && { inForce: policy.inForce }),
   };
+}
+
+type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
+
+/** What the condition of each type says. */
+function told(
+  plan: Plan,
+  before: BrupopConfigStatus | undefined,
+  certificate: CertificateStatus,
+): Readonly<Record<string, Told>> {
+  const ofPlan = Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]);
+  const known = certificate === 'unknown' ? lastOf(before, CERTIFICATE_CONDITION) : certificate;
+  if (known === undefined) return Object.fromEntries(ofPlan);
+  const { status, reason, message } = known;
+  return { ...Object.fromEntries(ofPlan), [CERTIFICATE_CONDITION]: { status, reason, message } };
+}
+
+function lastOf(before: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {
+  return before?.conditions?.find(({ type }) => type === wanted);
+}
+
+const MAX_FAILED = 50;
+const MAX_FROZEN = 20;
+
+function failuresOf({ failed, frozen: versions }: Plan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
+  const frozenVersions = versions
+    .slice(0, MAX_FROZEN)
+    .map(({ version, since }) => ({ version, since: rfc3339(since) }));
+  const failedNodes = failed.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
+  return { ...(versions.length > 0 && { frozenVersions }), ...(failed.length > 0 && { failedNodes }) };
 }
 
 function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
@@ -188,7 +250,7 @@ const MAX_VERSIONS = 50;
 
 /**
  * Returns the versions for the status at `now` (epoch milliseconds), newest first. The age of a
- * version counts from when a second node runs it or is offered it, and ends when fewer are.
+ * version starts when a second node runs it or is offered it, and is reset when fewer do.
  */
 function versionStatuses(
   counts: readonly VersionCount[],
@@ -197,7 +259,7 @@ function versionStatuses(
 ): VersionStatus[] {
   const current = counts.map(({ hasAge, ...count }): VersionStatus => {
     if (!hasAge) return count;
-    const known = before.find(({ version }) => version === count.version)?.firstOfferedTime;
+    const known = before.find(({ version }) => sameVersion(version, count.version))?.firstOfferedTime;
     return { ...count, firstOfferedTime: parseTime(known) === undefined ? rfc3339(now) : (known ?? rfc3339(now)) };
   });
   return current.toSorted(mostNodesFirst).slice(0, MAX_VERSIONS).toSorted(newestFirst);

@@ -1,5 +1,6 @@
 import type { Order } from '@brupop/shared/api/config-spec';
 import {
+  ENDED_BY_CONFIG_ANNOTATION,
   PRIORITY_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
@@ -14,18 +15,20 @@ interface Parts {
   readonly bootTime?: string;
   readonly cancelled?: string;
   readonly startedMs?: number;
+  readonly endedByConfig?: boolean;
   readonly former?: ManagedNode['former'];
 }
 
 function candidate(
   name: string,
-  { priority, bootTime, cancelled, startedMs, former }: Parts,
+  { priority, bootTime, cancelled, startedMs, endedByConfig = false, former }: Parts,
   version = NEW,
 ): Candidate {
   const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
   const annotations = {
     ...(cancelled !== undefined && { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: cancelled }),
     ...(startedMs !== undefined && { [UPDATE_STARTED_ANNOTATION]: ago(startedMs) }),
+    ...(endedByConfig && { [ENDED_BY_CONFIG_ANNOTATION]: ago(0) }),
   };
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
@@ -40,34 +43,42 @@ const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', v
   ).map(({ node }) => node.metadata.name);
 
 const orders: Record<string, [string[], string[]]> = {
-  'by name': [sorted({ c: {}, a: {}, b: {} }), ['a', 'b', 'c']],
-  'a higher priority goes first, none is 0': [
+  'nodes are ordered by name': [sorted({ c: {}, a: {}, b: {} }), ['a', 'b', 'c']],
+  'a node with a higher priority goes first, and a missing priority is 0': [
     sorted({ a: { priority: '-1' }, b: {}, c: { priority: '10' }, d: { priority: '9' } }),
     ['c', 'd', 'b', 'a'],
   ],
-  'a priority that is no whole number is none': [
+  'a priority that is not an integer counts as missing': [
     sorted({ b: { priority: 'high' }, a: { priority: '1e9' }, c: { priority: '1' } }),
     ['c', 'a', 'b'],
   ],
-  'a node that had an attempt goes behind all that had none, also with a higher priority': [
+  'a node that had an attempt goes behind all nodes that had none, also with a higher priority': [
     sorted({ a: { priority: '9', startedMs: MINUTE }, b: {}, c: { startedMs: 5 * MINUTE } }),
     ['b', 'c', 'a'],
   ],
-  'so does one whose shadow was deleted since': [
+  'a node that had an attempt goes behind others also after its shadow was deleted': [
     sorted({ a: { priority: '9', former: { startedAt: NOW - MINUTE, slotUntil: NOW } }, b: {} }),
     ['b', 'a'],
   ],
-  'an attempt of yesterday, or one in the future, counts no more': [
+  'an attempt more than 24 hours ago or in the future does not count': [
     sorted({ a: { startedMs: 24 * 60 * MINUTE }, b: { startedMs: -60 * MINUTE }, c: {} }),
     ['a', 'b', 'c'],
   ],
   'priority goes before failures': [sorted({ a: {}, b: { priority: '1', cancelled: '3' } }), ['b', 'a']],
-  'fewer failures go first': [sorted({ a: { cancelled: '1' }, b: {} }), ['b', 'a']],
+  'a node with fewer failures goes first': [sorted({ a: { cancelled: '1' }, b: {} }), ['b', 'a']],
   'the node of the controller goes last, whatever its priority': [
     sorted({ own: { priority: '100' }, z: { cancelled: '1' } }),
     ['z', 'own'],
   ],
-  'whichever has been up longest goes first': [
+  'the node of the controller goes before nodes that had an attempt': [
+    sorted({ own: {}, z: { startedMs: MINUTE } }),
+    ['own', 'z'],
+  ],
+  'an attempt that a pause or the end of a window ended does not count': [
+    sorted({ a: {}, z: { priority: '9', startedMs: MINUTE, endedByConfig: true } }),
+    ['z', 'a'],
+  ],
+  'OldestBoot: the node that booted first goes first': [
     sorted({ a: { bootTime: ago(1_000) }, b: { bootTime: ago(9_000) }, c: {} }, 'OldestBoot'),
     ['b', 'a', 'c'],
   ],

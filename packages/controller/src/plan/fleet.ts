@@ -10,13 +10,14 @@ import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isSelected, type NodeView } from '../cluster/node.ts';
-import { startedAt } from '../cluster/shadow.ts';
+import { endedByConfig, isUnderWay, startedAt } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Capacity, isDown, isUnavailable, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
-import { type Slot, slotOf } from './facts/deadlines.ts';
 import { Drains } from './facts/drainability.ts';
+import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
+import { type Slot, slotOf } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import type { Candidate } from './gates/reasons.ts';
 
@@ -26,14 +27,17 @@ export interface FleetState {
   readonly stale: readonly string[];
   readonly drains: Drains;
   readonly versions: readonly VersionCount[];
-  /** Since when a version ages, epoch milliseconds; undefined: too few nodes run it or are offered it. */
+  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The nodes that hold a slot past a deadline. */
   readonly stuck: readonly NodeView[];
-  /** Names of Nodes that have annotations of the operator without an update of it. */
-  readonly unexplained: readonly string[];
+  /** Names of Nodes that have annotations of the operator, but hold no slot. */
+  readonly orphaned: readonly string[];
+  /** The nodes that failed with a version, the latest first. */
+  readonly failed: readonly FailedNode[];
+  readonly frozen: readonly FrozenVersion[];
   readonly before: BrupopConfigStatus | undefined;
   /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
@@ -56,6 +60,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
   const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
   const versions = versionsOf(selected);
+  const failed = failedNodes(snapshot, versions, now);
   return {
     policy,
     stale: staleResources(snapshot.watchLags),
@@ -65,7 +70,9 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     estimate: estimateOf(managedNodes, policy.maintenance),
     slots,
     stuck,
-    unexplained: managedNodes.filter((one) => isUnexplained(one, slots)).map(({ name }) => name),
+    orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
+    failed,
+    frozen: frozenVersions(failed, { snapshot, versions, managed: selected.length, now }),
     before: config?.status,
     nodesOverLimit: nodesOverLimit([...slots.keys()], capacityOf(unavailable)),
     capacity: capacityOf(slots),
@@ -73,17 +80,18 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   };
 }
 
-function isUnexplained(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {
-  const { node } = managedNode;
-  return node !== undefined && ownedByUs(node) && !slots.has(managedNode);
+function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {
+  const { node, shadow } = managedNode;
+  if (node === undefined || !ownedByUs(node) || slots.has(managedNode)) return false;
+  return shadow === undefined || !isUnderWay(shadow);
 }
 
-/** A cordon of another actor, which may be the kubelet, counts for this long. */
+/** The time for which a cordon by another actor counts, which may be the kubelet. */
 const CORDON_COUNTS_MS = 24 * 60 * 60_000;
 
 /**
- * Counts every node that holds a slot, and the nodes that the configuration selects also when they
- * are unavailable for another reason; those that are only cordoned, for a day.
+ * Counts every node that holds a slot, and the selected nodes that are unavailable for another reason;
+ * nodes that are only cordoned count for CORDON_COUNTS_MS.
  */
 function countedBy(
   { policy, managedNodes }: Snapshot,
@@ -110,16 +118,16 @@ export function policyFor(node: NodeView, { policy }: FleetState): UpdatePolicy 
 
 /** Compared value by value; the smaller one is first. */
 type Rank = readonly [
+  lastAttempt: number,
   own: number,
-  turn: number,
   priority: number,
   failures: number,
   order: number | string,
   name: string,
 ];
 
-/** A node whose latest attempt started within this time goes behind those that had none. */
-const TURN_MS = 24 * 60 * 60_000;
+/** A node whose latest attempt started within this time goes behind the nodes that had none. */
+const RECENT_MS = 24 * 60 * 60_000;
 
 interface Ordering {
   readonly ownNode: string;
@@ -128,10 +136,10 @@ interface Ordering {
 }
 
 /**
- * Sorts candidates: the node that the controller runs on last, then those that had no attempt lately
- * before the others, whose latest attempt was the longest ago first, then by priority, by fewest
- * failures, as `order` says, and by name. A kubelet may set its priority, and an agent may report any
- * failure or success, so neither makes a node go before one that has not had its turn.
+ * Sorts candidates: first the nodes without a recent attempt, then the others by the start of their
+ * latest attempt. After that, the node of the controller goes last, and the rest is sorted by
+ * priority, fewest failures, `order` and name. A kubelet may set its priority, and an agent may report
+ * any failure or success, so neither moves a node before one without a recent attempt.
  */
 export function inOrder(candidates: readonly Candidate[], ordering: Ordering): Candidate[] {
   return candidates
@@ -147,13 +155,20 @@ function rankOf(candidate: Candidate, { ownNode, order, now }: Ordering): Rank {
     order
   ];
   const own = name === ownNode ? 1 : 0;
-  return [own, turn(candidate, now), -priority(annotations[PRIORITY_ANNOTATION]), failures(shadow), position, name];
+  return [
+    lastAttempt(candidate, now),
+    own,
+    -priority(annotations[PRIORITY_ANNOTATION]),
+    failures(shadow),
+    position,
+    name,
+  ];
 }
 
-/** When the latest attempt started, epoch milliseconds; 0: not lately. */
-function turn({ shadow, former }: Candidate, now: number): number {
-  const since = Math.max(startedAt(shadow) ?? 0, former?.startedAt ?? 0);
-  return since > now - TURN_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
+/** When the latest attempt started, epoch milliseconds; 0: not within RECENT_MS. */
+function lastAttempt({ shadow, former }: Candidate, now: number): number {
+  const since = Math.max(endedByConfig(shadow) ? 0 : (startedAt(shadow) ?? 0), former?.startedAt ?? 0);
+  return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
 }
 
 /** The same order for as long as the fleet goes to the same version. */

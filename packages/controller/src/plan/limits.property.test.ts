@@ -3,8 +3,10 @@ import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { isUnderWay, NODES, story, tell, type Reconcile } from '../testing/fleet-simulation.ts';
+import { type Reconcile, tell } from '../testing/fleet-simulation.ts';
+import { NODES, story } from '../testing/stories.ts';
 import { aSnapshot } from '../testing/objects.ts';
+import { isUnderWay } from '../testing/world.ts';
 import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so

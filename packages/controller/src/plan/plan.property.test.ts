@@ -6,15 +6,14 @@ import {
   happen,
   limitOf,
   newWorld,
-  NODES,
   snapshotOf,
   startsOf,
-  story,
   tell,
   type Reconcile,
-  underWay,
 } from '../testing/fleet-simulation.ts';
+import { badRelease, NODES, story } from '../testing/stories.ts';
 import { aSnapshot } from '../testing/objects.ts';
+import { underWay, type World } from '../testing/world.ts';
 import { plan, type Plan } from './plan.ts';
 
 /** Expects that `isWrong` is true of no reconcile of stories whose events are at most `maxMinutes` apart. */
@@ -32,6 +31,25 @@ test('however agents behave and users edit, no start makes more nodes under way 
 
 test('nothing but a start makes more nodes be under way', () => {
   never(40, ({ before, made, after }) => startsOf(made) === 0 && underWay(after) > underWay(before));
+  expect.hasAssertions();
+});
+
+/** Counted without the planner's functions. */
+function nodesThatRolledBack({ rolledBack }: World, version: string | null | undefined): number {
+  return new Set(rolledBack.filter((one) => one.version === version).map(({ name }) => name)).size;
+}
+
+test('no node starts or is drained for a version that two nodes rolled back from', () => {
+  const property = fc.property(badRelease, (events) => {
+    const wrong = tell(events).filter(({ before, made }) =>
+      made.specs.some(({ outcome, spec }) => {
+        const disturbs = outcome === 'Started' || (outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate');
+        return disturbs && nodesThatRolledBack(before, spec.version) > 1;
+      }),
+    );
+    expect(wrong).toEqual([]);
+  });
+  fc.assert(property, { numRuns: 100 });
   expect.hasAssertions();
 });
 
@@ -114,7 +132,8 @@ test('after any past, well-behaved agents and a valid configuration bring every 
         happen(world, event);
         carryOut(world, plan(snapshotOf(world), world.now));
       }
-      world.config = undefined;
+      world.config = { rollout: { failureBudget: '100%' } };
+      world.status = undefined;
       world.held = new Set();
       for (let turn = 0; turn < 400; turn += 1) {
         for (let i = 0; i < NODES; i += 1) {

@@ -5,6 +5,7 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
+import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
@@ -15,6 +16,7 @@ import type { Cleanup } from './cleanup.ts';
 import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
 import { expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
+import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
 import { type FleetState, fleetStateOf, inOrder } from './fleet.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
@@ -44,20 +46,25 @@ export interface Plan {
   readonly conditions: readonly NodeCondition[];
   /** Managed nodes without a shadow; none while a watch is stale, since the shadow or the end of the Node may be unseen. */
   readonly newNodes: readonly NodeView[];
+  /** Names of managed nodes whose shadows cannot be created, and why. */
+  readonly uncreated: ReadonlyMap<string, string>;
   readonly cleanups: readonly Cleanup[];
   readonly lookUps: readonly NodeView[];
-  /** Names of the nodes whose pods were used, or are to be listed. */
+  /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
   readonly taints: readonly TaintChange[];
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
   readonly counts: NodeCounts;
+  /** The nodes that failed with a version, the latest first. */
+  readonly failed: readonly FailedNode[];
+  readonly frozen: readonly FrozenVersion[];
   readonly forecast: Forecast;
   /** Names of nodes that hold an update slot past a deadline, also if they are not selected. */
   readonly stuckNodes: readonly string[];
-  /** Names of Nodes that have annotations of the operator without an update of it. */
-  readonly unexplainedNodes: readonly string[];
+  /** Names of Nodes that have annotations of the operator, but hold no slot. */
+  readonly orphanedNodes: readonly string[];
   /** The configuration has taken effect on all hosts whose agents respond. */
   readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
@@ -81,22 +88,25 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
     forecast.window.until,
+    policy.rollout.resumeMs,
     ...staleCheckTimes(snapshot.watchLags, now),
     ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
   ];
   return {
     ...specsOf(decisions),
-    newNodes: stale.length === 0 ? snapshot.managedNodes.flatMap(withoutShadow) : [],
+    ...newNodesOf(stale.length === 0 ? snapshot.managedNodes : []),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     ...lookUpsOf(decisions, snapshot, now),
-    needsPodsOf: fleetState.drains.asked,
+    needsPodsOf: fleetState.drains.requested,
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     policy,
     stale,
     counts: count(counted),
+    failed: fleetState.failed,
+    frozen: fleetState.frozen,
     forecast,
     stuckNodes: stuck.map(({ metadata: { name } }) => name),
-    unexplainedNodes: fleetState.unexplained,
+    orphanedNodes: fleetState.orphaned,
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };
@@ -119,9 +129,9 @@ function admit(
       const drain = (): Drainable => drains.of(node);
       const input = { ...fleetState, ...candidate, drain, capacity: capacity.check(node), needMs };
       const blocked = whyNot(input);
-      // A node whose pods have to be listed first keeps its position, unless that fails for it alone.
-      const keepsTurn = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
-      if (blocked === undefined || keepsTurn) capacity.reserve(node, true);
+      // A node whose pods must be listed first keeps its position, unless only its own list fails.
+      const keepsPosition = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
+      if (blocked === undefined || keepsPosition) capacity.reserve(node, true);
       return [candidate, blocked];
     }),
   );
@@ -143,10 +153,23 @@ function decide(
 }
 
 /** A shadow of an earlier Node of the same name is deleted first. */
-function withoutShadow({ node, shadow }: ManagedNode): NodeView[] {
-  const isNew = node !== undefined && shadow === undefined && isManaged(node);
-  return isNew && node.metadata.deletionTimestamp === undefined ? [node] : [];
+function newNodesOf(managedNodes: readonly ManagedNode[]): Pick<Plan, 'newNodes' | 'uncreated'> {
+  const nodes = managedNodes.filter(({ shadow }) => shadow === undefined).flatMap(({ node }) => node ?? []);
+  const without = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === undefined);
+  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
+  const problemOf = ({ metadata: { name } }: NodeView): string | undefined =>
+    name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
+  return {
+    newNodes: without.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
+    uncreated: new Map(without.map((node) => [node.metadata.name, problemOf(node)] as const).filter(isKnown)),
+  };
 }
+
+function isKnown(entry: readonly [string, string | undefined]): entry is [string, string] {
+  return entry[1] !== undefined;
+}
+
+const NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
 
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 function lookUpsOf(

@@ -7,6 +7,9 @@ import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
+  ENDED_BY_CONFIG_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
@@ -15,13 +18,15 @@ import {
   WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
-import { hasStarted, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { hasStarted, isSettled, isUnderWay, rebootRequested, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
-import type { Blocked } from './gates/reasons.ts';
+import { missedDeadline, reportedFailure } from './facts/failed-nodes.ts';
+import { type Blocked, traitsOf } from './gates/reasons.ts';
 
 export type Outcome =
   /** A waiting node starts its update. */
@@ -32,7 +37,7 @@ export type Outcome =
   | 'Succeeded'
   /** The agent has reported a failure; it cleans up on Idle. */
   | 'Failed'
-  /** The host no longer offers the version, so the node starts anew toward what it offers: no failure. */
+  /** The host no longer offers the version: no failure. The node starts again with the version that is offered. */
   | 'Withdrawn'
   /**
    * The step passed its deadline without a report of a failure: a staging or a drain, after which
@@ -105,7 +110,12 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome]?.(transition, shadow);
   const event = text && eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  const annotations = { ...started(transition, shadow), ...annotationsOf(transition, shadow) };
+  const annotations = {
+    ...started(transition, shadow),
+    ...endedByConfig(transition, shadow),
+    ...reboot(transition, shadow),
+    ...annotationsOf(transition, shadow),
+  };
   return { ...transition, shadow, node, annotations, event };
 }
 
@@ -134,7 +144,7 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',
-    message: `The host no longer offers ${spec.version ?? '?'}: it offers ${status?.target_version ?? '?'}, so this update ends without a failure`,
+    message: `The host no longer offers ${spec.version ?? '?'}, and offers ${otherVersion(status)}: the update is cancelled, which is not a failure`,
   }),
   Succeeded: (_, { status }) => ({
     reason: 'UpdateSucceeded',
@@ -146,7 +156,12 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   },
 };
 
-/** A start, or the end of an update that another actor has started by writing the spec. */
+function otherVersion(status: ShadowView['status']): string {
+  const { target_version: offered = '', current_version: running } = status ?? {};
+  return offered === '' || sameVersion(offered, running) ? 'no other version' : offered;
+}
+
+/** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
 function started({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
   const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
   if (outcome !== 'Started' && !isUnknown) return {};
@@ -156,6 +171,24 @@ function started({ outcome, spec }: Transition, shadow: ShadowView): Annotations
   };
 }
 
+/** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
+function endedByConfig({ outcome, because, spec }: Transition, shadow: ShadowView): Annotations {
+  if (outcome === 'Started') return without(shadow, ENDED_BY_CONFIG_ANNOTATION);
+  const isFleetWide = outcome === 'Deferred' && because !== undefined && traitsOf(because.reason).fleetWide === true;
+  if (!isFleetWide && outcome !== 'Interrupted' && outcome !== 'Superseded') return {};
+  return { [ENDED_BY_CONFIG_ANNOTATION]: spec.state_transition_timestamp ?? null };
+}
+
+/** Recorded before an agent may drain; removed after a success or a confirmed Idle. */
+function reboot({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+  if (outcome === 'Succeeded' || isSettled(shadow)) return without(shadow, REBOOT_REQUESTED_ANNOTATION);
+  const isRequested = [shadow.spec, spec].some(
+    ({ state }) => state === 'RebootedIntoUpdate' || state === 'MonitoringUpdate',
+  );
+  if (!isRequested || rebootRequested(shadow)) return {};
+  return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
+}
+
 /** A start uses up a user's request for another attempt. */
 function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
   const { outcome, spec } = transition;
@@ -163,16 +196,20 @@ function annotationsOf(transition: Transition, shadow: ShadowView): Annotations 
     case 'Started':
       return without(shadow, RETRY_ANNOTATION);
     case 'Failed':
-      return { ...oneMore(shadow), ...(usesAttempt(shadow) && oneMoreAttempt(shadow)) };
+      return {
+        ...oneMore(shadow),
+        ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
+        ...failedVersion(transition, shadow),
+      };
     case 'Cancelled':
-      return { ...oneMore(shadow), ...oneMoreAttempt(shadow) };
+      return { ...oneMore(shadow), ...oneMoreAttempt(shadow), ...failedVersion(transition, shadow) };
     case 'Withdrawn':
       return { [WITHDRAWN_ATTEMPTS_ANNOTATION]: String(withdrawn(shadow) + 1) };
     case 'Deferred':
       return deferredAfter(transition, shadow);
     case 'Succeeded':
       return {
-        [UPDATE_SUCCEEDED_ANNOTATION]: spec.state_transition_timestamp ?? null,
+        [UPDATE_SUCCEEDED_ANNOTATION]: `${shadow.spec.version ?? ''}=${spec.state_transition_timestamp ?? ''}`,
         ...updateSeconds(shadow, spec),
         ...without(shadow, ...UNTIL_SUCCESS),
       };
@@ -185,6 +222,7 @@ const UNTIL_SUCCESS = [
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
 ];
 
@@ -195,6 +233,14 @@ function oneMore(shadow: ShadowView): Annotations {
 function oneMoreAttempt(shadow: ShadowView): Annotations {
   const version = shadow.spec.version ?? '';
   return { [FAILED_ATTEMPTS_ANNOTATION]: `${version}=${attempts(shadow, version) + 1}` };
+}
+
+/** Of an attempt that ended after the host was asked to reboot into the version. */
+function failedVersion({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+  const code = outcome === 'Failed' ? reportedFailure(shadow) : missedDeadline(shadow);
+  if (code === undefined) return {};
+  const { version } = shadow.spec;
+  return { [FAILED_VERSION_ANNOTATION]: `${version ?? ''}=${code}=${spec.state_transition_timestamp ?? ''}` };
 }
 
 /** A failure that soon passes does not use up an attempt with the version. */

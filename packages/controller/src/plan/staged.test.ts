@@ -1,5 +1,10 @@
 /** What keeps a node that has staged its version from being drained. */
-import { DEFERRED_AFTER_ANNOTATION, SKIP_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  DEFERRED_AFTER_ANNOTATION,
+  ENDED_BY_CONFIG_ANNOTATION,
+  SKIP_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -67,7 +72,7 @@ test('a node that did not fit into its window needs at least as long the next ti
   const [write] = writes([aManagedNode('a', {}, staged(90))], window('0 6 * * *', '125m'));
   if (write === undefined) throw new Error('it is deferred');
   const annotations = { [DEFERRED_AFTER_ANNOTATION]: '5400' };
-  expect(write.annotations).toEqual(annotations);
+  expect(write.annotations).toEqual({ ...annotations, [ENDED_BY_CONFIG_ANNOTATION]: ago(0) });
   const again = (name: string, shadow: ShadowParts): string | undefined =>
     plan(
       aSnapshot(
@@ -79,10 +84,41 @@ test('a node that did not fit into its window needs at least as long the next ti
   expect([again('a', { annotations }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 
-test('a node that is deferred for another reason does not', () => {
+test('a node that is deferred for another reason keeps its estimate', () => {
   const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
   if (write === undefined) throw new Error('it is deferred');
   expect(write.annotations).toEqual({});
+});
+
+describe('an attempt that is deferred', () => {
+  const keeps = (node: NodeParts, spec: object = {}): boolean => {
+    const [write] = writes([aManagedNode('a', node, staged())], spec);
+    return write?.annotations[ENDED_BY_CONFIG_ANNOTATION] === ago(0);
+  };
+  const blackout = { maintenance: { blackouts: [{ from: ago(MINUTE), to: ago(-MINUTE) }] } };
+
+  it.each<[string, object]>([
+    ['its window has closed', window('0 9 * * *', '4h')],
+    ['a blackout has started', blackout],
+    ['a pause has interrupted it', { paused: true, pauseMode: 'Interrupt' }],
+    ['its version is now denied', { versions: { deny: [NEW] } }],
+  ])('does not count for the order of nodes when %s', (_, spec) => {
+    expect(keeps({}, spec)).toBe(true);
+  });
+
+  it.each<[string, NodeParts]>([
+    ['is cordoned', { unschedulable: true }],
+    ['is not Ready', { ready: false }],
+    ['is to be skipped', { annotations: { [SKIP_ANNOTATION]: 'true' } }],
+  ])('counts for the order of nodes when the Node %s, which its kubelet can cause', (_, node) => {
+    expect(keeps(node)).toBe(false);
+  });
+
+  it('counts again for the order of nodes when the node starts again', () => {
+    const annotations = { [ENDED_BY_CONFIG_ANNOTATION]: ago(MINUTE), [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE) };
+    const [write] = writes([aManagedNode('a', {}, { annotations })]);
+    expect(write).toMatchObject({ outcome: 'Started', annotations: { [ENDED_BY_CONFIG_ANNOTATION]: null } });
+  });
 });
 
 describe('when a limit is lowered', () => {

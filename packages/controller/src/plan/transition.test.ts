@@ -92,10 +92,21 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Interrupted',
   ],
-  'and one that is drained': [next({ ...draining('Drain') }, {}, { interrupt: true }), 'Idle', 'Interrupted'],
-  'and one that is activated': [next(draining('Activate'), {}, { interrupt: true }), 'Idle', 'Interrupted'],
-  'but not one that may have been asked to reboot': [next(draining('Reboot'), {}, { interrupt: true }), undefined],
-  'nor one that has booted': [
+  'a pause that interrupts undoes a node that is being drained': [
+    next({ ...draining('Drain') }, {}, { interrupt: true }),
+    'Idle',
+    'Interrupted',
+  ],
+  'a pause that interrupts undoes a node that is being activated': [
+    next(draining('Activate'), {}, { interrupt: true }),
+    'Idle',
+    'Interrupted',
+  ],
+  'a pause that interrupts does not undo a node that may have been requested to reboot': [
+    next(draining('Reboot'), {}, { interrupt: true }),
+    undefined,
+  ],
+  'a pause that interrupts does not undo a node that has booted': [
     next(
       { ...draining('Drain'), status: { current_state: 'StagedAndPerformedUpdate', current_version: NEW } },
       {},
@@ -103,7 +114,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     ),
     undefined,
   ],
-  'nor one under observation': [
+  'a pause that interrupts does not undo a node that is monitored': [
     next(monitored, {}, { interrupt: true, monitoring: healthyFor(2 * MINUTE) }),
     undefined,
   ],
@@ -123,17 +134,17 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Failed',
   ],
   'a staging whose version the host no longer offers ends without a failure': [next(outdated), 'Idle', 'Withdrawn'],
-  'so when the host offers nothing any more': [
+  'a staging ends without a failure when the host no longer offers any version': [
     next({ ...outdated, status: { ...outdated.status, target_version: OLD } }),
     'Idle',
     'Withdrawn',
   ],
-  'a version that is offered and cannot be found is a failure': [
+  'a staging whose version is offered but cannot be found is a failure': [
     next({ ...outdated, status: { ...outdated.status, target_version: NEW } }),
     'Idle',
     'Failed',
   ],
-  'an agent that says so again before a success has failed': [
+  'a second staging whose version the host no longer offers is a failure before a success': [
     next({ ...outdated, annotations: { [WITHDRAWN_ATTEMPTS_ANNOTATION]: '1' } }),
     'Idle',
     'Failed',
@@ -185,7 +196,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
-  'nor is one on which our cordon has stayed': [
+  'a node that keeps the operator’s cordon is not observed indefinitely': [
     next(
       { ...monitored, spec: underWay('MonitoringUpdate', 30 * MINUTE) },
       { annotations: { [CORDONED_ANNOTATION]: ago(0) } },
@@ -223,7 +234,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
-  'so is one without a result': [
+  'a drain without a result is cancelled at its deadline': [
     next({ ...draining('Drain'), spec: underWay('RebootedIntoUpdate', 60 * MINUTE) }),
     'Idle',
     'Cancelled',
@@ -232,8 +243,12 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next(drainedFor(90 * MINUTE, drainStarted(40 * MINUTE))),
     undefined,
   ],
-  'and then is cancelled, too': [next(drainedFor(110 * MINUTE, drainStarted(60 * MINUTE))), 'Idle', 'Cancelled'],
-  'one that starts only after the deadline has none': [
+  'a drain that started late is cancelled at its own deadline': [
+    next(drainedFor(110 * MINUTE, drainStarted(60 * MINUTE))),
+    'Idle',
+    'Cancelled',
+  ],
+  'a drain that starts after its deadline gets no more time': [
     next(drainedFor(90 * MINUTE, drainStarted(20 * MINUTE))),
     'Idle',
     'Cancelled',
@@ -243,7 +258,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Idle',
     'Cancelled',
   ],
-  'a drain that is dated in the future gives none either': [
+  'a drain with a start time in the future gives no time': [
     next(drainedFor(90 * MINUTE, drainStarted(-60 * MINUTE))),
     'Idle',
     'Cancelled',
@@ -252,11 +267,11 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     next({ ...draining('Reboot'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
     undefined,
   ],
-  'so does an activation, since its host is armed': [
+  'an activation past its deadline stays, since the host may still reboot': [
     next({ ...draining('Activate'), spec: underWay('RebootedIntoUpdate', 600 * MINUTE) }),
     undefined,
   ],
-  'and a node of which nobody knows how far it is': [
+  'a node whose progress is unknown stays past its deadline': [
     next({ spec: underWay('RebootedIntoUpdate', 600 * MINUTE), status: null }),
     undefined,
   ],

@@ -18,7 +18,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
-import { answers, hasReached, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import { answers, hasReached, isPastDrain, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
@@ -74,16 +74,17 @@ function supersede(input: TransitionInput): Transition | undefined {
   return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
 }
 
-function isPastDrain({ spec, status }: ShadowView): boolean {
-  if (spec.state === 'StagedAndPerformedUpdate') return false;
-  const { operation } = status?.lastOperation ?? {};
-  return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
-}
-
 function configure(input: TransitionInput): Transition | undefined {
-  const { state, hostSettings } = input.shadow.spec;
+  const { shadow } = input;
+  const { state, hostSettings, state_transition_timestamp } = shadow.spec;
   if (state !== 'Idle' || sameSettings(hostSettings, input.policy.hostSettings)) return undefined;
-  return idle(input, 'Configured');
+  const configured = idle(input, 'Configured');
+  if (isSettled(shadow)) return configured;
+  // The deadline of the agent stays, because a kubelet may cause changes with the labels of its Node.
+  return {
+    ...configured,
+    spec: { ...configured.spec, state_transition_timestamp: state_transition_timestamp ?? null },
+  };
 }
 
 export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
@@ -115,12 +116,12 @@ function answer(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
-  if (state === 'ErrorReset') return idle(input, isExcused(shadow) ? 'Withdrawn' : 'Failed');
+  if (state === 'ErrorReset') return idle(input, isFirstWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
   return state === shadow.spec.state ? reached(input) : undefined;
 }
 
-/** The first such end of an attempt since the latest success is no failure; an agent may claim it. */
-function isExcused(shadow: ShadowView): boolean {
+/** Only the first one since the latest success is no failure, because an agent may report it each time. */
+function isFirstWithdrawal(shadow: ShadowView): boolean {
   return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
 }
 

@@ -375,7 +375,7 @@ describe('intervals of time', () => {
 test.each<[string, (i: number) => Window]>([
   ['equal', () => window(`${EVERY_MINUTE} * * * *`, MINUTE)],
   ['different', (i) => window(`${EVERY_MINUTE} * ${(i % 28) + 1} ${(i % 12) + 1} SUN`, MINUTE)],
-])('50 %s windows that open every minute are computed within moments', (_, of) => {
+])('50 %s windows that open every minute are computed quickly', (_, of) => {
   const maintenance = {
     timeZone: 'Europe/Berlin',
     windows: Array.from({ length: 50 }, (__, i) => of(i)),

@@ -115,7 +115,7 @@ function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed:
   };
 }
 
-/** Windows that are written alike open at the same times. */
+/** Identical windows open at the same times. */
 function distinct(windows: readonly Window[]): Window[] {
   return [...new Map(windows.map((window) => [keyOf(window), window])).values()];
 }

@@ -1,111 +1,19 @@
-/** A fleet for property tests: what happens to it between two plans, and what plans make of it. */
-import fc from 'fast-check';
-import { CORDONED_ANNOTATION, UPDATE_STARTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
-import { cordonedByUs } from '@brupop/shared/node/ownership';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+/** A fleet for property tests: what becomes of it by what happens, and by plans. */
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { statusOf } from '../plan/config-conditions.ts';
 import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
-import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './objects.ts';
-
-/** `started`: the agent has recorded that it takes the step. */
-type Report = 'started' | 'reached' | 'failed' | 'stale';
-
-/** What the world does between two plans. */
-export type Happening =
-  | { readonly kind: 'report'; readonly node: number; readonly how: Report }
-  | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
-  | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
-  | { readonly kind: 'offer'; readonly node: number; readonly version: string }
-  | { readonly kind: 'lose'; readonly node: number }
-  | { readonly kind: 'ensure'; readonly node: number }
-  | { readonly kind: 'config'; readonly spec: unknown }
-  | { readonly kind: 'hold'; readonly nodes: readonly number[] }
-  | { readonly kind: 'time'; readonly minutes: number };
-
-export interface World {
-  managedNodes: readonly ManagedNode[];
-  config: unknown;
-  now: number;
-  held: ReadonlySet<string>;
-  /** Nodes at rest whose hosts are only to be set otherwise. */
-  configured: ReadonlySet<string>;
-  /** Nodes whose agents have reported a step of an update, and not its end. */
-  disturbed: ReadonlySet<string>;
-}
-
-export const NODES = 6;
-const node = fc.nat(NODES - 1);
-/** What users write into the configuration. */
-export const spec: fc.Arbitrary<unknown> = fc.oneof(
-  fc.record({ paused: fc.boolean(), pauseMode: fc.constantFrom('Finish', 'Interrupt') }),
-  fc.record({ concurrency: fc.record({ maxUpdating: fc.constantFrom(1, 2, 4, '20%', '50%', '0%', 'many', -1) }) }),
-  fc.record({
-    concurrency: fc.record(
-      {
-        maxUpdating: fc.constantFrom(3, 6, '100%'),
-        maxUnavailable: fc.constantFrom(1, 2, '34%', '50%'),
-        maxPerZone: fc.constantFrom(1, 2),
-        maxZones: fc.constantFrom(1, 2),
-      },
-      { requiredKeys: ['maxUpdating'] },
-    ),
-    versions: fc.record(
-      {
-        pin: fc.constantFrom(OLD, NEW, '1.22.0'),
-        deny: fc.subarray([NEW, '1.22.0']),
-        minimumAge: fc.constantFrom('0m', '30m'),
-      },
-      { requiredKeys: [] },
-    ),
-    maintenance: fc.record(
-      { windows: fc.constantFrom([], [{ schedule: '0 */2 * * *', duration: '1h' }]), margin: fc.constant('0m') },
-      { requiredKeys: [] },
-    ),
-  }),
-  fc.constant(undefined),
-);
-const report = fc.record({
-  kind: fc.constant('report' as const),
-  node,
-  how: fc.constantFrom<Report>('started', 'reached', 'reached', 'reached', 'failed', 'stale'),
-});
-const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
-  fc.oneof(
-    { weight: 8, arbitrary: report },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cordon' as const), node, unschedulable: fc.boolean() }) },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        kind: fc.constant('offer' as const),
-        node,
-        version: fc.constantFrom('1.20.0', NEW, '1.22.0'),
-      }),
-    },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant('config' as const), spec }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant('hold' as const), nodes: fc.array(node) }) },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        kind: fc.constant('time' as const),
-        minutes: fc.integer({ min: -back, max: maxMinutes }),
-      }),
-    },
-  );
-/**
- * What happens, at most `maxMinutes` apart.
- * @param back - by how many minutes the clock may be set back
- */
-export const story = (maxMinutes: number, back = 0): fc.Arbitrary<Happening[]> =>
-  fc.array(happening(maxMinutes, back), { minLength: 10, maxLength: 120 });
+import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NOW } from './objects.ts';
+import { type Happening, NODES, type Report } from './stories.ts';
+import { isConfirmed, isUnderWay, type World } from './world.ts';
 
 /** All nodes idle, with an update available. */
 export function newWorld(): World {
@@ -118,6 +26,9 @@ export function newWorld(): World {
     held: new Set(),
     configured: new Set(),
     disturbed: new Set(),
+    rebooted: new Set(),
+    rolledBack: [],
+    status: undefined,
   };
 }
 
@@ -125,12 +36,14 @@ const HELD = { pods: [aPod('web')], namespaces: new Set(['apps']) };
 const BUDGETS = indexedBudgets([aBudget('web')]);
 
 /** Nodes that are held carry a pod whose budget allows nothing. */
-export function snapshotOf({ managedNodes, config, held, now }: World): Snapshot {
-  const snapshot = aSnapshot(managedNodes, config, now);
+export function snapshotOf({ managedNodes, config, held, status, now }: World): Snapshot {
+  const { config: plain, ...snapshot } = aSnapshot(managedNodes, config, now);
   const pods = new Map(
     [...snapshot.pods].map(([name, known]) => [name, held.has(name) ? { ...known, ...HELD } : known]),
   );
-  return { ...snapshot, pods, budgets: BUDGETS };
+  const reported = plain ?? aSnapshot([], {}).config;
+  const withStatus = reported && { ...reported, ...(status !== undefined && { status }) };
+  return { ...snapshot, config: withStatus, pods, budgets: BUDGETS };
 }
 
 /** Lets something happen. */
@@ -143,7 +56,11 @@ export function happen(world: World, event: Happening): void {
     world.managedNodes = world.managedNodes.map((managedNode, i) => {
       if (i !== event.node) return managedNode;
       world.disturbed = disturbedBy(disturbed, managedNode, event);
-      return change(managedNode, event, world.now);
+      world.rolledBack = [...world.rolledBack, ...rolledBack(managedNode, event)];
+      const changed = change(managedNode, event, world.now);
+      const isOver = changed.shadow === undefined || isConfirmed(changed.shadow);
+      if (isOver) world.rebooted = new Set([...world.rebooted].filter((name) => name !== changed.name));
+      return changed;
     });
   }
 }
@@ -156,6 +73,13 @@ function disturbedBy(before: ReadonlySet<string>, { name, shadow }: ManagedNode,
   if (event.how === 'reached' && state !== 'StagedAndPerformedUpdate') names.delete(name);
   else if (isOfUpdate(state, event.how)) names.add(name);
   return names;
+}
+
+/** The node and its version, if its agent reports that the host booted the old one. */
+function rolledBack({ name, node, shadow }: ManagedNode, event: Happening): World['rolledBack'] {
+  if (event.kind !== 'report' || event.how !== 'failed' || node === undefined) return [];
+  if (shadow?.status === undefined || shadow.spec.state !== 'RebootedIntoUpdate') return [];
+  return [{ name, version: shadow.spec.version ?? '' }];
 }
 
 function isOfUpdate(state: ShadowState, how: Report): boolean {
@@ -224,7 +148,8 @@ function reported(shadow: ShadowView, how: Report): ShadowView {
   if (how === 'started') return started(shadow, status);
   if (how === 'failed' && spec.state !== 'Idle') {
     const crash_count = status.crash_count + 1;
-    const lastOperation = failure('PrepareFailed', { version: spec.version ?? '' });
+    const isBooted = spec.state === 'RebootedIntoUpdate';
+    const lastOperation = failure(isBooted ? 'RolledBack' : 'PrepareFailed', { version: spec.version ?? '' });
     const failed = { current_state: 'ErrorReset', crash_count, lastOperation, observedGeneration: generation } as const;
     return { ...shadow, status: { ...status, ...failed } };
   }
@@ -255,10 +180,19 @@ function started(shadow: ShadowView, status: ShadowStatus): ShadowView {
 }
 
 /** Does what a plan says. */
-export function carryOut(world: World, { specs, newNodes }: Plan): void {
+export function carryOut(world: World, made: Plan): void {
+  const { specs, newNodes } = made;
   const byName = new Map(specs.map((write) => [write.node.metadata.name, write]));
   const names = new Set(newNodes.map(({ metadata }) => metadata.name));
+  world.status = statusOf({
+    config: (aSnapshot([], world.config ?? {}) as { config: BrupopConfig }).config,
+    plan: made,
+    before: world.status,
+    isInEffect: true,
+    now: world.now,
+  });
   world.configured = configuredBy(world, specs);
+  world.rebooted = rebootedBy(world, specs);
   world.managedNodes = world.managedNodes.map((managedNode) => {
     const write = byName.get(managedNode.name);
     if (managedNode.shadow === undefined)
@@ -292,41 +226,19 @@ function configuredBy(world: World, specs: Plan['specs']): Set<string> {
   );
 }
 
-function isConfirmed({ metadata, status }: ShadowView): boolean {
-  return status?.observedGeneration === metadata.generation && status?.current_state === 'Idle';
+function rebootedBy({ rebooted }: World, specs: Plan['specs']): Set<string> {
+  const names = new Set(rebooted);
+  for (const {
+    node,
+    spec: { state },
+    outcome,
+  } of specs) {
+    if (state === 'RebootedIntoUpdate') names.add(node.metadata.name);
+    if (outcome === 'Succeeded') names.delete(node.metadata.name);
+  }
+  return names;
 }
 
-/** Counted without the planner's own functions: from the first step until the agent has confirmed the end and our cordon is gone. */
-export function underWay(world: World): number {
-  return world.managedNodes.filter((managedNode) => isUnderWay(world, managedNode)).length;
-}
-
-/** Without the record of an update a kubelet may have set the cordon: it counts for a while only. */
-function cordonCountsUntil(node: NodeView | undefined, shadow: ShadowView | undefined, missingSince: number): number {
-  if (node === undefined || !cordonedByUs(node)) return -Infinity;
-  if (shadow === undefined) return missingSince + 60 * MINUTE;
-  const { annotations = {}, creationTimestamp = '' } = shadow.metadata;
-  if (annotations[UPDATE_STARTED_ANNOTATION] !== undefined || shadow.spec.state !== 'Idle') return Infinity;
-  return (parseTime(creationTimestamp) ?? 0) + (isConfirmed(shadow) ? 15 : 60) * MINUTE;
-}
-
-/** True for one of them. An agent that has recorded no step of its update gets 5 minutes to confirm the end. */
-export function isUnderWay(
-  { configured, disturbed, now }: World,
-  { name, node, shadow, missingSince }: ManagedNode,
-): boolean {
-  if (now < cordonCountsUntil(node, shadow, missingSince)) return true;
-  if (shadow?.status === undefined || configured.has(name)) return false;
-  if (shadow.spec.state !== 'Idle') return true;
-  if (isConfirmed(shadow) || !everStarted(shadow.metadata.generation)) return false;
-  return disturbed.has(name) || now < endOf(shadow, now) + 5 * MINUTE;
-}
-
-function endOf({ spec: { state_transition_timestamp } }: ShadowView, now: number): number {
-  return parseTime(state_transition_timestamp) ?? now;
-}
-
-const everStarted = (generation = 0): boolean => generation > 3;
 /** What `maxUpdating` comes to. */
 export const limitOf = ({ config }: World): number =>
   nodesAtOnce(aSnapshot([], config).policy.concurrency.maxUpdating, NODES);

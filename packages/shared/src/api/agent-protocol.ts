@@ -21,7 +21,7 @@ export type AgentAction =
   | 'drain'
   | 'restore';
 
-/** PUT shadow (read it; the controller creates it) and shadow/status, GET shadow/stream, POST the others. */
+/** PUT shadow (returns it; the controller creates it) and shadow/status, GET shadow/stream, POST the others. */
 export function agentPath(node: string, action: AgentAction): string {
   return `/v1/nodes/${encodeURIComponent(node)}/${action}`;
 }

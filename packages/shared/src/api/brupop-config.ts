@@ -10,9 +10,9 @@ const statusSchema = object({
   observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
   conditions: conditions(
     'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
-      'starts, because a watch is stale or the configuration is invalid. WindowOpen: the maintenance windows allow updates ' +
-      'to start. Progressing: nodes are updating. Degraded: something needs a user. The reasons of one node are on its ' +
-      'BottlerocketShadow.',
+      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
+      'to start. Progressing: nodes are updating. Degraded: something needs a user. CertificateReady: agents can trust the ' +
+      'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: optional(
     object({
@@ -34,13 +34,37 @@ const statusSchema = object({
         offered: total('Managed nodes that run another one and whose host offers it.'),
         firstOfferedTime: optional(
           time(),
-          'Since when at least two managed nodes, or the only one, run it or are offered it. spec.versions.minimumAge ' +
-            'counts from here. Absent while fewer do.',
+          'When at least two managed nodes, or the only one, began to run it or to be offered it. ' +
+            'spec.versions.minimumAge counts from here. Absent while fewer nodes have it.',
         ),
       }),
     ),
     'The versions that managed nodes run or their hosts offer.',
     { maxItems: 50, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['version'] },
+  ),
+  frozenVersions: optional(
+    v.array(
+      object({
+        version: described(text(128), 'The Bottlerocket version.'),
+        since: described(time(), 'When more nodes had failed with it than spec.rollout.failureBudget allows.'),
+      }),
+    ),
+    'The versions that too many nodes failed with: no update to them or to older versions starts, until spec.rollout.resume ' +
+      'is set to a later time.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
+  failedNodes: optional(
+    v.array(
+      object({
+        name: described(text(253), 'Name of the Node, which may have been deleted since.'),
+        version: described(text(128), 'Version that it failed with.'),
+        code: described(text(64), 'An error code of its agent, NotReturned or NotHealthy.'),
+        since: described(time(), 'When it failed, or when its deadline passed.'),
+      }),
+    ),
+    'The nodes that failed with a version and have neither succeeded since nor been accepted by spec.rollout.resume, at most ' +
+      '50.',
+    { maxItems: 50, 'x-kubernetes-list-type': 'atomic' },
   ),
   window: optional(
     object({
@@ -91,6 +115,8 @@ export type BrupopConfigStatus = Infer<typeof statusSchema>;
 /** Of another release it may have fields that this one does not know. */
 export type InForce = NonNullable<BrupopConfigStatus['inForce']>;
 export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
+export type FrozenVersionStatus = NonNullable<BrupopConfigStatus['frozenVersions']>[number];
+export type FailedNodeStatus = NonNullable<BrupopConfigStatus['failedNodes']>[number];
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
 export const configSchema = described(

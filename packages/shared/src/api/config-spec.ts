@@ -7,7 +7,7 @@
  */
 import type * as v from 'valibot';
 import { DRAIN_TIMEOUT_MAX_MS, EXCLUSION_MAX_MS, REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
-import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
+import { blackout, failureLimit, nodeLimit, numberOfNodes, reason, timeZone, when, window } from './config-values.ts';
 import { labelSelector } from './label-selector.ts';
 import { flag, type Infer, oneOf, whole } from './schema.ts';
 import {
@@ -44,7 +44,7 @@ const DRAIN = {
         'What happens after the timeout. Abort: the node is uncordoned and tried again after a wait that doubles. Force: ' +
           'the pods that are left are deleted past their disruption budgets, with their grace period, which takes up to 70 ' +
           'minutes more, and pods that do not end even then are left behind. Nothing is deleted while emptyDirPods or ' +
-          'unmanagedPods block the drain.',
+          'unmanagedPods block the drain, or without the right to delete pods (value drain.allowForce of the chart).',
         always('Abort'),
       ),
       emptyDirPods: field(
@@ -238,6 +238,21 @@ const SPEC = {
       ({ maxBackoff }) => formatDuration(maxBackoff),
     ),
   ),
+  rollout: group('When the rollout of a version stops.', {
+    failureBudget: field(
+      failureLimit,
+      'Nodes that may fail with a version: a number from 0, or a percentage of the managed nodes, rounded down but at ' +
+        'least 1 node. When more fail, the version is frozen: no node starts an update to it or to an older version, and none that has only staged ' +
+        'it is drained. A node fails when it boots the old or a wrong version, or when it is not back and healthy in time ' +
+        'after its reboot; a failure before the reboot does not count.',
+      always(1),
+    ),
+    resume: field(
+      when,
+      'Failures up to this time are accepted, such as 2026-11-23T10:00:00Z: they freeze no version, and a node that missed ' +
+        'a deadline before it no longer holds its update slot. A time in the future has no effect until then.',
+    ),
+  }),
   nodeSelector: field(
     labelSelector,
     'Restricts the managed nodes, beyond the label that makes them so. Nodes that it does not select start no update and ' +

@@ -33,9 +33,26 @@ function limitOf(value: unknown): NodeLimit | undefined {
   return percent === undefined ? undefined : { percent: Number(percent) };
 }
 
+const BUDGET = 'a whole number from 0, such as 1, or a percentage from "1%" to "100%"';
+/** How many nodes may fail: 0 or a {@link nodeLimit}. */
+export const failureLimit = v.pipe(
+  v.unknown() as v.GenericSchema<number | string>,
+  v.check((value) => value === 0 || limitOf(value) !== undefined, BUDGET),
+  v.metadata({
+    'x-kubernetes-int-or-string': true,
+    'x-kubernetes-validations': [
+      {
+        rule: "type(self) == int ? self >= 0 : string(self).matches('^([1-9][0-9]?|100)%$')",
+        message: 'must be a whole number of at least 0 (such as 1) or a percentage from "1%" to "100%" (in quotes)',
+      },
+    ],
+  }),
+  v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 0 }),
+);
+
 const NUMBER = 'a whole number from 1';
 export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
-/** The API server refuses an empty reason; it means none. It is shown on one line. */
+/** The API server rejects an empty reason, which means none. The reason is shown on one line. */
 export const reason = (maxLength: number) =>
   v.pipe(
     v.string('a text'),
@@ -46,7 +63,8 @@ export const reason = (maxLength: number) =>
 /** RFC 3339 to the millisecond. */
 const TIME = /^(?<date>\d{4}-\d{2}-\d{2})T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/u;
 const WHEN = 'a date and time with an offset from UTC, such as 2026-12-20T00:00:00Z';
-const when = inMs(
+/** A time, read as epoch milliseconds. */
+export const when = inMs(
   v.pipe(
     v.string(WHEN),
     v.check((value) => timeOf(value) !== undefined, WHEN),

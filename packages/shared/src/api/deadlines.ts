@@ -37,13 +37,13 @@ export const STREAM_HEARTBEAT_MS = 10 * SECOND;
 export const STREAM_INACTIVITY_MS = 3.5 * STREAM_HEARTBEAT_MS;
 
 /**
- * Of the controllers. The leader renews its Lease at half of the renew deadline, so ten times a
- * minute. When it is killed, another one leads after one lease duration.
+ * Of the controllers. The leader renews its Lease at half of the renew deadline: ten times a minute.
+ * If it is killed, another replica becomes leader after one lease duration.
  */
 export const LEASE_LIMITS = {
   leaseDurationMs: 16 * SECOND,
   renewDeadlineMs: 12 * SECOND,
-  retryPeriodMs: 1.5 * SECOND,
+  retryPeriodMs: 0.75 * SECOND,
 } as const;
 
 /** A watch that is silent for this time is checked; bookmarks come about once a minute. */
@@ -51,8 +51,8 @@ export const WATCH_IDLE_LIMIT_MS = 100 * SECOND;
 /** The check of a silent watch ends within this time. */
 export const WATCH_CATCH_UP_LIMIT_MS = 10 * SECOND;
 /**
- * What a watch shows is out of date when nothing has confirmed it for this time: the apiserver is
- * not ready, and the controller starts nothing. A silent watch has been checked before.
+ * A watch that has not been confirmed for this time is stale: the apiserver is not ready, and the
+ * controller starts no update. A silent watch is checked before that.
  */
 export const WATCH_STALE_MS = WATCH_IDLE_LIMIT_MS + WATCH_CATCH_UP_LIMIT_MS + 10 * SECOND;
 

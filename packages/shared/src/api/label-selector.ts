@@ -61,10 +61,8 @@ interface Requirement {
 export function selects(selector: LabelSelector | null | undefined, labels: Readonly<Record<string, string>>): boolean {
   if (selector == null) return false;
   const { matchLabels = {}, matchExpressions = [] } = selector;
-  return (
-    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
-    matchExpressions.every((requirement) => matches(requirement, labels))
-  );
+  for (const key in matchLabels) if (labels[key] !== matchLabels[key]) return false;
+  return matchExpressions.every((requirement) => matches(requirement, labels));
 }
 
 /** An operator of another release selects, so that the pods of an unknown budget stay protected. */

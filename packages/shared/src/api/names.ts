@@ -38,20 +38,41 @@ export const DRAIN_KEY = `${GROUP}/drain`;
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
-/** On a shadow: how many attempts since the latest success ended without one. */
+/** On a shadow: how many attempts since the latest success failed or were cancelled. */
 export const UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`;
-/** On a shadow: how many attempts since the latest success ended since their version was not offered any more. */
+/**
+ * On a shadow: how many attempts since the latest success ended without a failure because the host no
+ * longer offered their version.
+ */
 export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
-/** On a shadow: when its latest update succeeded (RFC 3339); absent from a start until a success. */
+/**
+ * On a shadow: when the configuration ended its latest update (a pause, a window, `spec.versions`), so
+ * that the attempt does not count for the order of nodes (RFC 3339).
+ */
+export const ENDED_BY_CONFIG_ANNOTATION = `${GROUP}/ended-by-config`;
+/**
+ * On a shadow: the version of its latest update and when that succeeded, as
+ * `1.21.0=2026-11-22T10:00:00Z`; absent from a start until a success.
+ */
 export const UPDATE_SUCCEEDED_ANNOTATION = `${GROUP}/update-succeeded`;
+/**
+ * On a shadow: when its latest update was first allowed to drain and reboot the host (RFC 3339);
+ * absent after its end.
+ */
+export const REBOOT_REQUESTED_ANNOTATION = `${GROUP}/reboot-requested`;
 /** On a shadow: how long its latest update took, whole seconds. */
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
 /** On a shadow: seconds until its update was deferred, a lower bound of the next estimate. */
 export const DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
 /** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
 export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
+/**
+ * On a shadow: the version with which its node failed, why and when, as
+ * `1.21.0=RolledBack=2026-11-22T10:00:00Z`; absent after a success.
+ */
+export const FAILED_VERSION_ANNOTATION = `${GROUP}/failed-version`;
 /** On a Node, by users: a whole number; nodes with a higher one are updated first. */
 export const PRIORITY_ANNOTATION = `${GROUP}/priority`;
 /** On a Node, by users: with any value but `false`, the node starts no update. */
@@ -66,6 +87,9 @@ export const CONTROLLER = 'brupop-controller';
 export const APISERVER = 'brupop-apiserver';
 /** Audience of the projected tokens with which agents call the apiserver. */
 export const TOKEN_AUDIENCE = 'brupop-apiserver';
+
+/** Condition of a shadow: False if the agent's release does not work with that of the API server. */
+export const AGENT_SUPPORTED = 'AgentSupported';
 
 const SHADOW_PREFIX = 'brs-';
 /** Longest name of a Node whose shadow can exist: names of objects have at most 253 characters. */

@@ -43,12 +43,12 @@ export function nullable<S extends v.GenericSchema>(schema: S, description: stri
 }
 
 /**
- * What {@link printable} leaves, in the language of the API server. Without unassigned characters:
- * its Unicode may be older than that of the programs.
+ * The texts that {@link printable} does not change, as a pattern for the API server (RE2). It allows
+ * unassigned characters, since the API server's Unicode version may be older.
  */
 const PRINTABLE = '^[^\\p{Cc}\\p{Cf}\\p{Co}\\p{Zl}\\p{Zp}]*$';
 
-/** Text of at most `max` UTF-16 code units, read as {@link printable}. */
+/** Text of at most `max` UTF-16 code units, made {@link printable} when it is read. */
 export function text(max: number, expected = `a text of at most ${max} characters`) {
   return v.pipe(
     v.string(expected),
@@ -58,7 +58,7 @@ export function text(max: number, expected = `a text of at most ${max} character
   );
 }
 
-/** @param pattern - of the texts that `test` accepts, or more, in the language of the API server */
+/** @param pattern - RE2, for the API server; matches at least the texts that `test` accepts */
 export function textThat(test: (value: string) => boolean, max: number, expected: string, pattern = PRINTABLE) {
   return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected), v.metadata({ pattern }));
 }

@@ -110,7 +110,8 @@ export const LAST_OPERATION = {
   errorCode: s.optional(
     s.oneOf(Object.keys(ERROR_CODES) as ErrorCode[]),
     `How the step failed. ${codes('RetrySoon')} are retried soon. ${codes('RetryAfterBackoff')} are retried after a wait ` +
-      `that doubles. ${codes('RetryWithOffered')} is no failure: the node starts again with the version that its host offers now. ` +
+      `that doubles. The first ${codes('RetryWithOffered')} since the latest success is no failure: the node starts ` +
+      'again with the version that its host offers now. ' +
       `After ${codes('NeverThisVersion')} the version is not tried again until a user asks for it with the ` +
       `annotation brupop.bottlerocket.aws/retry. ${codes('Manual')} need a manual fix.`,
   ),
@@ -131,8 +132,8 @@ export const AGENT_STATUS = {
   ),
   crash_count: s.described(
     s.count(),
-    'Failed attempts in a row since the last success. The wait before the next attempt grows with it. An attempt whose version ' +
-      'the host no longer offers does not count.',
+    'Failed attempts in a row since the last success. The wait before the next attempt grows with it. The first attempt ' +
+      'that ends because the host no longer offers its version does not count.',
   ),
   state_transition_failure_timestamp: s.nullable(
     s.time(),

@@ -104,7 +104,8 @@ const STATUS = {
   drain: s.optional(drain, 'The drain of the current or the latest update, and what it waits for.'),
   conditions: conditions(
     'What is true of this node now. The controller writes Progressing: True while the node updates and False while it does not, with ' +
-      'the reason and, if known, when that ends.',
+      'the reason and, if known, when that ends. The API server of the operator writes AgentSupported: False if the release of ' +
+      'the agent is too old or too new for it. It is absent otherwise.',
   ),
 };
 const shadowStatus = s.object(STATUS);

@@ -1,5 +1,5 @@
 import { is } from 'valibot';
-import { isVersion, sameVersion, version } from './version.ts';
+import { isLater, isVersion, sameVersion, version } from './version.ts';
 
 const versions: Record<string, [string, boolean]> = {
   'three numbers are a version': ['1.20.0', true],
@@ -28,3 +28,14 @@ test('objects and messages take no version with a v in front, and none that is t
     ['1.20.0', '1.20.0+x', 'v1.20.0', `1.20.0-${'a'.repeat(122)}`, null].map((value) => is(version, value)),
   ).toEqual([true, true, false, false, false]);
 });
+
+const orders: Record<string, [string, string, boolean]> = {
+  'numbers are compared as numbers': ['1.10.0', '1.9.9', true],
+  'an earlier release is not later': ['1.9.9', '1.10.0', false],
+  'a release is not later than itself': ['1.20.0', 'v1.20.0+a', false],
+  'a release is later than its pre-release': ['1.20.0', '1.20.0-rc.1', true],
+  'a pre-release is not later than its release': ['1.20.0-rc.1', '1.20.0', false],
+  'what is no version is not later': ['latest', '1.20.0', false],
+  'nothing is later than what is no version': ['1.20.0', 'latest', false],
+};
+test.each(Object.entries(orders))('%s', (_, [a, b, expected]) => expect(isLater(a, b)).toBe(expected));

@@ -27,7 +27,33 @@ export function isVersion(text: string): boolean {
  * are no versions, such as `latest`, are compared as they are. An absent version equals nothing.
  */
 export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
-  if (a == null || b == null) return false;
-  const release = VERSION.exec(a)?.groups?.['release'];
-  return a === b || (release !== undefined && release === VERSION.exec(b)?.groups?.['release']);
+  return a != null && b != null && releaseOf(a) === releaseOf(b);
+}
+
+/** Returns the version without a leading `v` and build metadata; any other text is returned as it is. */
+export function releaseOf(text: string): string {
+  return VERSION.exec(text)?.groups?.['release'] ?? text;
+}
+
+/**
+ * True when `a` is a later release than `b` (Semantic Versioning 2.0.0, item 11). False when either is no
+ * version. Of two pre-releases of the same release neither is later.
+ */
+export function isLater(a: string, b: string): boolean {
+  const [one, other] = [partsOf(a), partsOf(b)];
+  if (one === undefined || other === undefined) return false;
+  const at = one.numbers.findIndex((number, i) => number !== other.numbers[i]);
+  if (at < 0) return other.isPreRelease && !one.isPreRelease;
+  return (one.numbers[at] ?? 0) > (other.numbers[at] ?? 0);
+}
+
+function partsOf(text: string): { numbers: readonly number[]; isPreRelease: boolean } | undefined {
+  if (!isVersion(text)) return undefined;
+  return { numbers: numbersOf(text), isPreRelease: releaseOf(text).includes('-') };
+}
+
+/** Returns the major, minor and patch number of a version. */
+export function numbersOf(text: string): number[] {
+  const [core = ''] = releaseOf(text).split('-', 1);
+  return core.split('.').map(Number);
 }

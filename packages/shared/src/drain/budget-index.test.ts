@@ -18,7 +18,7 @@ it.each<[string, LabelSelector | null, boolean]>([
   ['the lack of its value', { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['web'] }] }, false],
   ['a key', { matchExpressions: [{ key: 'tier', operator: 'Exists' }] }, true],
   ['what a later release invents', { matchExpressions: [{ key: 'tier', operator: 'Like', values: ['f*'] }] }, true],
-])('a budget whose selector requires %s is found once or not at all', (_what, selector, isFound) => {
+])('a budget whose selector requires %s is found at most once', (_what, selector, isFound) => {
   const pod = aPod('x', { metadata: { ...aPod('x').metadata, labels } });
   const budgets = [
     aBudget('b', { selector }),
@@ -27,7 +27,7 @@ it.each<[string, LabelSelector | null, boolean]>([
   expect(budgetsOf(pod, indexedBudgets(budgets)).map(({ metadata }) => metadata.name)).toEqual(isFound ? ['b'] : []);
 });
 
-it('the budgets of a pod come by name, and none of another namespace', () => {
+it('the budgets of a pod are sorted by name and of its namespace only', () => {
   const elsewhere = { ...aBudget('a').metadata, namespace: 'other' };
   const budgets = [
     aBudget('c'),
@@ -35,4 +35,37 @@ it('the budgets of a pod come by name, and none of another namespace', () => {
     aBudget('a', { metadata: elsewhere }),
   ];
   expect(budgetsOf(aPod('x'), indexedBudgets(budgets)).map(({ metadata }) => metadata.name)).toEqual(['b', 'c']);
+});
+
+it('one budget per node is found without comparing the others', () => {
+  const nodes = 300;
+  const sharedLabel = { part: 'shop' };
+  const selectors: ((node: number) => LabelSelector)[] = [
+    (node) => ({ matchExpressions: [{ key: `pool-${node}`, operator: 'Exists' }] }),
+    (node) => ({ matchLabels: sharedLabel, matchExpressions: [{ key: `pool-${node}`, operator: 'Exists' }] }),
+    (node) => ({
+      matchLabels: { ...sharedLabel, [`pool-${node}`]: 'x' },
+      matchExpressions: [{ key: 'part', operator: 'NotIn', values: ['other'] }],
+    }),
+  ];
+  for (const selectorOf of selectors) {
+    let comparisons = 0;
+    const budgets = Array.from({ length: nodes }, (_, node) =>
+      Object.defineProperty({ ...aBudget(`budget-${node}`) }, 'selector', {
+        get: () => {
+          comparisons += 1;
+          return selectorOf(node);
+        },
+      }),
+    );
+    const index = indexedBudgets(budgets);
+    comparisons = 0;
+    for (let node = 0; node < nodes; node += 1) {
+      const pod = aPod('x', {
+        metadata: { ...aPod('x').metadata, labels: { ...sharedLabel, [`pool-${node}`]: 'x' } },
+      });
+      expect(budgetsOf(pod, index)).toHaveLength(1);
+    }
+    expect(comparisons).toBe(nodes);
+  }
 });

@@ -1,43 +1,95 @@
 /**
- * The budgets of one namespace, so that the budgets of a pod are found without a comparison with each:
- * a budget is kept under one of the labels that its selector requires, the one that fewest budgets
- * require. The controller keeps an index for each namespace, the drain of a node one for each
- * namespace in which an eviction was rejected.
+ * An index of the budgets of one namespace, which finds the budgets of a pod without a comparison with
+ * all of them. Each budget is stored under one requirement of its selector (a key with its values, or
+ * a key that must exist): the one that the fewest budgets have in common. The controller keeps an
+ * index for each namespace, and a drain one for each namespace in which an eviction was rejected.
  */
 import { type LabelSelector, selects } from '../api/label-selector.ts';
 import type { Budget } from './budgets.ts';
 import type { DrainPod } from './pods.ts';
 
-export class BudgetIndex {
-  readonly #byLabel = new Map<string, Budget[]>();
-  /** Those whose selectors require no value of a label. */
-  readonly #others: Budget[] = [];
+/** The budgets that require a label, with one of some values or with any value. */
+interface Requiring {
+  readonly values: Map<string, Budget[]>;
+  readonly any: Budget[];
+}
 
-  constructor(budgets: readonly Budget[]) {
+/** `values` undefined: the label must exist. */
+interface Requirement {
+  readonly key: string;
+  readonly values: readonly string[] | undefined;
+}
+
+export class BudgetIndex {
+  readonly #byKey = new Map<string, Requiring>();
+  /** Budgets whose selectors require no label. */
+  readonly #others: Budget[] = [];
+  readonly #all: ReadonlySet<Budget>;
+  #replaced: { readonly index: BudgetIndex; readonly changed: BudgetIndex } | undefined;
+
+  /** How many budgets require a label. */
+  readonly #uses: ReadonlyMap<string, number>;
+
+  /** @param larger - the index that counts how many budgets have a requirement; by default this one */
+  constructor(budgets: readonly Budget[], larger?: BudgetIndex) {
+    this.#all = new Set(budgets);
     const read = budgets.map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
-    const uses = countOf(read.flatMap(({ requirements }) => requirements.flat()));
-    const usesOf = (labels: readonly string[]): number =>
-      labels.reduce((sum, label) => sum + (uses.get(label) ?? 0), 0);
+    const labels = read.flatMap(({ requirements }) => requirements.flatMap(labelsOf));
+    this.#uses = larger === undefined ? countOf(labels) : larger.#uses;
+    const usesOf = (requirement: Requirement): number =>
+      labelsOf(requirement).reduce((sum, label) => sum + (this.#uses.get(label) ?? 0), 0);
     for (const { budget, requirements } of read) {
       const [first, ...rest] = requirements;
       if (first === undefined) this.#others.push(budget);
-      else for (const label of rest.reduce((a, b) => (usesOf(b) < usesOf(a) ? b : a), first)) this.#add(label, budget);
+      else
+        this.#add(
+          rest.reduce((a, b) => (usesOf(b) < usesOf(a) ? b : a), first),
+          budget,
+        );
     }
   }
 
-  /** The budgets that select a pod of the namespace, by name. */
+  /** Returns the budgets that select a pod of the namespace, sorted by name. */
   of({ metadata: { labels = {} } }: DrainPod): readonly Budget[] {
-    const found = this.#others.filter(({ selector }) => selects(selector, labels));
-    for (const [key, value] of Object.entries(labels))
-      for (const budget of this.#byLabel.get(labelOf(key, value)) ?? [])
-        if (selects(budget.selector, labels)) found.push(budget);
+    const found: Budget[] = [];
+    const add = (candidates: readonly Budget[] = []): void => {
+      for (const budget of candidates) if (selects(budget.selector, labels)) found.push(budget);
+    };
+    add(this.#others);
+    for (const key in labels) {
+      const requiring = this.#byKey.get(key);
+      if (requiring === undefined) continue;
+      add(requiring.any);
+      add(requiring.values.get(labels[key] ?? ''));
+    }
     return found.length < 2 ? found : found.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   }
 
-  #add(label: string, budget: Budget): void {
-    const known = this.#byLabel.get(label);
-    if (known === undefined) this.#byLabel.set(label, [budget]);
-    else known.push(budget);
+  /** Returns an index of these budgets, which knows its differences from this one. */
+  replacedBy(budgets: readonly Budget[]): BudgetIndex {
+    const next = new BudgetIndex(budgets);
+    const added = [...next.#all].filter((budget) => !this.#all.has(budget));
+    const removed = [...this.#all].filter((budget) => !next.#all.has(budget));
+    next.#replaced = { index: this, changed: new BudgetIndex([...added, ...removed], next) };
+    this.#replaced = undefined;
+    return next;
+  }
+
+  /** True if the pod has the same budgets as in `earlier`; false also if that is unknown. */
+  isSameFor(pod: DrainPod, earlier: BudgetIndex | undefined): boolean {
+    if (earlier === this) return true;
+    return this.#replaced?.index === earlier && this.#replaced?.changed.of(pod).length === 0;
+  }
+
+  #add({ key, values }: Requirement, budget: Budget): void {
+    const requiring = this.#byKey.get(key) ?? { values: new Map<string, Budget[]>(), any: [] };
+    this.#byKey.set(key, requiring);
+    if (values === undefined) requiring.any.push(budget);
+    for (const value of values ?? []) {
+      const known = requiring.values.get(value);
+      if (known === undefined) requiring.values.set(value, [budget]);
+      else known.push(budget);
+    }
   }
 }
 
@@ -49,23 +101,24 @@ export function indexedBudgets(budgets: readonly Budget[]): IndexedBudgets {
   return new Map([...groups].map(([namespace, group]) => [namespace, new BudgetIndex(group)]));
 }
 
-/** The budgets that select the pod, by name. */
+/** Returns the budgets that select the pod, sorted by name. */
 export function budgetsOf(pod: DrainPod, budgets: IndexedBudgets): readonly Budget[] {
   return budgets.get(pod.metadata.namespace ?? '')?.of(pod) ?? [];
 }
 
-/** Of each requirement the labels that meet it: a pod must have one of them, and only one of a key. */
-function requirementsOf(selector: LabelSelector | null): string[][] {
+/** Returns the requirements that a pod without labels does not meet. */
+function requirementsOf(selector: LabelSelector | null): Requirement[] {
   const { matchLabels = {}, matchExpressions = [] } = selector ?? {};
-  const valuesOf = matchExpressions.flatMap(({ key, operator, values = [] }) =>
-    operator === 'In' ? [[...new Set(values)].map((value) => labelOf(key, value))] : [],
-  );
-  return [...Object.entries(matchLabels).map(([key, value]) => [labelOf(key, value)]), ...valuesOf];
+  const expressions = matchExpressions.flatMap(({ key, operator, values = [] }): Requirement[] => {
+    if (operator === 'Exists') return [{ key, values: undefined }];
+    return operator === 'In' ? [{ key, values: [...new Set(values)] }] : [];
+  });
+  return [...Object.entries(matchLabels).map(([key, value]) => ({ key, values: [value] })), ...expressions];
 }
 
 /** A key contains no `=`. */
-function labelOf(key: string, value: string): string {
-  return `${key}=${value}`;
+function labelsOf({ key, values }: Requirement): string[] {
+  return values?.map((value) => `${key}=${value}`) ?? [key];
 }
 
 function countOf(texts: readonly string[]): ReadonlyMap<string, number> {

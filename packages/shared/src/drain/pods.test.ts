@@ -105,7 +105,7 @@ describe('a pod of the API', () => {
     expect(slimPod({ metadata: { ...metadata, ...more }, ...rest })).toMatchObject(expected);
   });
 
-  it('of the operator is its own in its namespace only', () => {
+  it('belongs to the operator in its namespace only', () => {
     const labels = { 'brupop.bottlerocket.aws/component': 'brupop-controller' };
     const replicaSet = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'brupop-controller-1', uid: 'r' };
     const raw = { metadata: { ...metadata, labels, ownerReferences: [{ ...replicaSet, controller: true }] } };

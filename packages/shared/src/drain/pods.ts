@@ -66,6 +66,9 @@ interface RawPod {
   };
 }
 
+/** A node with more pods is not drained: a kubelet may create any number of mirror pods. */
+export const MAX_PODS_OF_NODE = 5_000;
+
 const MIRROR_ANNOTATION = 'kubernetes.io/config.mirror';
 const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
 const CORDON_EFFECT = 'NoSchedule';
@@ -173,7 +176,8 @@ export function podsToEvict(
     needed?.has(pod.metadata.uid) === true ||
     (pod.toleratesCordon && (parseTime(pod.metadata.creationTimestamp) ?? 0) > cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
-  return pods.filter((pod) => !stays(pod)).toSorted((a, b) => (podKey(a) < podKey(b) ? -1 : 1));
+  const going = pods.filter((pod) => !stays(pod)).map((pod) => ({ pod, key: podKey(pod) }));
+  return going.toSorted((a, b) => (a.key < b.key ? -1 : 1)).map(({ pod }) => pod);
 }
 
 /** The DaemonSets (`namespace/name`) whose existence decides about a pod. */

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { parseTime } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
 import { errorFromAnswer, hasStatus, KubeError } from './error.ts';
@@ -9,6 +10,8 @@ export { type ClusterAccess, clusterAccess } from './connection.ts';
 const APPLY = 'application/apply-patch+yaml';
 const REQUEST_LIMIT_MS = 10_000;
 const UNAUTHORIZED = 401;
+/** More than one object can take; a character may take six bytes in JSON. */
+const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -19,6 +22,8 @@ export interface KubeRequest {
   readonly signal?: AbortSignal;
   /** For the whole exchange; for a stream until the response headers. Default 10 s. */
   readonly timeoutMs?: number;
+  /** Of the response, which is not read any further; not of a stream. Default 16 MiB. */
+  readonly maxBytes?: number;
 }
 
 type Answer = Dispatcher.ResponseData;
@@ -44,9 +49,12 @@ export class KubeClient {
     return new KubeClient(this.#options, this.#connection, mayWrite);
   }
 
-  /** Returns the parsed body. Throws KubeError, with status 0 when there was no response. */
+  /**
+   * Returns the parsed body. Throws KubeError, with status 0 when there was no response or one that
+   * is too large.
+   */
   async request<T>(request: KubeRequest): Promise<T> {
-    return this.#limited(request, async ({ body }) => parse(request, await body.text()) as T);
+    return this.#limited(request, async ({ body }) => parse(request, await readText(request, body)) as T);
   }
 
   /** Reads an object; undefined when there is none. Throws KubeError. */
@@ -76,6 +84,11 @@ export class KubeClient {
     return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, signal });
   }
 
+  /** By how much this machine's clock is ahead of the API server's; undefined if that is unknown. */
+  clockSkewMs(): number | undefined {
+    return this.#connection.clockSkewMs;
+  }
+
   async close(): Promise<void> {
     await this.#connection.close();
   }
@@ -88,12 +101,13 @@ export class KubeClient {
     try {
       const token = await this.#connection.token();
       const answer = await this.#send(request, token, signal);
+      this.#noteDate(answer);
       if (answer.statusCode === UNAUTHORIZED) {
         this.#connection.rejected(token);
         this.#connection.reloadSoon();
       }
       if (answer.statusCode >= 300)
-        throw errorFromAnswer(request, answer.statusCode, answer.headers, await answer.body.text());
+        throw errorFromAnswer(request, answer.statusCode, answer.headers, await readText(request, answer.body));
       return await read(answer);
     } catch (error) {
       throw this.#unanswered(request, error);
@@ -123,6 +137,11 @@ export class KubeClient {
     });
   }
 
+  #noteDate({ headers: { date } }: Answer): void {
+    const serverTime = typeof date === 'string' ? parseTime(date) : undefined;
+    if (serverTime !== undefined) this.#connection.clockSkewMs = this.#options.clock.now() - serverTime;
+  }
+
   #unanswered(request: KubeRequest, error: unknown): unknown {
     if (error instanceof KubeError) return error;
     if (request.signal?.aborted === true) return request.signal.reason;
@@ -140,6 +159,20 @@ export async function createKubeClient(options: KubeClientOptions): Promise<Kube
 function bodyOf({ body, contentType }: KubeRequest): string | null {
   if (body === undefined) return null;
   return contentType === APPLY ? applyBody(body) : JSON.stringify(body);
+}
+
+/** Closes the connection when the body is larger than allowed. */
+async function readText(request: KubeRequest, body: Answer['body']): Promise<string> {
+  const { method, path, maxBytes = MAX_RESPONSE_BYTES } = request;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    size += chunk.length;
+    if (size > maxBytes)
+      throw new KubeError(0, 'ResponseTooLarge', `${method} ${path}: expected at most ${maxBytes} bytes, found more`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 function parse(request: KubeRequest, body: string): unknown {

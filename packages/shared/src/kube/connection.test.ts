@@ -27,7 +27,7 @@ describe('the token of a service account', () => {
     rmSync(dir, { recursive: true });
   });
 
-  it('is kept for a minute and then read again', async () => {
+  it('is cached for a minute and then read again', async () => {
     expect(await connection.token()).toBe('first');
     write('second');
     await clock.advance(59_999);
@@ -36,7 +36,7 @@ describe('the token of a service account', () => {
     expect(await connection.token()).toBe('second');
   });
 
-  it('is read again at once after it was rejected, also when a request before it is rejected later', async () => {
+  it('is read again at once after it was rejected, also when an earlier request is rejected later', async () => {
     expect(await connection.token()).toBe('first');
     write('second');
     connection.rejected('first');
@@ -46,7 +46,7 @@ describe('the token of a service account', () => {
     expect(await connection.token()).toBe('second');
   });
 
-  it('is not kept when it cannot be read', async () => {
+  it('is not cached when it cannot be read', async () => {
     rmSync(join(dir, 'token'));
     await expect(connection.token()).rejects.toThrow('ENOENT');
     write('second');

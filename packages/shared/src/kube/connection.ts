@@ -22,6 +22,8 @@ export interface KubeClientOptions {
 
 const MAX_CONNECTIONS = 256;
 const CONNECT_LIMIT_MS = 5_000;
+/** Keeps quiet watches open in NAT and load balancers, which drop idle connections after a minute. */
+const TCP_KEEPALIVE_MS = 20_000;
 const RELOAD_INTERVAL_MS = 1_000;
 /** The kubelet replaces the token long before it expires. */
 const TOKEN_MS = 60_000;
@@ -33,6 +35,8 @@ export class KubeConnection {
   #ca: string;
   #pool: Pool;
   #reloadedAt = -Infinity;
+  /** By how much this machine's clock is ahead of the API server's, as of the latest response. */
+  clockSkewMs: number | undefined;
   #token: { readonly text: string; readonly until: number } | undefined;
 
   private constructor(options: KubeClientOptions, ca: string) {
@@ -61,7 +65,7 @@ export class KubeConnection {
     return text;
   }
 
-  /** Makes the next request read a token that was rejected again. */
+  /** Call when a token was rejected: the next request reads the token again. */
   rejected(token: string): void {
     if (this.#token?.text === token) this.#token = undefined;
   }
@@ -115,6 +119,6 @@ function createPool(origin: string, ca: string): Pool {
     keepAliveTimeout: 30_000,
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { timeout: CONNECT_LIMIT_MS, ca },
+    connect: { timeout: CONNECT_LIMIT_MS, ca, keepAliveInitialDelay: TCP_KEEPALIVE_MS },
   });
 }

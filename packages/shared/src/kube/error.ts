@@ -15,7 +15,7 @@ export class KubeError extends Error {
   override readonly name = 'KubeError';
   /** HTTP status; 0 when there was no usable response. */
   readonly status: number;
-  /** Of metav1.Status; `Unreachable` or `MalformedAnswer` without a usable response. */
+  /** Of metav1.Status; `Unreachable`, `MalformedAnswer` or `ResponseTooLarge` without a usable response. */
   readonly reason: string;
   /** `Retry-After`, milliseconds. */
   readonly retryAfterMs: number | undefined;
@@ -38,6 +38,11 @@ export class KubeError extends Error {
 
 export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
+}
+
+/** True for a response that was not read to its end. */
+export function isTooLarge(error: unknown): boolean {
+  return error instanceof KubeError && error.reason === 'ResponseTooLarge';
 }
 
 export function errorFromAnswer(

@@ -1,4 +1,3 @@
-import { LEASE_LIMITS } from '../api/deadlines.ts';
 import {
   claimed,
   isReleased,
@@ -6,6 +5,7 @@ import {
   type LeaseSpec,
   released,
   renewInMs,
+  requestLimitMs,
   waitBeforeAcquireMs,
 } from './leader-election.ts';
 
@@ -16,6 +16,7 @@ const lease = (spec?: LeaseSpec): Lease => ({
 });
 const other = lease({ holderIdentity: 'a', leaseDurationSeconds: 15, acquireTime: 'then' });
 const own = lease({ holderIdentity: 'me', leaseDurationSeconds: 15, acquireTime: 'then' });
+const ownClaim = lease({ ...own.spec, renewTime: 'sent' });
 const free = lease(released(other));
 
 const observations: Record<string, [Lease | undefined, Lease | undefined, number]> = {
@@ -40,19 +41,33 @@ const observations: Record<string, [Lease | undefined, Lease | undefined, number
   'waits when a held Lease was deleted': [undefined, other, 15_000],
   'waits when a user has entered its identity as the holder': [own, other, 15_000],
   'does not wait when it first observes its own identity: the process was restarted': [own, undefined, 0],
+  'does not wait when it finds itself as the holder because a response was lost': [ownClaim, other, 0],
+  'waits when a user has replaced it as the holder': [
+    lease({ ...ownClaim.spec, holderIdentity: 'a' }),
+    ownClaim,
+    15_000,
+  ],
 };
 test.each(Object.entries(observations))('a candidate %s', (_, [observed, previous, expected]) => {
-  expect(waitBeforeAcquireMs(observed, previous, candidate)).toBe(expected);
+  expect(waitBeforeAcquireMs(observed, previous, candidate, ['earlier', 'sent'])).toBe(expected);
 });
 
-const renewals: Record<string, [number, number]> = {
-  'renews at half of the renew deadline': [12_000, 6_000],
-  'retries a renewal that failed after the retry period': [5_900, 1_500],
-  'waits for the retry period after a renewal that took long': [6_500, 1_500],
-  'stops in time when the renew deadline comes first': [900, 900],
+const limits = { renewDeadlineMs: 12_000, retryPeriodMs: 1_000 };
+const renewals: Record<string, [number, number, number]> = {
+  'renews at half of the renew deadline': [12_000, 0, 6_000],
+  'renews at half of the renew deadline after a slow renewal': [7_000, 5_000, 1_000],
+  'retries a rejected renewal after the retry period': [5_900, 100, 900],
+  'retries a renewal without a response at once': [1_000, 5_000, 0],
+  'stops in time when the renew deadline comes first': [900, 0, 900],
 };
-test.each(Object.entries(renewals))('a leader %s', (_, [leftMs, expected]) => {
-  expect(renewInMs(leftMs, LEASE_LIMITS)).toBe(expected);
+test.each(Object.entries(renewals))('a leader %s', (_, [leftMs, sinceClaimMs, expected]) => {
+  expect(renewInMs(leftMs, sinceClaimMs, limits)).toBe(expected);
+});
+
+test('a renewal times out one retry period before the renew deadline, and the first acquisition at the renew deadline', () => {
+  expect(requestLimitMs(6_000, limits)).toBe(5_000);
+  expect(requestLimitMs(1_500, limits)).toBe(1_500);
+  expect(requestLimitMs(-Infinity, limits)).toBe(12_000);
 });
 
 describe('the record of a leader', () => {

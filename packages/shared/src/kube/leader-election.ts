@@ -4,17 +4,19 @@
  *     waiting -- Lease released, or unchanged for the lease duration --> leading
  *     leading -- renew deadline passed, another holder, or shutdown  --> waiting
  *
- * The leader renews the record at half of the renew deadline, tries a failed renewal again every
- * retry period, stops leading when no renewal was confirmed for the renew deadline, and releases
- * the Lease when it stops. A candidate watches the Lease instead of polling it, and measures the
- * lease duration by its own clock, from the moment at which it observed the latest change; times in
- * the record are never compared.
+ * The leader renews the record at half of the renew deadline, retries a failed renewal every retry
+ * period, stops leading when no renewal was confirmed within the renew deadline, and releases the
+ * Lease when it stops. A renewal times out while one retry period is left for another try. A request
+ * to acquire the Lease times out after the renew deadline, since leadership counts from when it was
+ * sent. A candidate watches the Lease instead of polling it, and measures the lease duration by its
+ * own clock, from the moment at which it observed the latest change; times in the record are never
+ * compared with a clock.
  *
  * At most one process leads: the renew deadline is shorter than the lease duration, each write
  * carries the resourceVersion that it is based on, and a candidate waits for at least its own lease
- * duration after every change but a release, also when a user has edited, emptied or deleted the
- * Lease. A leader asks `isLeading()` right before each of its writes: the answer is right even in
- * the first instant after the process was frozen.
+ * duration after every change but a release and a write of its own, also when a user has edited,
+ * emptied or deleted the Lease. A leader asks `isLeading()` right before each of its writes: the
+ * answer is right even in the first instant after the process was frozen.
  */
 import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
@@ -27,7 +29,7 @@ import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
 interface LeaderElectionOptions {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'request' | 'stream'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly namespace: string;
@@ -53,6 +55,7 @@ export interface Lease extends KubernetesObject {
 }
 
 type Candidate = Pick<Required<LeaderElectionOptions>, 'identity' | 'leaseDurationMs'>;
+type RequestLimits = Pick<KubeRequest, 'signal' | 'timeoutMs'>;
 type Renewal = Pick<Required<LeaderElectionOptions>, 'renewDeadlineMs' | 'retryPeriodMs'>;
 
 const GROUP_VERSION = 'coordination.k8s.io/v1';
@@ -63,6 +66,10 @@ const RELEASED_SECONDS = 1;
 /** In lease durations, so that a mistyped leaseDurationSeconds cannot block election. */
 const MAX_WAIT_FACTOR = 4;
 const INT32_MAX = 2_147_483_647;
+/** Time limit of each of the two requests of a release, so that a shutdown is fast. */
+const RELEASE_LIMIT_MS = 3_000;
+/** How many of its own writes of the Lease a process remembers. */
+const MAX_CLAIMS = 10;
 
 export class LeaderElection {
   readonly #options: Required<LeaderElectionOptions>;
@@ -73,6 +80,10 @@ export class LeaderElection {
   #changed = new AbortController();
   /** When the latest confirmed renewal was sent, on the monotonic clock. */
   #renewedAt = -Infinity;
+  /** When the latest write was sent, monotonic milliseconds. */
+  #claimedAt = -Infinity;
+  /** `renewTime` of the latest writes, since their responses may have been lost. */
+  #claims: readonly string[] = [];
 
   constructor(options: LeaderElectionOptions) {
     this.#options = { ...LEASE_LIMITS, ...options };
@@ -122,8 +133,10 @@ export class LeaderElection {
   #observe(lease: Lease | undefined): void {
     const previous = this.#observed;
     if (lease?.metadata.resourceVersion === previous?.metadata.resourceVersion) return;
+    const { clock, identity } = this.#options;
     this.#observed = lease;
-    this.#acquirableAt = this.#options.clock.monotonic() + waitBeforeAcquireMs(lease, previous, this.#options);
+    if (holderOf(lease) !== identity) this.#claims = [];
+    this.#acquirableAt = clock.monotonic() + waitBeforeAcquireMs(lease, previous, this.#options, this.#claims);
     this.#changed.abort();
   }
 
@@ -143,12 +156,15 @@ export class LeaderElection {
   async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
     const { clock } = this.#options;
     const sentAt = clock.monotonic();
+    const renewTime = rfc3339Micro(clock.now());
+    this.#claimedAt = sentAt;
+    this.#claims = [...this.#claims, renewTime].slice(-MAX_CLAIMS);
     try {
-      const held = await this.#write(lease, claimed(lease, this.#options, rfc3339Micro(clock.now())), signal);
+      const held = await this.#write(lease, claimed(lease, this.#options, renewTime), { signal });
       this.#renewedAt = sentAt;
       return held;
     } catch (error) {
-      if (hasStatus(error, 409) || hasStatus(error, 404)) return await this.#read(signal);
+      if (hasStatus(error, 409) || hasStatus(error, 404)) return await this.#read({ signal });
       throw error;
     }
   }
@@ -182,10 +198,11 @@ export class LeaderElection {
   }
 
   async #renewUntilLost(held: Lease | undefined, leading: AbortSignal, lost: AbortController): Promise<void> {
-    const { log, identity } = this.#options;
+    const { clock, log, identity } = this.#options;
     let lease = held;
     while (!leading.aborted) {
-      await this.#pause(renewInMs(this.#leadingForMs(), this.#options), leading);
+      const sinceClaimMs = clock.monotonic() - this.#claimedAt;
+      await this.#pause(renewInMs(this.#leadingForMs(), sinceClaimMs, this.#options), leading);
       try {
         if (this.isLeading()) lease = await this.#renew(lease, leading);
         // A leader keeps a Lease that a user has emptied or deleted.
@@ -203,35 +220,34 @@ export class LeaderElection {
     this.#renewedAt = -Infinity;
     try {
       // Read first, because a cancelled renewal may have been written.
-      const lease = mayRelease ? await this.#read() : undefined;
-      if (holderOf(lease) === this.#options.identity) await this.#write(lease, released(lease));
+      const limit = { timeoutMs: RELEASE_LIMIT_MS };
+      const lease = mayRelease ? await this.#read(limit) : undefined;
+      if (holderOf(lease) === this.#options.identity) await this.#write(lease, released(lease), limit);
     } catch (error) {
       this.#options.log.warn('cannot release the Lease', { error: messageOf(error) });
     }
   }
 
   /** Creates the Lease, or replaces the spec of `lease` if it has not changed since it was read. */
-  #write(lease: Lease | undefined, spec: LeaseSpec, signal?: AbortSignal): Promise<Lease> {
+  #write(lease: Lease | undefined, spec: LeaseSpec, limits: RequestLimits): Promise<Lease> {
     const { namespace, name } = this.#options;
     const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata: lease?.metadata ?? { name, namespace }, spec };
-    return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...(signal && { signal }) });
+    return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...limits });
   }
 
-  async #read(signal?: AbortSignal): Promise<Lease | undefined> {
+  async #read(limits: RequestLimits): Promise<Lease | undefined> {
     try {
-      return await this.#request({ method: 'GET', ...(signal && { signal }) });
+      return await this.#request({ method: 'GET', ...limits });
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw error;
     }
   }
 
-  /** No request of a leader takes longer than its leadership lasts. */
-  #request(request: Pick<KubeRequest, 'method' | 'body' | 'signal'>): Promise<Lease> {
-    const { client, namespace, name, retryPeriodMs } = this.#options;
+  #request(request: Pick<KubeRequest, 'method' | 'body'> & RequestLimits): Promise<Lease> {
+    const { client, namespace, name } = this.#options;
     const path = groupPath(GROUP_VERSION, 'leases', { namespace, ...(request.method !== 'POST' && { name }) });
-    const leftMs = this.isLeading() ? this.#leadingForMs() : Infinity;
-    return client.request({ ...request, path, timeoutMs: Math.max(1, Math.min(2 * retryPeriodMs, leftMs)) });
+    return client.request({ timeoutMs: requestLimitMs(this.#leadingForMs(), this.#options), ...request, path });
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -239,23 +255,32 @@ export class LeaderElection {
   }
 }
 
-/** How long a leader waits that leads for `leftMs` if it is not renewed. */
-export function renewInMs(leftMs: number, { renewDeadlineMs, retryPeriodMs }: Renewal): number {
-  return Math.min(Math.max(leftMs - renewDeadlineMs / 2, retryPeriodMs), leftMs);
+/** How long a leader waits before its next renewal; it leads for `leftMs` more, and sent the last one `sinceClaimMs` ago. */
+export function renewInMs(leftMs: number, sinceClaimMs: number, { renewDeadlineMs, retryPeriodMs }: Renewal): number {
+  return Math.max(0, Math.min(Math.max(leftMs - renewDeadlineMs / 2, retryPeriodMs - sinceClaimMs), leftMs));
 }
 
-/** For a candidate that observes `lease` after `previous`. */
+/** Time limit of a request of a process that leads for `leftMs`: a leader keeps time for another try. */
+export function requestLimitMs(leftMs: number, { renewDeadlineMs, retryPeriodMs }: Renewal): number {
+  if (leftMs <= 0) return renewDeadlineMs;
+  return leftMs < 2 * retryPeriodMs ? leftMs : leftMs - retryPeriodMs;
+}
+
+/**
+ * For a candidate that observes `lease` after `previous`.
+ * @param ownClaims - `renewTime` of its writes since another process held the Lease
+ */
 export function waitBeforeAcquireMs(
   lease: Lease | undefined,
   previous: Lease | undefined,
   { identity, leaseDurationMs }: Candidate,
+  ownClaims: readonly string[] = [],
 ): number {
   const latest = lease ?? previous;
   if (latest === undefined || isReleased(latest)) return 0;
-  const restarted = previous === undefined && holderOf(lease) === identity;
-  if (restarted) return 0;
-  const recordedMs = (lease?.spec?.leaseDurationSeconds ?? 0) * 1_000;
-  return Math.min(Math.max(recordedMs, leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
+  const mayBeOwn = previous === undefined || isOneOf(ownClaims, lease);
+  if (mayBeOwn && holderOf(lease) === identity) return 0;
+  return Math.min(Math.max(recordedMs(lease), leaseDurationMs), MAX_WAIT_FACTOR * leaseDurationMs);
 }
 
 /** The record by which a candidate acquires or renews `lease`. `now` is RFC 3339. */
@@ -278,6 +303,14 @@ export function released(lease: Lease | undefined): LeaseSpec {
 /** True for a Lease that its holder released, not for one whose holder a user has removed. */
 export function isReleased(lease: Lease | undefined): boolean {
   return lease?.spec?.leaseDurationSeconds === RELEASED_SECONDS && holderOf(lease) === '';
+}
+
+function recordedMs(lease: Lease | undefined): number {
+  return (lease?.spec?.leaseDurationSeconds ?? 0) * 1_000;
+}
+
+function isOneOf(claims: readonly string[], lease: Lease | undefined): boolean {
+  return claims.includes(lease?.spec?.renewTime ?? '');
 }
 
 function holderOf(lease: Lease | undefined): string {

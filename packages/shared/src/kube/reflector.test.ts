@@ -1,3 +1,4 @@
+import { WATCH_STALE_MS } from '../api/deadlines.ts';
 import { KubeError } from './error.ts';
 import { retryDelayMs } from './reflector.ts';
 
@@ -9,4 +10,10 @@ const cases: Record<string, [unknown, number]> = {
   'a server that asks for less gets the own backoff': [asks(1), 800],
   'a server that asks for a day is not obeyed for more than 5 minutes': [asks(86_400_000), 300_000],
 };
-test.each(Object.entries(cases))('%s', (_, [error, expected]) => expect(retryDelayMs(error, 800)).toBe(expected));
+test.each(Object.entries(cases))('%s', (_, [error, expected]) =>
+  expect(retryDelayMs(error, 800, 'list')).toBe(expected),
+);
+
+test('a watch is reopened before it is stale, whatever Retry-After the server sends', () => {
+  expect(retryDelayMs(asks(86_400_000), 800, 'watch')).toBeLessThan(WATCH_STALE_MS / 4);
+});

@@ -4,18 +4,19 @@
  *     list --> watch --ended or failed--> watch from the last resourceVersion --410 Gone--> list
  *
  * The store never goes back in time: it has what the list returned, and then each event in order.
- * Every failure is logged and retried with backoff; only 410 costs a new list. `idleForMs` is the
- * time for which nothing has shown that the store is current: the last page of a list, a whole event
- * of the watch, a bookmark, or a catch-up. A watch that was accepted shows nothing.
+ * Every failure is logged and retried with backoff; only 410 requires a new list. `idleForMs` is the
+ * time since the store was last confirmed to be current: by the last page of a list, a whole event of
+ * the watch, a bookmark, or a check of the watch. The headers of a watch confirm nothing.
  *
- * A collection without changes has no events, and no bookmarks either while kube-apiserver knows of
- * no revision after the one from which the watch started: etcd reports one every 10 minutes. So
+ * A collection without changes has no events. It has no bookmarks while kube-apiserver knows no
+ * revision after the one from which the watch started: etcd reports one every 10 minutes. Therefore
  *
- * - a watch that has received nothing right after its start makes kube-apiserver ask etcd, by one
- *   small read. Bookmarks follow every minute, for as long as the watch lives (Kubernetes 1.31);
- * - a watch that is silent for the idle limit is compared with a second, short one from the same
- *   resourceVersion. If that ends in time without a change, the store is current; otherwise the
- *   silent watch is opened again.
+ * - a watch that has received nothing right after its start makes kube-apiserver ask etcd, with one
+ *   small read. Bookmarks follow every minute until the watch ends (Kubernetes 1.31). If the read has
+ *   no effect, it is not repeated until a watch has received something;
+ * - a watch that is silent for the idle limit is checked with a second, short watch from the same
+ *   resourceVersion. If that ends in time without an event, the store is current; otherwise the
+ *   silent watch is reopened.
  */
 import { addAbortListener } from 'node:events';
 import { WATCH_CATCH_UP_LIMIT_MS, WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
@@ -26,8 +27,9 @@ import { messageOf } from '../runtime/errors.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus, KubeError } from './error.ts';
+import { type List, readList } from './list.ts';
 import { type Listener, Store } from './store.ts';
-import { jsonLines, type ListPage, readEvent, readPage, type WatchEvent } from './watch-protocol.ts';
+import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
 
 export type { Listener, ReflectorEvent } from './store.ts';
 
@@ -46,34 +48,29 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly idleLimitMs?: number;
   /** For each page of the list. Default 60 s. */
   readonly listLimitMs?: number;
+  /** The list fails with more objects. */
+  readonly maxItems?: number;
 }
 
-const PAGE_SIZE = '500';
 const LIST_LIMIT_MS = 60_000;
-/** Watches end after 30 to 60 minutes, to spread over the API servers again. */
+/** Watches end after 30 to 60 minutes, so that they are spread over the API servers again. */
 const WATCH_SECONDS = 1_800;
 const OPEN_LIMIT_MS = 10_000;
-/** By then the cluster has made a newer revision: the Lease alone is renewed more often. */
+/** By then the cluster has a newer revision: the Lease is renewed more often. */
 const PROGRESS_AFTER_MS = 10_000;
 const CATCH_UP_SECONDS = 2;
 /** Shorter than client-go's 800 ms, to recover faster after a restart of the API server. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
-/** Upper bound for what a server may ask for in Retry-After. */
-const MAX_RETRY_AFTER_MS = 300_000;
+/** Upper bounds for Retry-After, so that a watch does not become stale meanwhile. */
+const MAX_RETRY_AFTER_MS = { list: 300_000, watch: 15_000 };
+/** Proxies close idle connections after a while, and a restart of kube-apiserver closes all. */
+const ORDINARY_CUT_MS = 10_000;
 /** As client-go: a watch that ends sooner has failed. */
 const MIN_WATCH_MS = 1_000;
 /** As client-go: lists are expensive, so their backoff is reset only after this time without. */
 const RELIST_RESET_MS = 120_000;
 const GONE = 410;
 const NO_NAME = 'metadata.name=none';
-
-/** A whole collection, and where to watch it from. */
-export interface ListResult<T> {
-  readonly items: readonly T[];
-  /** How many objects were left out because they cannot be read. */
-  readonly unreadable: number;
-  readonly resourceVersion: string;
-}
 
 export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
@@ -84,6 +81,8 @@ export class Reflector<T extends KubernetesObject> {
   #synced = false;
   #resourceVersion: string | undefined;
   #lastActivity: number;
+  /** The read was sent, and no watch has received anything since. */
+  #awaitsBookmark = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -132,14 +131,15 @@ export class Reflector<T extends KubernetesObject> {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const gone = hasStatus(error, GONE);
     if (gone) this.#resourceVersion = undefined;
-    const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next());
+    const request = this.#resourceVersion === undefined ? 'list' : 'watch';
+    const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next(), request);
     const { log, clock, name } = this.#options;
     log.warn('watch failed, reconnecting', { resource: name, error: messageOf(error), retryInMs });
     await clock.sleep(retryInMs, signal).catch(() => undefined);
   }
 
   /** Replaces the store. Before `run`, saves it the first list. */
-  replace({ items, resourceVersion }: ListResult<T>): void {
+  replace({ items, resourceVersion }: List<T>): void {
     this.#store.replace(items);
     this.#resourceVersion = resourceVersion;
     this.#synced = true;
@@ -147,20 +147,10 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
-  async readAll(signal: AbortSignal, onPage?: () => void): Promise<ListResult<T>> {
-    const { client, path, query, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
-    const items: T[] = [];
-    let unreadable = 0;
-    let page: ListPage | undefined;
-    do {
-      const more = { limit: PAGE_SIZE, ...(page?.next !== undefined && { continue: page.next }) };
-      page = readPage(await client.request({ method: 'GET', path, query: { ...query, ...more }, timeoutMs, signal }));
-      onPage?.();
-      const readable = page.items.flatMap((raw) => this.#slim(raw) ?? []);
-      items.push(...readable);
-      unreadable += page.items.length - readable.length;
-    } while (page.next !== undefined);
-    return { items, unreadable, resourceVersion: page.resourceVersion };
+  async readAll(signal: AbortSignal, onPage?: () => void): Promise<List<T>> {
+    const { client, path, query = {}, maxItems = Infinity, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
+    const slim = (raw: unknown): T | undefined => this.#slim(raw);
+    return readList(client, { path, query, slim, maxItems, timeoutMs, signal, onPage });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
@@ -180,9 +170,11 @@ export class Reflector<T extends KubernetesObject> {
       for await (const line of jsonLines(stream)) {
         this.#apply(readEvent(line));
         this.#recordActivity();
+        this.#awaitsBookmark = false;
       }
     } catch (error) {
-      throw unconfirmed.signal.aborted ? unconfirmed.signal.reason : error;
+      if (unconfirmed.signal.aborted) throw unconfirmed.signal.reason;
+      if (!this.#isOrdinaryCut(error, openedAt, signal)) throw error;
     } finally {
       ended.abort();
       const livedMs = clock.monotonic() - openedAt;
@@ -192,6 +184,15 @@ export class Reflector<T extends KubernetesObject> {
     if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS) throw endedAtOnce();
   }
 
+  /** True if the connection was open for a while before it ended, which needs no warning. */
+  #isOrdinaryCut(error: unknown, openedAt: number, signal: AbortSignal): boolean {
+    const { clock, log, name } = this.#options;
+    if (signal.aborted) return false;
+    const isOrdinary = !(error instanceof KubeError) && clock.monotonic() - openedAt >= ORDINARY_CUT_MS;
+    if (isOrdinary) log.debug('watch was closed, reconnecting', { resource: name, error: messageOf(error) });
+    return isOrdinary;
+  }
+
   #openWatch(resourceVersion: string, seconds: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const { client, path, query, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
     const watch = { watch: 'true', allowWatchBookmarks: 'true', resourceVersion, timeoutSeconds: String(seconds) };
@@ -199,21 +200,23 @@ export class Reflector<T extends KubernetesObject> {
     return client.stream({ method: 'GET', path, query: { ...query, ...watch }, timeoutMs, signal });
   }
 
-  /** Reads a name that nothing has: a consistent read, after which bookmarks can be sent. */
+  /** Lists a name that does not exist: a consistent read, after which bookmarks can be sent. */
   async #askForProgress(signal: AbortSignal): Promise<void> {
     const { client, clock, path, query } = this.#options;
     const openedAt = clock.monotonic();
     try {
       await clock.sleep(PROGRESS_AFTER_MS, signal);
-      if (this.#lastActivity > openedAt || this.#isSilent) return;
+      if (this.#lastActivity > openedAt || this.#isSilent || this.#awaitsBookmark) return;
+      this.#awaitsBookmark = true;
       const fieldSelector = [query?.fieldSelector, NO_NAME].filter((selector) => selector !== undefined).join(',');
       await client.request({ method: 'GET', path, query: { ...query, fieldSelector }, signal });
     } catch {
-      // If the watch stays silent, a catch-up finds out why.
+      // If the watch stays silent, it is checked.
+      this.#awaitsBookmark = false;
     }
   }
 
-  /** Calls `onFailure` when the watch is silent and a catch-up does not show that it is complete. */
+  /** Calls `onFailure` if the watch is silent and its check fails. */
   async #checkWhenSilent(signal: AbortSignal, onFailure: (reason: unknown) => void): Promise<void> {
     const { clock, idleLimitMs = WATCH_IDLE_LIMIT_MS } = this.#options;
     try {
@@ -228,17 +231,19 @@ export class Reflector<T extends KubernetesObject> {
     }
   }
 
-  /** Throws when the watch has missed a change, and when the server cannot show that it has not. */
+  /** Throws if the watch has missed a change, or the server does not end the check in time. */
   async #catchUp(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const limit = new AbortController();
-    const late = new Error(`the watch was silent, and a second one did not end within ${WATCH_CATCH_UP_LIMIT_MS} ms`);
+    const late = new Error(
+      `the watch was silent, and its check did not finish within ${WATCH_CATCH_UP_LIMIT_MS / 1000} s`,
+    );
     const cancel = clock.after(WATCH_CATCH_UP_LIMIT_MS, () => limit.abort(late));
     try {
       const isMissed = await this.#hasChanges(AbortSignal.any([signal, limit.signal]));
       if (this.#lastActivity >= startedAt) return;
-      if (isMissed) throw new Error('the watch was silent although there was a change');
+      if (isMissed) throw new Error('the watch missed a change');
       if (clock.monotonic() - startedAt < MIN_WATCH_MS) throw endedAtOnce();
       this.#lastActivity = startedAt;
     } finally {
@@ -246,7 +251,7 @@ export class Reflector<T extends KubernetesObject> {
     }
   }
 
-  /** Whether there are changes after the last resourceVersion, by a watch that the server ends. */
+  /** Returns true if there are changes after the last resourceVersion; uses a watch that the server ends. */
   async #hasChanges(signal: AbortSignal): Promise<boolean> {
     let changes = 0;
     const stream = await this.#openWatch(this.#resourceVersion ?? '', CATCH_UP_SECONDS, signal);
@@ -276,10 +281,17 @@ export class Reflector<T extends KubernetesObject> {
     try {
       return slim(raw);
     } catch (error) {
-      log.error('an object cannot be read and is left out', { resource: name, error: messageOf(error) });
+      const object = nameOf(raw);
+      log.error('ignoring an object that cannot be read', { resource: name, object, error: messageOf(error) });
       return undefined;
     }
   }
+}
+
+/** `namespace/name`, as far as the object has them. */
+function nameOf(raw: unknown): string {
+  const { namespace = '', name = '' } = (raw as Partial<KubernetesObject> | null)?.metadata ?? {};
+  return `${namespace}/${name}`;
 }
 
 function watchSeconds(): number {
@@ -290,8 +302,8 @@ function endedAtOnce(): Error {
   return new Error('the watch ended right after it was opened');
 }
 
-/** What the server asks for, within bounds, and at least `ownMs`. */
-export function retryDelayMs(error: unknown, ownMs: number): number {
+/** Returns Retry-After within bounds, and at least `ownMs`. */
+export function retryDelayMs(error: unknown, ownMs: number, request: keyof typeof MAX_RETRY_AFTER_MS): number {
   const asked = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
-  return Math.max(Math.min(asked, MAX_RETRY_AFTER_MS), ownMs);
+  return Math.max(Math.min(asked, MAX_RETRY_AFTER_MS[request]), ownMs);
 }

@@ -2,10 +2,13 @@
 import type { KubernetesObject } from '../api/meta.ts';
 import { errorFromStatus, KubeError } from './error.ts';
 
-/** etcd refuses objects over 1.5 MiB, so a longer line is no watch event. */
-const MAX_LINE_CHARS = 8 * 1024 * 1024;
+/**
+ * etcd rejects objects over 1.5 MiB, and a character may take six bytes in JSON, so a longer line is
+ * not a watch event.
+ */
+const MAX_LINE_CHARS = 16 * 1024 * 1024;
 
-/** Throws when a line is no JSON or too long, or when the stream ends within a line. */
+/** Throws if a line is not JSON or too long, or if the stream ends within a line. */
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
   const decoder = new TextDecoder();
   let rest = '';

@@ -27,7 +27,7 @@ describe('a pod of the agents', () => {
     ['of a ReplicaSet of that name', metadata('brupop-agent', { kind: 'ReplicaSet' })],
     ['whose owner is not its controller', metadata('brupop-agent', { controller: false })],
     ['in another namespace', metadata('brupop-agent', {}, 'apps')],
-  ])('is none %s', (_what, found) => {
+  ])('is not one %s', (_what, found) => {
     expect(isAgentPod(found, 'brupop')).toBe(false);
   });
 });
@@ -44,7 +44,7 @@ describe('a replica of the operator', () => {
     ['of the other Deployment', metadata('brupop-apiserver', owner)],
     ['of another ReplicaSet', metadata('brupop-controller', { ...owner, name: 'web-1' })],
     ['in another namespace', metadata('brupop-controller', owner, 'apps')],
-  ])('is none %s', (_what, found) => {
+  ])('is not one %s', (_what, found) => {
     expect(isReplica(found, 'brupop')).toBe(false);
   });
 });

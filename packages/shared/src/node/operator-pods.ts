@@ -1,6 +1,7 @@
 /**
- * Which pods are the operator's: in its namespace, with its label and controlled by its workload. The
- * label alone tells nothing: anybody who may create a pod, a kubelet included, may give it any.
+ * Which pods belong to the operator: those in its namespace, with its label and controlled by its
+ * workload. The label alone is not sufficient: any client that may create pods, including a kubelet,
+ * may set it.
  */
 import type { ObjectMeta } from '../api/meta.ts';
 import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../api/names.ts';

@@ -31,6 +31,11 @@ function after(ms: number, callback: () => void): () => void {
 
 export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep, after };
 
+/** For libraries that take a Date. */
+export function dateOf(epochMs: number): Date {
+  return new Date(epochMs);
+}
+
 /** RFC 3339 in UTC with seconds, as metav1.Time is written. */
 export function rfc3339(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(0, 19)}Z`;

@@ -56,12 +56,12 @@ describe('a text for users', () => {
     expect(printable(text)).toBe(text);
   });
 
-  it('is cut without leaving half a surrogate pair, in one line', () => {
+  it('is shortened to one line without splitting a surrogate pair', () => {
     expect(shorten('🥲'.repeat(60), 100)).toMatch(/^[🥲\uFFFD … ]{1,100}$/u);
     expect(shorten('a\r\nb\u2028c\u0085\td', 100)).toBe('a; b; c; d');
   });
 
-  it('stays within its limit and is printable, whatever it was', () => {
+  it('is printable and within its limit for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.integer({ min: 20, max: 200 }), (text, length) => {
         const short = shorten(text, length);
@@ -73,7 +73,7 @@ describe('a text for users', () => {
 });
 
 describe('a line of JSON', () => {
-  it.each(HOSTILE)('has %s as an escape that reads as the same', (_what, character) => {
+  it.each(HOSTILE)('escapes %s so that it is parsed as the same character', (_what, character) => {
     const escaped = escapeInvisible(JSON.stringify({ text: `a${character}b` }));
     expect(escaped).toMatch(/^[ -~]+$/);
     expect(JSON.parse(escaped)).toEqual({ text: `a${character}b` });

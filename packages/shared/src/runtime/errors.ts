@@ -1,19 +1,19 @@
 /**
- * Texts for users: of errors, and quoted from agents, hosts and the Kubernetes API. A terminal obeys
- * control characters, bidirectional ones change the order in which it shows text, YAML refuses or
- * breaks at others, and invisible ones make two texts look alike. So all that Unicode does not class
- * as visible or a space is replaced, which includes half a surrogate pair.
+ * Texts for users: of errors, and quoted from agents, hosts and the Kubernetes API. A terminal executes
+ * control characters, bidirectional characters change the order of the text, YAML rejects others or
+ * breaks lines at them, and invisible characters make two texts look alike. Therefore every character
+ * that Unicode does not class as visible or as a space is replaced, including unpaired surrogates.
  */
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 /** As Unicode's UAX 14 has mandatory line breaks. */
 const LINE_BREAK = /[\n\v\f\r\u0085\u2028\u2029]/u;
 
-/** The text with U+FFFD for each character that is not to be shown, on one line. */
+/** Returns the text on one line, with U+FFFD for each character that must not be shown. */
 export function printable(text: string): string {
   return text.replaceAll('\t', ' ').replaceAll(INVISIBLE, '\uFFFD');
 }
 
-/** A JSON text with an escape for each such character, which JSON.stringify leaves as it is. */
+/** Returns a JSON text with an escape for each such character, which JSON.stringify does not escape. */
 export function escapeInvisible(json: string): string {
   return json.replaceAll(INVISIBLE, (character) =>
     Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
@@ -36,7 +36,7 @@ export function describe(found: unknown): string {
   return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
 }
 
-/** Printable and cut to `length` characters, on one line: kubectl shows only the first of a column. */
+/** Returns a printable line of at most `length` characters: kubectl shows only the first line in a column. */
 export function shorten(text: string, length: number): string {
   // A pattern that tries every blank would take minutes for a long run of blanks.
   const lines = text.split(LINE_BREAK).map((one) => one.trim());

@@ -71,14 +71,14 @@ describe('the health listener', () => {
     ['2,000 idle connections', 2_000, '', () => HOST],
     ['2,000 idle connections of 100 addresses', 2_000, '', (number: number) => `127.3.0.${(number % 100) + 1}`],
     ['2,000 unfinished requests', 2_000, 'GET /livez HTTP/1.1\r\nhost:', () => HOST],
-  ])('answers every probe beside %s', async (_what, count, sends, addressOf) => {
+  ])('answers every probe during %s', async (_what, count, sends, addressOf) => {
     await openIdle(count, sends, addressOf);
     expect(await probe(15)).toEqual(Array.from({ length: 15 }, () => '200 ok'));
     await openIdle(100, sends, addressOf);
     expect(await probe(15)).toEqual(Array.from({ length: 15 }, () => '200 ok'));
   });
 
-  it('answers every probe of an address while another one opens a connection for each that is closed', async () => {
+  it('answers every probe from one address while another address replaces each closed connection', async () => {
     let opened = 0;
     const { signal } = stop;
     const reopen = (): void => {
@@ -97,7 +97,7 @@ describe('the health listener', () => {
     expect(opened).toBeGreaterThan(200);
   });
 
-  it('holds 64 connections, closes those without a complete request first, and each after its answer', async () => {
+  it('keeps at most 64 connections, closes those without a complete request first, and closes each after its response', async () => {
     const idle = await openIdle(80);
     await get('/livez');
     const open = (): number => idle.filter(({ closed }) => !closed).length;
@@ -105,7 +105,7 @@ describe('the health listener', () => {
     expect(open()).toBe(63);
   });
 
-  it('serves one request of a connection', async () => {
+  it('serves one request per connection', async () => {
     const [socket] = await openIdle(1, 'GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(500));
     if (socket?.closed === false) await once(socket, 'close');
     expect(metricsMade).toBe(1);

@@ -1,9 +1,9 @@
 /**
  * The plain HTTP listener for probes and metrics, which any pod can reach.
  *
- * A new connection is never turned away: over the limit, another one is closed for it. Connections
- * without a complete request go first, those of the address with the most connections before
- * others, and older ones before newer ones. A connection serves one request.
+ * A new connection is always accepted: above the limit, another one is closed. Connections without a
+ * complete request are closed first, then those of the address with the most connections, then the
+ * oldest. A connection serves one request.
  */
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -26,7 +26,7 @@ interface Metrics {
   readonly body: string;
 }
 
-/** For a whole request, and for the answer to be taken. */
+/** Time limit of a whole request, and of sending its response. */
 const LIMIT_MS = 5_000;
 const CHECK_MS = 2_500;
 const MAX_CONNECTIONS = 64;
@@ -119,7 +119,7 @@ class Connections {
   }
 }
 
-/** Callers that ask while an answer is being made share it. */
+/** Callers share a response that is being computed. */
 function shared(make: () => Promise<Metrics>): () => Promise<Metrics> {
   let making: Promise<Metrics> | undefined;
   return () =>

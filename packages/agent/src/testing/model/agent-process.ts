@@ -92,7 +92,7 @@ export class AgentProcess {
   #api(): ApiserverClient {
     const { cluster, clock } = this.#world;
     return {
-      ensure: () => this.#answered('ensure', () => cluster.ensure()),
+      read: () => this.#answered('read', () => cluster.read()),
       stream: (signal) => this.#stream(signal),
       report: (body) => this.#answered('report', () => this.#world.report(body)),
       exclude: (reference) => this.#answered('exclude', () => cluster.exclude(reference)),

@@ -48,7 +48,7 @@ export const CALLS: readonly CallName[] = [
   'activate',
   'deactivate',
   'reboot',
-  'ensure',
+  'read',
   'stream',
   'report',
   'exclude',

@@ -130,7 +130,7 @@ export class Invariants {
 
   agentEnded(why: string): void {
     this.observe(`agent ended: ${why}`);
-    const known = /its mount may be stale|the apiserver has not been reached/.test(why);
+    const known = /its mount may be stale|the apiserver has not accepted a call/.test(why);
     if (!known) this.wrong(`the agent ended: ${why}`);
   }
 

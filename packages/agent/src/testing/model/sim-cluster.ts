@@ -98,7 +98,7 @@ export class SimCluster {
     this.pods = PODS;
   }
 
-  ensure(): AgentShadow {
+  read(): AgentShadow {
     if (!this.managed) throw new ApiError('Forbidden', 'the Node is not managed');
     if (this.shadow === undefined) {
       this.#shadows += 1;

@@ -16,7 +16,7 @@ export type CallName =
   | 'look'
   | 'configure'
   | 'reboot'
-  | 'ensure'
+  | 'read'
   | 'stream'
   | 'report'
   | 'exclude'

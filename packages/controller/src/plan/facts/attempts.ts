@@ -1,30 +1,32 @@
 /**
- * What the annotations of a shadow tell of its earlier attempts; `spec-change.ts` writes them.
+ * What the annotations of a shadow record about earlier attempts; `spec-change.ts` writes them.
  *
- * The annotations count the attempts that failed or were cancelled, in all and with one version; both
- * counts end with a success. The agent counts the failures that it reports (`status.crash_count`),
- * and may report anything: its count can only be the larger one. How long an update took is measured
- * from its start to its success; one that did not fit into its window leaves how long it took until
- * then.
+ * The annotations count the attempts that failed or were cancelled, in total and with one version; a
+ * success removes both counts. The agent also counts its failures (`status.crash_count`), but may
+ * report anything, so its count can only increase the result. The duration of an update is measured
+ * from its start to its success. If an update did not fit into its window, the time until it was
+ * deferred is recorded.
  */
 import {
   DEFERRED_AFTER_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../../policy/policy.ts';
 
-/** How many attempts failed or were cancelled since the latest success, as this controller saw it. */
+/** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
 export function unsuccessful(shadow: ShadowView): number {
   return countOf(shadow, UNSUCCESSFUL_ATTEMPTS_ANNOTATION);
 }
 
-/** How many attempts ended since the latest success because their version was not offered any more. */
+/** How many attempts ended since the latest success because their version was no longer offered. */
 export function withdrawn(shadow: ShadowView): number {
   return countOf(shadow, WITHDRAWN_ATTEMPTS_ANNOTATION);
 }
@@ -36,17 +38,24 @@ function countOf({ metadata: { annotations = {} } }: ShadowView, name: string): 
   return Number.isSafeInteger(count) && count > 0 ? count : 1;
 }
 
-/** How many attempts in a row had no success. The agent's count only adds. */
+/** Returns the number of consecutive attempts without a success. */
 export function failures(shadow: ShadowView): number {
   const { crash_count = 0 } = shadow.status ?? {};
   return Math.max(unsuccessful(shadow), crash_count - (isOutdated(shadow) ? 1 : 0));
 }
 
-/** True when the latest attempt failed only because the host offers another version by now, or none. */
+/** True when the latest attempt failed only because the host now offers another version, or none. */
 export function isOutdated({ status }: ShadowView): boolean {
   const { lastOperation: last, target_version: offered = '' } = status ?? {};
   if (last?.state !== 'Failed' || last.errorCode !== 'VersionNotOffered') return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
+}
+
+/** The version of the latest update, and when that update succeeded, epoch milliseconds. */
+export function success({ metadata: { annotations = {} } }: ShadowView): { version: string; at: number } | undefined {
+  const [version = '', time] = (annotations[UPDATE_SUCCEEDED_ANNOTATION] ?? '').split('=');
+  const at = parseTime(time);
+  return at === undefined ? undefined : { version, at };
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */
@@ -55,13 +64,13 @@ export function attempts({ metadata: { annotations = {} } }: ShadowView, version
   return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
 }
 
-/** With fewer measured nodes one slow update must not close the windows for all. */
+/** With fewer measured nodes, one unusual or false measurement would apply to all nodes. */
 const MIN_MEASURED = 3;
 
 export interface Estimate {
   /**
-   * 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: none, or one
-   * or two that took longer than `maintenance.updateEstimate`.
+   * 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: fewer than
+   * three were measured.
    */
   readonly measuredMs: number | undefined;
   readonly usualMs: number;
@@ -76,8 +85,7 @@ export function estimateOf(
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
   const percentile = measured[Math.floor((measured.length - 1) * 0.9)];
-  const counts = measured.length >= MIN_MEASURED || (percentile ?? Infinity) <= updateEstimateMs;
-  const measuredMs = counts ? percentile : undefined;
+  const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
   return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
 }
 

@@ -1,8 +1,7 @@
 /**
  * Computes times from a shadow and its Node, all in epoch milliseconds: the deadline of the current
- * step, until when a node holds one of the update slots that `maxUpdating` limits, and until when its
- * host may still reboot. A time that is unreadable or in the future counts as unknown. Assessments,
- * transitions, cleanups and the count of slots use these functions.
+ * step, and until when its host may still reboot. A time that is unreadable or in the future counts
+ * as unknown. Assessments, transitions, cleanups and `slots.ts` use these functions.
  */
 import {
   CLOCK_TOLERANCE_MS,
@@ -22,15 +21,8 @@ import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/s
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import {
-  hasStarted,
-  hasSucceeded,
-  isSettled,
-  isUnderWay,
-  mayBeInUpdate,
-  type ShadowView,
-} from '../../cluster/shadow.ts';
-import { isPair, type ManagedNode } from '../../cluster/snapshot.ts';
+import { isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 
 /** Returns the latest of the times that are readable and not in the future, or undefined. */
@@ -97,7 +89,7 @@ export function isMisdated(spec: ShadowSpec, now: number): boolean {
 }
 
 /** A new shadow counts from its creation, an invalid time as now. */
-function idleSince({ metadata, spec }: ShadowView, now: number): number {
+export function idleSince({ metadata, spec }: ShadowView, now: number): number {
   if (isMisdated(spec, now)) return now;
   return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
 }
@@ -148,69 +140,11 @@ function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
   return node.bootID === '' || node.bootID === last.bootID;
 }
 
-export interface Slot {
-  /** When the node counts as stuck, or the slot ends if it expires. */
-  readonly deadline: number;
-  readonly expires: boolean;
-}
-
 /**
- * Returns the update slot that a node holds, or undefined. It holds one from the start of its update
- * until its agent has confirmed Idle and nothing on the Node is owned by the operator, also past
- * every deadline: a host that hangs keeps its slot. The Node counts on its own, since its shadow may
- * be deleted during an update. An agent reports, and a kubelet writes on its Node, what it likes:
- * where this controller has no record of an update, their slot ends at its deadline.
+ * True when a user has accepted what happened at `time`, epoch milliseconds, with `rollout.resume`. A time
+ * in the future is of a clock that was wrong, and counts as accepted.
  */
-export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
-  if (managedNode.node === undefined) return undefined;
-  const pair = isPair(managedNode) ? managedNode : { ...managedNode, shadow: undefined };
-  const slots = [shadowSlot(pair, policy, now), nodeSlot(pair, policy, now)].filter((slot) => slot !== undefined);
-  if (slots.length === 0) return undefined;
-  const deadline = Math.max(...slots.map((slot) => slot.deadline));
-  const expires = slots.every((slot) => slot.expires);
-  return expires && now >= deadline ? undefined : { deadline, expires };
-}
-
-function shadowSlot(pair: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
-  const { shadow } = pair;
-  if (shadow === undefined || isSettled(shadow)) return undefined;
-  if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
-  // An agent reports each step before it takes it, so one that was never heard has not started any.
-  if (shadow.status === undefined) return undefined;
-  const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
-  return limited(pair, { deadline, expires: !(awaitsAgent(shadow) && hasStarted(shadow)) });
-}
-
-function nodeSlot(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
-  const { node, shadow, missingSince } = managedNode;
-  if (node === undefined || !ownedByUs(node)) return undefined;
-  // A kubelet may write the annotations of its Node and their times, but not the shadow.
-  const since = shadow === undefined ? missingSince : idleSince(shadow, now);
-  const limit = limitMs({ state: 'RebootedIntoUpdate' }, policy);
-  if (shadow === undefined) return limited(managedNode, { deadline: since + limit, expires: true });
-  if (mayBeInUpdate(shadow)) return { deadline: since + limit, expires: isSettled(shadow) };
-  if (hasSucceeded(shadow)) return undefined;
-  // The shadow of a node that was updating may have been created again.
-  const deadline = since + (isSettled(shadow) ? STEP_LIMITS_MS.Reboot : limit);
-  return limited(managedNode, { deadline, expires: true });
-}
-
-/** A new shadow holds a slot only because it may replace one that was deleted during an update. */
-function limited({ former, shadow }: ManagedNode, slot: Slot): Slot {
-  const isNew = shadow?.spec.state_transition_timestamp == null;
-  if (former === undefined || !slot.expires || !isNew) return slot;
-  return { ...slot, deadline: Math.min(slot.deadline, former.slotUntil) };
-}
-
-/**
- * True when only the agent can tell whether an update that ended is over: its latest report is of a
- * staging, or of an older operator. Agents report each step before they take it, so one that reported
- * none has done nothing. What later steps leave on the Node is seen there, and `cleanup.ts` removes
- * it if the agent does not.
- */
-function awaitsAgent({ status }: ShadowView): boolean {
-  if (status === undefined) return false;
-  const { current_state, lastOperation } = status;
-  if (current_state === 'Idle' && lastOperation?.state !== 'Processing') return false;
-  return lastOperation === undefined || lastOperation.operation === 'Stage';
+export function isAccepted(time: number, { rollout: { resumeMs } }: UpdatePolicy, now: number): boolean {
+  const latest = now + CLOCK_TOLERANCE_MS;
+  return resumeMs !== undefined && resumeMs <= latest && (time <= resumeMs || time > latest);
 }

@@ -26,10 +26,10 @@ const RECHECK_EACH_MS = 100;
 
 type DrainView = Pick<Snapshot, 'pods' | 'budgets'>;
 
-/** What one plan learns about the drains of the nodes that it asks for. */
+/** The drains of the nodes for which one plan asks. */
 export class Drains {
-  /** The names of these nodes: the pods of no other are needed. */
-  readonly asked = new Set<string>();
+  /** The names of these nodes; the pods of other nodes are not needed. */
+  readonly requested = new Set<string>();
   readonly #view: DrainView;
   readonly #settings: DrainSettings;
   readonly #now: number;
@@ -41,15 +41,15 @@ export class Drains {
   }
 
   of({ metadata }: NodeView): Drainable {
-    this.asked.add(metadata.name);
+    this.requested.add(metadata.name);
     const { pods, budgets } = this.#view;
     const known = pods.get(metadata.name);
     if (known === undefined || known.nodeUID !== metadata.uid) return UNKNOWN;
     const { seenAt, problem } = known;
-    // The clock may have been set back since.
+    // The clock may have been set back.
     if (seenAt === undefined || seenAt > this.#now) return { ...UNKNOWN, problem };
     return {
-      block: judge(known, budgets, this.#settings),
+      block: check(known, budgets, this.#settings),
       fresh: this.#now - seenAt <= FRESH_MS,
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
@@ -59,30 +59,55 @@ export class Drains {
 
 const UNKNOWN: Drainable = { block: undefined, fresh: false, recheckAt: 0, problem: undefined };
 
-interface Verdict {
+interface DrainCheck {
   readonly block: string | undefined;
   readonly settings: DrainSettings;
-  /** By namespace, the budgets that it was found with. */
+  /** By namespace, the budgets that were compared. */
   readonly budgets: ReadonlyMap<string, BudgetIndex | undefined>;
 }
 
-/** The latest verdict on each list of pods, which holds while the budgets and settings are the same. */
-const verdicts = new WeakMap<readonly DrainPod[], Verdict>();
+/** The latest check of each list of pods, valid until its budgets or the settings change. */
+const checks = new WeakMap<readonly DrainPod[], DrainCheck>();
 
-/** Compares the pods with their budgets when the list, a budget of its namespaces or the settings changed. */
-function judge({ pods, namespaces }: PodsOfNode, budgets: IndexedBudgets, settings: DrainSettings): Verdict['block'] {
-  const known = verdicts.get(pods);
-  if (known?.settings === settings && isSame(known.budgets, budgets)) return known.block;
-  const blocks = preflight(pods, budgets, settings);
+/** Compares the pods with their budgets if the list, one of the budgets or the settings changed. */
+function check(
+  { pods, namespaces }: PodsOfNode,
+  budgets: IndexedBudgets,
+  settings: DrainSettings,
+): DrainCheck['block'] {
+  const known = checks.get(pods);
+  const isChecked = known?.settings === settings;
+  if (isChecked && isUnchanged(known.budgets, budgets)) return known.block;
   const used = new Map([...namespaces].map((name) => [name, budgets.get(name)]));
-  const block = blocks.length === 0 ? undefined : describeBlocks(blocks);
-  verdicts.set(pods, { block, settings, budgets: used });
+  const { block } = isChecked && isUnchangedFor(pods, known.budgets, used) ? known : checkAnew(pods, budgets, settings);
+  checks.set(pods, { block, settings, budgets: used });
   return block;
 }
 
-function isSame(used: Verdict['budgets'], budgets: IndexedBudgets): boolean {
+function isUnchanged(used: DrainCheck['budgets'], budgets: IndexedBudgets): boolean {
   for (const [name, index] of used) if (budgets.get(name) !== index) return false;
   return true;
+}
+
+function isUnchangedFor(
+  pods: readonly DrainPod[],
+  used: DrainCheck['budgets'],
+  current: DrainCheck['budgets'],
+): boolean {
+  return pods.every((pod) => {
+    const { namespace = '' } = pod.metadata;
+    const [earlier, now] = [used.get(namespace), current.get(namespace)];
+    return now === undefined ? earlier === undefined : now.isSameFor(pod, earlier);
+  });
+}
+
+function checkAnew(
+  pods: readonly DrainPod[],
+  budgets: IndexedBudgets,
+  settings: DrainSettings,
+): Pick<DrainCheck, 'block'> {
+  const blocks = preflight(pods, budgets, settings);
+  return { block: blocks.length === 0 ? undefined : describeBlocks(blocks) };
 }
 
 export function isDrainBlocked({ block, recheckAt }: Drainable, now: number): boolean {

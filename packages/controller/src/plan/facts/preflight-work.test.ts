@@ -1,4 +1,4 @@
-/** How often a plan compares budgets with pods. Each read of a budget's selector is one comparison. */
+/** How many comparisons of budgets with pods a plan makes. Each read of a selector is one comparison. */
 import { Store } from '@brupop/shared/kube/store';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { Budget } from '@brupop/shared/drain/budgets';
@@ -43,7 +43,7 @@ interface Fleet {
 
 const labelsOf = (i: number) => ({ 'part-of': 'shop', app: `app-${i}` });
 
-/** Each node has pods that a budget of its own blocks. Labels that all pods share come first. */
+/** Each node has pods that are blocked by a separate budget. Labels that all pods share come first. */
 function fleet(nodes: number, namespaceOf: (node: number) => string): Fleet {
   const ids = Array.from({ length: nodes }, (_, i) => i);
   const budgets = ids.map((i) => counted(`budget-${i}`, namespaceOf(i), labelsOf(i)));
@@ -65,22 +65,22 @@ function comparisonsOf(snapshot: Snapshot, now = NOW): number {
 
 describe.each<[string, (node: number) => string]>([
   ['in one namespace', () => 'apps'],
-  ['in namespaces of their own', (node) => `apps-${node}`],
+  ['in one namespace each', (node) => `apps-${node}`],
 ])('the pods of a fleet %s', (_name, namespaceOf) => {
-  it('are compared with few budgets each, however many there are', () => {
+  it('are each compared with few budgets, whatever their number', () => {
     for (const nodes of [50, 200]) {
       comparisons = 0;
       expect(comparisonsOf(fleet(nodes, namespaceOf).snapshot)).toBeLessThanOrEqual(2 * nodes * PODS);
     }
   });
 
-  it('are judged once', () => {
+  it('are compared once', () => {
     const { snapshot } = fleet(20, namespaceOf);
     comparisonsOf(snapshot);
     expect(comparisonsOf(snapshot, NOW + 1_000)).toBe(0);
   });
 
-  it('are judged again when the node has a new list of them', () => {
+  it('are compared again after they are listed again', () => {
     const { snapshot } = fleet(20, namespaceOf);
     comparisonsOf(snapshot);
     const known = snapshot.pods.get('node-3');
@@ -89,7 +89,7 @@ describe.each<[string, (node: number) => string]>([
   });
 });
 
-test('a budget that changes concerns only the pods of its namespace', () => {
+test('a changed budget is compared with the pods of its namespace only', () => {
   const { budgets, snapshot } = fleet(20, (node) => (node === 3 ? 'shop' : 'apps'));
   comparisonsOf(snapshot);
   const store = new Store<Budget>();
@@ -101,10 +101,33 @@ test('a budget that changes concerns only the pods of its namespace', () => {
   expect(cache.current()).toBe(before.budgets);
   store.set(counted('budget-3', 'shop', labelsOf(3), { resourceVersion: '3', expectedPods: 2 }));
   const after = { ...snapshot, budgets: cache.current() };
-  expect(comparisonsOf(after)).toBe(PODS);
+  // The first pod is compared with the budget before and after the change, then all pods with the new one.
+  expect(comparisonsOf(after)).toBe(2 + PODS);
 });
 
-test('a plan needs the pods of no node that cannot start or drain next', () => {
+test('a changed budget is compared with the pods that it selects only', () => {
+  const nodes = 20;
+  const { budgets, snapshot } = fleet(nodes, () => 'apps');
+  const store = new Store<Budget>();
+  const cache = new Budgets(store);
+  for (const budget of budgets) store.set(budget);
+  comparisonsOf({ ...snapshot, budgets: cache.current() });
+  const change = (resourceVersion: string, labels: Readonly<Record<string, string>>, expectedPods: number): number => {
+    store.set(counted('budget-3', 'apps', labels, { resourceVersion, expectedPods }));
+    const current = cache.current();
+    return comparisonsOf({ ...snapshot, budgets: current });
+  };
+  expect(change('2', labelsOf(3), 2)).toBe(2 + PODS);
+  // It now selects the pods of another node, and no longer those of its own.
+  store.set(counted('budget-3', 'apps', labelsOf(4), { resourceVersion: '3' }));
+  const moved = plan({ ...snapshot, budgets: cache.current() }, NOW);
+  const blocked = moved.conditions.filter(({ progressing }) => progressing.reason === 'DrainBlocked');
+  expect(blocked).toHaveLength(nodes - 1);
+  const twice = blocked.filter(({ progressing }) => progressing.message.includes('budget-3, budget-4'));
+  expect(twice).toHaveLength(1);
+});
+
+test('a plan does not need the pods of nodes that can neither start nor drain next', () => {
   const candidates = ['a', 'b'].map((name) => aManagedNode(name));
   const upToDate = aManagedNode('c', {}, { status: { current_version: NEW } });
   const rebooting = aManagedNode('d', {}, { spec: underWay('RebootedIntoUpdate') });

@@ -54,8 +54,11 @@ const cases: Record<string, [ProgressingCondition | undefined, string | undefine
     told(window('0 7 * * *', '90m')),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
-  'it is entered when updates are known to be fast': [told(window('0 7 * * *', '90m'), took(60)), undefined],
-  'the margin counts': [
+  'a window is entered when updates are expected to be fast enough': [
+    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], updateEstimate: '1m' } }),
+    undefined,
+  ],
+  'the margin is part of the time that an update needs': [
     told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], margin: '30m' } }, took(60)),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
@@ -107,7 +110,10 @@ const cases: Record<string, [ProgressingCondition | undefined, string | undefine
     undefined,
   ],
   'ten failures with one version are enough': [told({}, failedTimes(10)), 'ManualRetryRequired'],
-  'so are as many as the configuration says': [told({ retry: { attempts: 2 } }, failedTimes(2)), 'ManualRetryRequired'],
+  'the configuration can limit the failures with one version': [
+    told({ retry: { attempts: 2 } }, failedTimes(2)),
+    'ManualRetryRequired',
+  ],
   'the waits between attempts are as the configuration says': [
     told({ retry: { backoff: '2h', maxBackoff: '2h' } }, failedTimes(3)),
     `Backoff until ${ago(-60 * MINUTE)}`,
@@ -117,7 +123,7 @@ test.each(Object.entries(cases))('%s', (_, [progressing, waitingFor]) =>
   expect(progressing?.waitingFor).toBe(waitingFor),
 );
 
-test('a version that a single agent claims does not age, however long it does', () => {
+test('a version that only one of several agents reports does not age', () => {
   const versions = [{ version: '9.9.9', running: 0, offered: 1, firstOfferedTime: ago(100 * 60 * MINUTE) }];
   const liar = aManagedNode('a', {}, { status: { target_version: '9.9.9' } });
   const snapshot = aSnapshot([liar, aManagedNode('b', {}, { status: { current_version: NEW, target_version: NEW } })], {
@@ -131,11 +137,11 @@ test('a version that a single agent claims does not age, however long it does', 
   expect(conditions[0]?.progressing).toMatchObject({
     reason: 'MinimumAgeNotReached',
     message:
-      '9.9.9 is available to this node only: spec.versions.minimumAge counts from when a second node is offered it',
+      'Fewer than two selected nodes run 9.9.9 or are offered it, so spec.versions.minimumAge does not start yet',
   });
 });
 
-test('the age of a version counts from when a second node is offered it', () => {
+test('the age of a version starts when a second node is offered it', () => {
   const snapshot = aSnapshot([aManagedNode('a'), aManagedNode('b')], { versions: { minimumAge: '2h' } });
   const { conditions } = plan(snapshot, NOW);
   expect(conditions[0]?.progressing.waitingFor).toBe('MinimumAgeNotReached until 2027-01-15T10:00:00Z');
@@ -149,5 +155,30 @@ test('failures with another version do not count', () => {
 test('the reason of a blackout is passed on', () => {
   expect(told({ maintenance: { blackouts: [blackout] } })?.message).toBe(
     'No node starts an update during this blackout: sale; updates may start at 2027-01-15T09:00:00Z',
+  );
+});
+
+describe('with fewer than three measured nodes', () => {
+  // The window of two hours has opened an hour ago; an update is expected to take 30 minutes, with a margin of 15.
+  const startsBeside = (seconds: readonly number[], schedule: string): boolean => {
+    const measured = seconds.map((one, i) =>
+      aManagedNode(`m${i}`, {}, { ...took(one).shadow, status: { current_version: NEW } }),
+    );
+    const maintenance = { windows: [{ schedule, duration: '2h' }], updateEstimate: '30m', margin: '15m' };
+    const { specs } = plan(aSnapshot([aManagedNode('a'), ...measured], { maintenance }), NOW);
+    return specs.some(({ node, outcome }) => node.metadata.name === 'a' && outcome === 'Started');
+  };
+  const SLOW = 3 * 60 * 60;
+  const FAST = 4;
+
+  it.each([[[SLOW]], [[SLOW, SLOW]]])('slow updates %j do not close the window for others', (seconds) => {
+    expect(startsBeside(seconds, '0 7 * * *')).toBe(true);
+  });
+
+  it.each([[[FAST]], [[FAST, FAST]]])(
+    'fast updates %j do not let other nodes start just before the window closes',
+    (seconds) => {
+      expect(startsBeside(seconds, '20 6 * * *')).toBe(false);
+    },
   );
 });

@@ -1,4 +1,5 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
+import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { CalendarState } from '../../policy/calendar.ts';
 import type { Blocked, Gate, Reason } from './reasons.ts';
@@ -12,14 +13,28 @@ export const paused: Gate = ({ policy }) => {
 /** A stale watch may have missed a pause, a cordon or another update. */
 export const watchFresh: Gate = ({ stale }) => {
   if (stale.length === 0) return undefined;
-  const message = `The Kubernetes API has sent nothing about ${stale.join(', ')} for more than 2 minutes`;
-  return { reason: 'WatchStale', message };
+  return { reason: 'WatchStale', message: unconfirmed(stale) };
 };
+
+export function unconfirmed(resources: readonly string[]): string {
+  const what = resources.join(', ');
+  const found = 'has not been confirmed by an event, a bookmark or a check for more than 2 minutes';
+  return `The watch of ${what} ${found}; see "watch failed" in the log`;
+}
 
 /** What the author of an invalid configuration wanted to limit is unknown. */
 export const validConfig: Gate = ({ policy }) => {
   if (policy.problem === undefined) return undefined;
   return { reason: 'InvalidConfiguration', message: `BrupopConfig "cluster" cannot be followed: ${policy.problem}` };
+};
+
+/** Only a later release, or a user who resumes or pins another version, ends a freeze. */
+export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
+  const isPinned = versions.pin !== undefined;
+  const found = frozen.find((one) => (isPinned ? sameVersion(version, one.version) : !isLater(version, one.version)));
+  if (found === undefined) return undefined;
+  const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
+  return { reason: 'Frozen', message };
 };
 
 export const capacity: Gate = (input) => input.capacity;

@@ -1,4 +1,10 @@
-import { CORDONED_ANNOTATION, RETRY_ANNOTATION, UNSUCCESSFUL_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  CORDONED_ANNOTATION,
+  RETRY_ANNOTATION,
+  SKIP_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import { wantedVersion } from '../../policy/policy.ts';
 import {
   ago,
@@ -15,7 +21,7 @@ import {
   type ShadowParts,
 } from '../../testing/objects.ts';
 import type { Drainable } from '../facts/drainability.ts';
-import type { Blocked } from './reasons.ts';
+import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
 
 interface Case {
@@ -27,6 +33,7 @@ interface Case {
   readonly offeredSince?: number;
   readonly writeRejection?: string;
   readonly stale?: readonly string[];
+  readonly frozen?: GateInput['frozen'];
   readonly drain?: Partial<Drainable>;
 }
 
@@ -39,6 +46,7 @@ function blockedBy({
   offeredSince,
   writeRejection,
   stale = [],
+  frozen = [],
   drain: found = {},
 }: Case): Blocked | undefined {
   const shadow = aShadow(parts);
@@ -49,7 +57,7 @@ function blockedBy({
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
   const pair = { name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
-  const fleet = { policy, stale, capacity, offeredSince: () => offeredSince, now: NOW };
+  const fleet = { policy, stale, frozen, capacity, offeredSince: () => offeredSince, now: NOW };
   return whyNot({ ...pair, status, version, ...fleet, drain, needMs });
 }
 
@@ -78,17 +86,32 @@ const cancelled = (count: string, more: ShadowParts = {}): ShadowParts => ({
 const cases: Record<string, [Case, string | undefined]> = {
   'a healthy node starts when there is capacity': [{}, undefined],
   'a stale watch blocks all nodes': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
-  'a stale watch is named before what it last showed': [{ stale: ['nodes'], config: { paused: true } }, 'WatchStale'],
-  'a pause holds all': [{ config: { paused: true } }, 'Paused'],
-  'a pause is named before a broken configuration': [
+  'WatchStale takes precedence over a pause': [{ stale: ['nodes'], config: { paused: true } }, 'WatchStale'],
+  'a pause blocks all nodes': [{ config: { paused: true } }, 'Paused'],
+  'Paused takes precedence over an invalid configuration': [
     { config: { paused: true, concurrency: { maxUpdating: '0%' } } },
     'Paused',
   ],
-  'a configuration that cannot be followed holds all': [
+  'an invalid configuration blocks all nodes': [
     { config: { concurrency: { maxUpdating: '0%' } } },
     'InvalidConfiguration',
   ],
-  'a version that is none holds the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
+  'a frozen version blocks all nodes': [{ frozen: [{ version: NEW, since: NOW }] }, 'Frozen'],
+  'an older version than a frozen one is blocked as well': [{ frozen: [{ version: '1.22.0', since: NOW }] }, 'Frozen'],
+  'a frozen version that is pinned is blocked': [
+    { frozen: [{ version: NEW, since: NOW }], config: { versions: { pin: NEW } } },
+    'Frozen',
+  ],
+  'an older version than a frozen one starts if it is pinned': [
+    {
+      frozen: [{ version: NEW, since: NOW }],
+      config: { versions: { pin: '1.20.5' } },
+      shadow: { status: { target_version: '1.20.5' }, spec: { hostSettings: { versionLock: '1.20.5' } } },
+    },
+    undefined,
+  ],
+  'a later version than a frozen one starts': [{ frozen: [{ version: OLD, since: NOW }] }, undefined],
+  'an invalid version blocks the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
   'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
@@ -101,34 +124,43 @@ const cases: Record<string, [Case, string | undefined]> = {
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
     'CleanupPending',
   ],
-  'without capacity a node waits': [{ capacity: FULL }, 'WaitingForCapacity'],
+  'a node waits without capacity': [{ capacity: FULL }, 'WaitingForCapacity'],
   'a node that cannot be drained waits': [{ drain: { block: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],
-  'it says so with and without capacity': [{ drain: { block: HELD, recheckAt: NOW }, capacity: FULL }, 'DrainBlocked'],
-  'after a while its pods are looked up again': [{ drain: { block: HELD, recheckAt: NOW } }, 'PodListFailed'],
+  'a node that cannot be drained shows DrainBlocked also without capacity': [
+    { drain: { block: HELD, recheckAt: NOW }, capacity: FULL },
+    'DrainBlocked',
+  ],
+  'the pods of a node that cannot be drained are listed again after a while': [
+    { drain: { block: HELD, recheckAt: NOW } },
+    'PodListFailed',
+  ],
   'no node starts on an old list of pods': [{ drain: { fresh: false } }, 'PodListFailed'],
   'pods are not listed without capacity': [{ drain: { fresh: false }, capacity: FULL }, 'WaitingForCapacity'],
-  'a node whose spec is refused waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],
+  'a node whose spec is rejected waits': [{ writeRejection: 'denied' }, 'SpecWriteRejected'],
 
-  'a cause that passes soon is waited for a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
-  'the second time it is waited longer': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
-  'other causes wait 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
-  'a failure of an older operator waits likewise': [{ shadow: failed(1) }, 'Backoff'],
+  'the first transient failure is retried after a minute': [{ shadow: failed(1, failure('HostBusy')) }, undefined],
+  'the second transient failure is retried later': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
+  'other failures are retried after 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
+  'a failure reported by an older operator is retried after 5 minutes': [{ shadow: failed(1) }, 'Backoff'],
   'a cancelled attempt is not retried at once': [{ shadow: cancelled('1') }, 'Backoff'],
   'an unreadable count counts as one': [{ shadow: cancelled('many') }, 'Backoff'],
   'a host problem on record does not make a cancelled attempt require a manual retry': [
     { shadow: cancelled('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
     'Backoff',
   ],
-  'asking overrules that too': [{ shadow: cancelled('3', asksFor(NEW)) }, undefined],
-  'an agent that counts none of its failures waits as any other': [
+  'a requested retry overrides the backoff of cancelled attempts': [
+    { shadow: cancelled('3', asksFor(NEW)) },
+    undefined,
+  ],
+  'a node whose agent does not count its failures waits as any other': [
     { shadow: { ...cancelled('2'), status: { crash_count: 0, lastOperation: failure('HostBusy') } } },
     'Backoff',
   ],
-  'an agent that names another version each time waits from the second time on': [
+  'a node whose agent names another version each time waits after the second failure': [
     { shadow: failed(0, failure('RolledBack', { version: '0.0.1' }), cancelled('2', asksFor('0.0.1'))) },
     'Backoff',
   ],
-  'so does one that claims to have booted': [
+  'a node whose agent reports a boot after each failure waits after the second failure': [
     {
       shadow: failed(2, failure('HostUnsupported', { bootID: 'boot-0' }), {
         annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2' },
@@ -136,18 +168,15 @@ const cases: Record<string, [Case, string | undefined]> = {
     },
     'Backoff',
   ],
-  'a version that is not offered any more is no failure of the newer one': [
+  'an attempt with a version that is no longer offered is not a failure of the newer version': [
     { shadow: failed(1, failure('VersionNotOffered', { version: '1.20.5' })) },
     undefined,
   ],
-  'a version that is offered and was not found is one': [
+  'an attempt with a version that is offered but was not found is a failure': [
     { shadow: failed(1, failure('VersionNotOffered')) },
     'Backoff',
   ],
-  'a version that rolled back is not tried again': [
-    { shadow: failed(1, failure('RolledBack')) },
-    'ManualRetryRequired',
-  ],
+  'a version that rolled back is not retried': [{ shadow: failed(1, failure('RolledBack')) }, 'ManualRetryRequired'],
   'a newer version is tried after a rollback': [
     { shadow: failed(1, failure('RolledBack', { version: '1.20.5' })) },
     undefined,
@@ -156,29 +185,32 @@ const cases: Record<string, [Case, string | undefined]> = {
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)) },
     undefined,
   ],
-  'asking for another version changes nothing': [
+  'a requested retry of another version has no effect': [
     { shadow: failed(1, failure('RolledBack'), asksFor(OLD)) },
     'ManualRetryRequired',
   ],
-  'asking overrules a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
-  'asking does not overrule a pause': [
+  'a requested retry overrides a backoff': [{ shadow: failed(9, failure('PrepareFailed'), asksFor(NEW)) }, undefined],
+  'a requested retry does not override a pause': [
     { shadow: failed(1, failure('RolledBack'), asksFor(NEW)), config: { paused: true } },
     'Paused',
   ],
-  'what needs a user waits for one': [{ shadow: failed(1, failure('HostUnsupported')) }, 'ManualRetryRequired'],
-  'a boot since then may have healed the host': [
+  'a failure that needs a user requires a manual retry': [
+    { shadow: failed(1, failure('HostUnsupported')) },
+    'ManualRetryRequired',
+  ],
+  'a boot after the failure allows a retry': [
     { shadow: failed(1, failure('HostUnsupported', { bootID: 'boot-0' })) },
     undefined,
   ],
-  'the boot of the failed reboot itself proves nothing': [
+  'the boot of a failed reboot does not allow a retry': [
     { shadow: failed(1, failure('WrongVersionBooted', { operation: 'Reboot', bootID: 'boot-0' })) },
     'ManualRetryRequired',
   ],
-  'a code of a newer release needs a user': [
+  'an unknown error code requires a manual retry': [
     { shadow: failed(1, failure('FromTheFuture' as 'RolledBack')) },
     'ManualRetryRequired',
   ],
-  'without any time of the failure nothing is retried': [
+  'a failure at an unknown time is not retried': [
     {
       shadow: failed(1, failure('PrepareFailed'), {
         spec: { state_transition_timestamp: null },
@@ -222,12 +254,34 @@ test('failed and cancelled attempts in a row wait longer together', () => {
   expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
   expect(blockedBy({ shadow: cancelled('2') })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
-    message: `2 attempts in a row ended without a success; retried after ${ago(-9 * MINUTE)}`,
+    message: `2 attempts in a row did not succeed; retried after ${ago(-9 * MINUTE)}`,
   });
 });
 
+test('the message names the failure also when the agent does not count it', () => {
+  const { annotations } = cancelled('3');
+  const shadow = failed(0, failure('VersionNotOffered', { message: 'not there' }), { annotations: annotations ?? {} });
+  expect(blockedBy({ shadow })?.message).toContain(
+    '3 attempts in a row failed, at Stage of 1.21.0: VersionNotOffered (not there)',
+  );
+});
+
+test('a node waits if its agent reports another version after a success', () => {
+  const success = (version: string, minutes: number): ShadowParts => ({
+    annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${version}=${ago(minutes * MINUTE)}` },
+  });
+  expect(blockedBy({ shadow: success(NEW, 4) })).toMatchObject({ reason: 'Backoff', retryAt: NOW + MINUTE });
+  expect(blockedBy({ shadow: success(NEW, 5) })).toBeUndefined();
+  expect(blockedBy({ shadow: success('1.20.0', 1) })).toBeUndefined();
+});
+
+test('a long value of the skip annotation is shortened', () => {
+  const node = { annotations: { [SKIP_ANNOTATION]: 'x'.repeat(250_000) } };
+  expect(blockedBy({ node })?.message.length).toBeLessThan(300);
+});
+
 test('a stale watch is named', () => {
-  expect(blockedBy({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('nothing about nodes, brupopconfigs for');
+  expect(blockedBy({ stale: ['nodes', 'brupopconfigs'] })?.message).toContain('The watch of nodes, brupopconfigs has');
 });
 
 test('the explanation names the failure and how to ask for another attempt', () => {

@@ -3,7 +3,7 @@
  * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
  */
-import { capacity, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
+import { capacity, notFrozen, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import {
   allowedVersion,
   drainNotBlocked,
@@ -34,6 +34,7 @@ const GATES: readonly Gate[] = [
   restored,
   backoff,
   writable,
+  notFrozen,
   windowOpen,
   drainNotBlocked,
   capacity,
@@ -46,6 +47,7 @@ export function whyNot(input: GateInput): Blocked | undefined {
 
 const DRAIN_GATES: readonly Gate[] = [
   watchFresh,
+  notFrozen,
   selected,
   notSkipped,
   allowedVersion,

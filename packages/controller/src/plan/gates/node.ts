@@ -7,6 +7,7 @@ import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { isSelected } from '../../cluster/node.ts';
 import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
@@ -22,7 +23,7 @@ const NOT_SELECTED: Blocked = {
 export const notSkipped: Gate = ({ node }) => {
   const value = node.metadata.annotations?.[SKIP_ANNOTATION];
   if (value === undefined || value === 'false') return undefined;
-  return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${value}` };
+  return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${shorten(value, 100)}` };
 };
 
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
@@ -45,7 +46,7 @@ function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInpu
 }
 
 function notConfirmed(version: string): Blocked {
-  const message = `${version} is available to this node only: spec.versions.minimumAge counts from when a second node is offered it`;
+  const message = `Fewer than two selected nodes run ${version} or are offered it, so spec.versions.minimumAge does not start yet`;
   return { reason: 'MinimumAgeNotReached', message };
 }
 
@@ -123,6 +124,6 @@ export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
 export const podsListed: Gate = ({ drain }) => {
   const found = drain();
   if (isDrainable(found)) return undefined;
-  const why = found.problem ?? 'they are being listed';
+  const why = found.problem ?? 'they have not been listed yet';
   return { reason: 'PodListFailed', message: `The pods on the node are not known: ${why}`, lookUp: true };
 };

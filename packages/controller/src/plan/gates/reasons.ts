@@ -8,6 +8,7 @@ import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
+import type { FrozenVersion } from '../facts/failed-nodes.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
@@ -31,6 +32,7 @@ export const REASONS = {
   WatchStale: { passes: 'event', fleetWide: true },
   Paused: { passes: 'manual', fleetWide: true },
   InvalidConfiguration: { passes: 'manual', fleetWide: true },
+  Frozen: { passes: 'manual', fleetWide: true, needsAttention: true },
   NotSelected: { passes: 'manual', withoutTaint: true },
   Skipped: { passes: 'manual', withoutTaint: true },
   InvalidVersion: { passes: 'manual', needsAttention: true },
@@ -76,7 +78,7 @@ export interface Blocked {
 }
 
 export function specRejected(writeRejection: string): Blocked {
-  return { reason: 'SpecWriteRejected', message: `The API server rejects the spec: ${writeRejection}` };
+  return { reason: 'SpecWriteRejected', message: `The spec could not be written: ${writeRejection}` };
 }
 
 /** A managed node that is to run another version than it does. */
@@ -89,7 +91,9 @@ export interface GateInput extends Candidate {
   readonly policy: UpdatePolicy;
   readonly stale: readonly string[];
   readonly capacity: Blocked | undefined;
-  /** Since when a version ages, epoch milliseconds; undefined: too few nodes are offered it. */
+  /** The versions that too many nodes failed with. */
+  readonly frozen: readonly FrozenVersion[];
+  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;

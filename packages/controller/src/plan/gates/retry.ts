@@ -4,7 +4,7 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { RetrySettings } from '../../policy/policy.ts';
-import { attempts, failures } from '../facts/attempts.ts';
+import { attempts, failures, success } from '../facts/attempts.ts';
 import { latestTime } from '../facts/deadlines.ts';
 import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
 
@@ -16,10 +16,10 @@ export const backoff: Gate = (input) => {
   const { shadow, status, version } = input;
   const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
   if (asked !== undefined && sameVersion(asked, version)) return undefined;
-  if (failures(shadow) === 0) return undefined;
+  if (failures(shadow) === 0) return undone(input);
   const recovery = recoveryOf(status);
   const forGood = blocked(input, recovery);
-  // An agent may name any version or boot: only a first attempt with another version needs no wait.
+  // An agent may report any version or boot: only the first attempt with another version starts at once.
   if (forGood !== undefined || (!isRetried(recovery) && isFirst(input))) return forGood;
   return retried(input, recovery);
 };
@@ -31,6 +31,16 @@ function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
     return failedForGood(input, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
   return delayed(input, recovery === 'RetrySoon' ? soon(retry) : retry, now);
+}
+
+/** Otherwise an agent that reports the old version after each success would start again and again. */
+function undone({ shadow, status, policy: { retry }, now }: GateInput): Blocked | undefined {
+  const { version, at } = success(shadow) ?? {};
+  if (version === undefined || at === undefined || sameVersion(status.current_version, version)) return undefined;
+  const retryAt = at + retry.backoffMs;
+  if (now >= retryAt || at > now) return undefined;
+  const what = `The update to ${version} succeeded, and the host runs ${status.current_version} again`;
+  return { reason: 'Backoff', message: `${what}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
 
 function isRetried(recovery: Recovery): boolean {
@@ -94,8 +104,7 @@ function failedForGood(candidate: Candidate, why: string): Blocked {
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {
   const count = failures(shadow);
   const times = count === 1 ? 'The latest attempt' : `${count} attempts in a row`;
-  if (crash_count <= 0) return `${times} ended without a success`;
-  if (lastOperation?.state !== 'Failed') return `${times} failed`;
+  if (lastOperation?.state !== 'Failed') return `${times} ${crash_count > 0 ? 'failed' : 'did not succeed'}`;
   const { errorCode = 'no error code', version, operation, message = '' } = lastOperation;
   const said = message === '' ? '' : ` (${message.slice(0, MAX_MESSAGE)})`;
   return `${times} failed, at ${operation} of ${version}: ${errorCode}${said}`;

@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import type { Server } from 'node:https';
+import { connect } from 'node:tls';
+import { createRegistry } from '@brupop/shared/runtime/metrics';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { makeServingCertificate } from '../../../../test/framework/certificates.ts';
+import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
+import { createMetrics } from '../metrics.ts';
+import { Connections } from './connections.ts';
+import { createHttpsServer, listen } from './server.ts';
+
+const { cert, key, caCert } = makeServingCertificate({
+  commonName: 'x',
+  dnsNames: [],
+  ipAddresses: ['127.0.0.1'],
+  days: 1,
+});
+const REQUEST = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
+const BLANKS = '\n'.repeat(1_000);
+
+describe('a connection', () => {
+  let server: Server;
+  let port = 0;
+  /** Answers are sent when this resolves. */
+  let answerAt = Promise.resolve();
+
+  beforeAll(async () => {
+    const metrics = createMetrics(createRegistry('test'));
+    const { log } = recordingLogger();
+    const limits = { maxConnections: 100, maxConnectionsPerAddress: 100 };
+    const agents = { nodesAt: () => undefined };
+    const connections = new Connections({ ...limits, agents, clock: new FakeClock(), log, metrics });
+    server = createHttpsServer({
+      listener: (request, response) => {
+        request.resume().once('end', () => void answerAt.then(() => response.end('ok')));
+      },
+      certificate: { cert, key, expiresAt: Infinity },
+      connections,
+      metrics,
+      log,
+    });
+    port = await listen(server, '127.0.0.1', 0);
+  });
+
+  afterEach(() => (answerAt = Promise.resolve()));
+
+  afterAll(async () => {
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  });
+
+  /** Writes each text when the one before was answered or 20 ms ago; returns the answers' status. */
+  const converse = async (...texts: readonly string[]): Promise<{ answers: string[]; closed: boolean }> => {
+    const socket = connect({ host: '127.0.0.1', port, ca: caCert });
+    socket.setMaxListeners(100).on('error', () => undefined);
+    await once(socket, 'secureConnect');
+    let received = '';
+    socket.setEncoding('utf8').on('data', (text: string) => (received += text));
+    for (const text of texts) {
+      socket.write(text);
+      await Promise.race([once(socket, 'data'), once(socket, 'close'), new Promise((done) => setTimeout(done, 20))]);
+    }
+    await new Promise((done) => setTimeout(done, 50));
+    const { closed } = socket;
+    socket.destroy();
+    return { answers: [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status), closed };
+  };
+
+  it('may send some blank lines before each request', async () => {
+    expect(await converse(`\r\n${REQUEST}`, `\r\n\r\n${REQUEST}`)).toEqual({ answers: ['200', '200'], closed: false });
+  });
+
+  it('may send any number of requests with bodies', async () => {
+    const large = `PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n${'x'.repeat(60_000)}`;
+    const texts = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? REQUEST : large));
+    expect(await converse(...texts)).toEqual({ answers: texts.map(() => '200'), closed: false });
+  });
+
+  it('is closed after 8 KiB of blank lines without a request', async () => {
+    expect(await converse(...Array.from({ length: 9 }, () => BLANKS))).toEqual({ answers: [], closed: true });
+  });
+
+  it('is closed after 8 KiB of blank lines that follow a request', async () => {
+    const blanks = Array.from({ length: 9 }, () => BLANKS);
+    expect(await converse(REQUEST, ...blanks, REQUEST)).toEqual({ answers: ['200'], closed: true });
+  });
+
+  it('is closed after 8 KiB of blank lines during a request', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    answerAt = promise;
+    expect(await converse(REQUEST, ...Array.from({ length: 9 }, () => BLANKS))).toEqual({ answers: [], closed: true });
+    resolve();
+  });
+
+  it('gets a response when the headers of its request are too large', async () => {
+    const large = `GET / HTTP/1.1\r\nhost: x\r\nfiller: ${'x'.repeat(20_000)}\r\n\r\n`;
+    expect(await converse(large)).toEqual({ answers: ['431'], closed: true });
+  });
+});

@@ -1,0 +1,76 @@
+/**
+ * Which bytes of an accepted connection are read as requests.
+ *
+ * - A connection has one request at a time. Bytes that arrive before the response are not read, and
+ *   the connection is closed after the response.
+ * - Node's parser counts blank lines before a request neither as headers nor as a request. Therefore
+ *   a connection is closed if it sends as many bytes as headers may have without a request.
+ *
+ * server.ts calls both functions once.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Server } from 'node:https';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+
+/** What Node's parser of a connection calls with each request that it finds; 2 ends the parsing. */
+interface Parser {
+  onIncoming: ((...request: unknown[]) => number) | null;
+}
+
+/**
+ * Passes on one request of a connection at a time. With a second one, and with a body in chunks,
+ * the connection is read no further, and closed after the answer to the first.
+ *
+ * Node's parser would go through all that is received already, thousands of requests at 30 µs each,
+ * and make a response for each. So it is stopped at the second one.
+ */
+export function oneAtATime(listener: RequestListener): RequestListener {
+  const busy = new WeakSet<Socket>();
+  return (request: IncomingMessage, response: ServerResponse) => {
+    const socket: Socket & { readonly parser?: Parser | null } = request.socket;
+    const { parser } = socket;
+    if (parser == null || busy.has(socket)) {
+      socket.destroy();
+      return;
+    }
+    busy.add(socket);
+    // A chunk may be one byte, and each costs as much as a large one. Node drops them then.
+    if (request.headers['transfer-encoding'] !== undefined) {
+      socket.pause();
+      Object.assign(request, { _dumped: true });
+    }
+    const { onIncoming } = parser;
+    const stop = (): number => {
+      socket.pause();
+      return 2;
+    };
+    parser.onIncoming = stop;
+    response.once('close', () => {
+      busy.delete(socket);
+      // The parser may serve another connection by now.
+      if (parser.onIncoming === stop) parser.onIncoming = onIncoming;
+      if (socket.isPaused()) socket.destroySoon();
+    });
+    listener(request, response);
+  };
+}
+
+/** Closes connections that send more than `limit` bytes which do not belong to a request. */
+export function limitBlanks(server: Server, limit: number): void {
+  const latest = new WeakMap<Socket, IncomingMessage>();
+  server.on('request', (request) => latest.set(request.socket, request));
+  server.on('secureConnection', (socket: TLSSocket) => {
+    let before: IncomingMessage | undefined;
+    let hasMore = false;
+    let bytes = 0;
+    // Node's parser has seen this piece already, and has found what it has of a request.
+    socket.on('data', (piece: Buffer) => {
+      const request = latest.get(socket);
+      bytes = hasMore || request !== before ? 0 : bytes + piece.length;
+      before = request;
+      hasMore = request?.complete === false;
+      if (bytes > limit && !socket.writableEnded) socket.destroy();
+    });
+  });
+}

@@ -1,0 +1,126 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BrupopConfig, BrupopConfigStatus, VersionStatus } from '@brupop/shared/api/brupop-config';
+import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
+import { crPath } from '@brupop/shared/kube/paths';
+import { describeFrozen, statusOf } from '../plan/config-conditions.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { ApplyContext } from './writer.ts';
+
+/** Pause between two writes; the latest status is always written. */
+const MIN_GAP_MS = 1_000;
+const WATCH_LIMIT_MS = 30_000;
+/** Leaves a user the time to create one with the chart, and after a deletion (`kubectl replace --force`). */
+const CREATE_AFTER_MS = 10_000;
+const OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
+/** Reasons of the Events on the BrupopConfig. `docs/runbook.md` explains each. */
+export const CONFIG_EVENT_REASONS = ['Frozen', 'Resumed'] as const;
+const [FROZEN, RESUMED] = CONFIG_EVENT_REASONS;
+const STATUS_KEY = 'config_status';
+const CREATE_KEY = 'config_create';
+const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
+const STATUS = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
+
+export class ConfigWriter {
+  readonly #context: ApplyContext;
+  /** On the monotonic clock, milliseconds. */
+  #missingSince: number | undefined;
+  #written: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
+  #writtenAt = -Infinity;
+
+  constructor(context: ApplyContext) {
+    this.#context = context;
+  }
+
+  /**
+   * Writes the status of the configuration, or creates a configuration when there is none. Returns
+   * after how many milliseconds there is more to write, or undefined.
+   */
+  async write(config: BrupopConfig | undefined, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
+    if (config === undefined) return await this.#create();
+    this.#missingSince = undefined;
+    return await this.#writeStatus(config, plan, isInEffect);
+  }
+
+  /** The watch may not show yet what was written, such as a freeze. */
+  withWritten<T extends { readonly config: BrupopConfig | undefined }>(snapshot: T): T {
+    const { config } = snapshot;
+    const status = config && this.#statusOf(config);
+    return status === undefined ? snapshot : { ...snapshot, config: { ...config, status } };
+  }
+
+  async #create(): Promise<number | undefined> {
+    const { clock, writer } = this.#context;
+    this.#missingSince ??= clock.monotonic();
+    const waitMs = this.#missingSince + CREATE_AFTER_MS - clock.monotonic();
+    if (waitMs > 0) return waitMs;
+    await writer.create('config_create', CREATE_KEY, () => this.#post());
+    return undefined;
+  }
+
+  /** Without any field, so that the defaults apply and no field has an owner. */
+  async #post(): Promise<void> {
+    const { client, log, signal } = this.#context;
+    const body = { ...OBJECT, metadata: { name: CONFIG_NAME }, spec: {} };
+    await client.request({ method: 'POST', path: COLLECTION, query: { fieldManager: CONTROLLER }, body, signal });
+    log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME });
+  }
+
+  async #writeStatus(config: BrupopConfig, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
+    const { clock, writer, certificate } = this.#context;
+    const { uid } = config.metadata;
+    const before = this.#statusOf(config);
+    const status = statusOf({ config, plan, before, isInEffect, now: clock.now(), certificate: certificate?.() });
+    if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
+    const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
+    if (waitMs > 0) return waitMs;
+    this.#writtenAt = clock.monotonic();
+    const written = await writer.attempt('config_status', STATUS_KEY, () => this.#apply(uid, status));
+    if (written) {
+      this.#logAges(before?.versions ?? [], status.versions ?? []);
+      this.#tellFreezes(uid, before, status, plan);
+    }
+    return undefined;
+  }
+
+  /** As it was last written; later the cache counts, since another actor may have edited the status. */
+  #statusOf({ metadata: { uid }, status }: BrupopConfig): BrupopConfigStatus | undefined {
+    const isFresh = this.#written?.uid === uid && this.#context.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
+    return isFresh ? this.#written?.status : status;
+  }
+
+  #logAges(before: readonly VersionStatus[], now: readonly VersionStatus[]): void {
+    const aging = new Set(
+      now.flatMap(({ version, firstOfferedTime }) => (firstOfferedTime === undefined ? [] : [version])),
+    );
+    for (const { version, firstOfferedTime } of before) {
+      if (firstOfferedTime === undefined || aging.has(version)) continue;
+      this.#context.log.info('resetting the age of a version: too few nodes run it or are offered it', { version });
+    }
+  }
+
+  /** An Event and a line in the log for each version that was frozen or is no longer. */
+  #tellFreezes(uid: string, before: BrupopConfigStatus | undefined, now: BrupopConfigStatus, { failed }: Plan): void {
+    const { events, log } = this.#context;
+    const [old, current] = [before?.frozenVersions ?? [], now.frozenVersions ?? []];
+    const missing = (from: typeof old, other: typeof old): typeof old =>
+      from.filter(({ version }) => !other.some((one) => one.version === version));
+    const about = { ...OBJECT, name: CONFIG_NAME, uid };
+    for (const { version, since } of missing(current, old)) {
+      const message = describeFrozen(version, failed);
+      events.record({ reason: FROZEN, warning: true, about, message, key: `${uid}/${version}/${since}` });
+      log.error('version frozen: too many nodes failed with it', { version });
+    }
+    for (const { version, since } of missing(old, current)) {
+      const message = `${version} is no longer frozen`;
+      events.record({ reason: RESUMED, warning: false, about, message, key: `${uid}/${version}/${since}/resumed` });
+      log.info('version no longer frozen', { version });
+    }
+  }
+
+  async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
+    const { client, signal } = this.#context;
+    const body = { ...OBJECT, metadata: { name: CONFIG_NAME, uid }, status };
+    await client.apply(STATUS, body, { fieldManager: CONTROLLER, signal });
+    this.#written = { uid, status };
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Which nodes failed with a version, and which versions are frozen because too many did. A failure is
+ * one that the version may have caused: the node booted another version, or was not back and healthy in
+ * time after its reboot. Failures before the reboot concern the network, a disk or a disruption budget.
+ *
+ *     the agent reports it, or the deadline passes     the node counts, in this plan already
+ *     its attempt ends                                 the annotation `failed-version` on its shadow records it
+ *     it succeeds                                      it no longer counts
+ *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it
+ *
+ * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
+ * recover: only `rollout.resume` ends it. One agent that lies counts as one node.
+ */
+import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { answers, isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { isPair, type ManagedNode, type Snapshot } from '../../cluster/snapshot.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import { success } from './attempts.ts';
+import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
+import type { VersionCount } from './versions.ts';
+
+/** `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time. */
+type FailureCode = ErrorCode | 'NotReturned' | 'NotHealthy';
+
+export interface FailedNode {
+  readonly name: string;
+  readonly version: string;
+  /** A {@link FailureCode}, perhaps of another release. */
+  readonly code: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+}
+
+export interface FrozenVersion {
+  readonly version: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+}
+
+const CODES: readonly (string | undefined)[] = [
+  'RolledBack',
+  'WrongVersionBooted',
+  'RebootTimedOut',
+] satisfies ErrorCode[];
+const AFTER_DRAIN: readonly (string | undefined)[] = ['Reboot', 'Restore'];
+
+/** Returns the code that the agent reports, unless the version cannot be the cause. */
+export function reportedFailure(shadow: ShadowView): FailureCode | undefined {
+  const { errorCode, operation } = shadow.status?.lastOperation ?? {};
+  const counts = CODES.includes(errorCode) || (errorCode === 'StepTimedOut' && AFTER_DRAIN.includes(operation));
+  return counts ? errorCode : undefined;
+}
+
+/** Returns what a missed deadline means; undefined before the reboot. */
+export function missedDeadline(shadow: ShadowView): FailureCode | undefined {
+  if (shadow.spec.state === 'MonitoringUpdate') return 'NotHealthy';
+  const isActivating = shadow.status?.lastOperation?.operation === 'Activate';
+  return isPastDrain(shadow) && !isActivating ? 'NotReturned' : undefined;
+}
+
+/** Returns the failed nodes, the latest first, without those that a user has accepted. */
+export function failedNodes(
+  { managedNodes, policy, config }: Snapshot,
+  versions: readonly VersionCount[],
+  now: number,
+): FailedNode[] {
+  const known = recorded(config?.status?.failedNodes);
+  const current = managedNodes.flatMap((one) => failureOf(one, known, policy, now) ?? []);
+  const shadows = new Map(managedNodes.map(({ name, shadow }) => [name, shadow]));
+  const kept = known.filter((one) => {
+    const isCounted = current.some((other) => isSame(one, other));
+    return !isCounted && !hasSucceeded(one, shadows.get(one.name)) && !isLeftBehind(one, versions);
+  });
+  return [...current, ...kept]
+    .filter(({ since }) => !isAccepted(since, policy, now))
+    .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
+}
+
+function isSame(a: FailedNode, b: FailedNode): boolean {
+  return a.name === b.name && sameVersion(a.version, b.version);
+}
+
+function hasSucceeded({ since }: FailedNode, shadow: ShadowView | undefined): boolean {
+  return shadow !== undefined && (success(shadow)?.at ?? 0) >= since;
+}
+
+/** True when all nodes run and are offered later versions. */
+function isLeftBehind({ version }: Pick<FailedNode, 'version'>, versions: readonly VersionCount[]): boolean {
+  return versions.length > 0 && versions.every((one) => isLater(one.version, version));
+}
+
+/** A shadow without its Node tells until it is deleted. */
+function failureOf(
+  managedNode: ManagedNode,
+  known: readonly FailedNode[],
+  policy: UpdatePolicy,
+  now: number,
+): FailedNode | undefined {
+  const { name, shadow } = managedNode;
+  if (shadow === undefined) return undefined;
+  const current = isPair(managedNode) && isUnderWay(shadow) ? currentFailure(shadow, policy, now) : undefined;
+  if (current === undefined) return annotated(name, shadow);
+  const found = { name, version: shadow.spec.version ?? '', ...current };
+  // A report whose answer cannot be written is not new each time.
+  const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
+  return { ...found, since };
+}
+
+function currentFailure(
+  shadow: ShadowView,
+  policy: UpdatePolicy,
+  now: number,
+): Pick<FailedNode, 'code' | 'since'> | undefined {
+  const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
+  const reported = isReported ? reportedFailure(shadow) : undefined;
+  if (reported !== undefined) return { code: reported, since: now };
+  const missed = isOverdue(shadow, policy, now) ? missedDeadline(shadow) : undefined;
+  return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
+}
+
+function annotated(name: string, { metadata: { annotations = {} } }: ShadowView): FailedNode | undefined {
+  const [version = '', code = '', time] = (annotations[FAILED_VERSION_ANNOTATION] ?? '').split('=');
+  const since = parseTime(time);
+  return since === undefined ? undefined : { name, version, code, since };
+}
+
+/** Reads the times of a list in the status; an entry whose time is unreadable is left out. */
+function recorded<T extends { readonly since: string }>(
+  entries: readonly T[] = [],
+): (Omit<T, 'since'> & { readonly since: number })[] {
+  return entries.flatMap(({ since, ...one }) => {
+    const time = parseTime(since);
+    return time === undefined ? [] : [{ ...one, since: time }];
+  });
+}
+
+interface FleetFacts {
+  readonly snapshot: Snapshot;
+  readonly versions: readonly VersionCount[];
+  /** How many nodes the configuration selects. */
+  readonly managed: number;
+  readonly now: number;
+}
+
+/** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
+export function frozenVersions(
+  failed: readonly FailedNode[],
+  { snapshot: { config, policy }, versions, managed, now }: FleetFacts,
+): FrozenVersion[] {
+  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
+  const budget = nodesAtOnce(policy.rollout.failureBudget, managed);
+  const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
+  return [...releases.values()].flatMap((version) => {
+    const known = before.find((one) => sameVersion(one.version, version));
+    if (known !== undefined) return isLeftBehind(known, versions) ? [] : [known];
+    const count = failed.filter((one) => sameVersion(one.version, version)).length;
+    return managed > 0 && count > budget ? [{ version, since: now }] : [];
+  });
+}

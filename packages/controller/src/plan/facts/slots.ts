@@ -1,0 +1,94 @@
+/**
+ * The update slots that `maxUpdating` limits: which node holds one, and until when. `fleet.ts` asks
+ * for each node in each reconcile. A host that was requested to reboot keeps its slot until its agent
+ * has confirmed the end, also past every deadline, since it may hang. An agent may report anything,
+ * and a kubelet may write anything to its Node. Only the annotations of the shadow, which this
+ * controller writes, record what the node was allowed to do. A user who sets `rollout.resume` later than
+ * a deadline that was missed frees the slot.
+ *
+ *     under way                       holds a slot
+ *     idle, a reboot was requested    holds it until Idle is confirmed; then until the Node is restored,
+ *                                     but at most 15 minutes after the end of the update
+ *     idle, otherwise                 holds none: staging disrupts no workload
+ *     no record of any update         holds one for a limited time, since the shadow may have been
+ *                                     deleted and recreated during an update
+ */
+import { STEP_LIMITS_MS } from '@brupop/shared/api/deadlines';
+import { ownedByUs } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { NodeView } from '../../cluster/node.ts';
+import { isSettled, isUnderWay, rebootRequested, type ShadowView, wasEverStarted } from '../../cluster/shadow.ts';
+import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
+
+export interface Slot {
+  /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */
+  readonly deadline: number;
+  readonly expires: boolean;
+}
+
+/** Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored. */
+export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+  const { node } = managedNode;
+  if (node === undefined) return undefined;
+  const slot = isPair(managedNode)
+    ? slotOfPair(managedNode, policy, now)
+    : slotWithoutRecord({ ...managedNode, shadow: undefined }, node, policy);
+  if (slot === undefined || now < slot.deadline) return slot;
+  return slot.expires || isAccepted(slot.deadline, policy, now) ? undefined : slot;
+}
+
+function slotOfPair(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {
+  const { shadow } = pair;
+  if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
+  if (rebootRequested(shadow)) return slotAfterReboot(pair, policy, now);
+  return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node, policy);
+}
+
+function slotAfterReboot(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {
+  const { node, shadow } = pair;
+  const since = idleSince(shadow, now);
+  const isOwned = ownedByUs(node);
+  if (isSettled(shadow)) return isOwned ? { deadline: since + STEP_LIMITS_MS.Reboot, expires: true } : undefined;
+  if (isOwned) return { deadline: since + drainAndRebootMs(policy), expires: false };
+  const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
+  return { deadline, expires: !awaitsAgent(shadow) };
+}
+
+/** Starts at a time that a kubelet cannot write: the creation or deletion of the shadow. */
+function slotWithoutRecord(
+  { shadow, missingSince, former }: ManagedNode,
+  node: NodeView,
+  policy: UpdatePolicy,
+): Slot | undefined {
+  const lastsMs = msWithoutRecord(shadow, node, policy);
+  if (lastsMs === undefined) return undefined;
+  const since = shadow === undefined ? missingSince : (parseTime(shadow.metadata.creationTimestamp) ?? 0);
+  return { deadline: Math.min(since + lastsMs, former?.slotUntil ?? Infinity), expires: true };
+}
+
+/** Returns undefined if nothing indicates an update. */
+function msWithoutRecord(shadow: ShadowView | undefined, node: NodeView, policy: UpdatePolicy): number | undefined {
+  const isIdle = shadow !== undefined && isSettled(shadow);
+  if (ownedByUs(node) && !isIdle) return drainAndRebootMs(policy);
+  const tells = ownedByUs(node) || (!isIdle && shadow?.status !== undefined);
+  return tells ? STEP_LIMITS_MS.Reboot : undefined;
+}
+
+function drainAndRebootMs(policy: UpdatePolicy): number {
+  return limitMs({ state: 'RebootedIntoUpdate' }, policy);
+}
+
+/**
+ * True when only the agent knows whether its last step has ended: its latest report is about a
+ * staging, or was written by an older operator. Agents report each step before they start it, so an
+ * agent without a report has not started any. Later steps leave annotations on the Node, which
+ * `cleanup.ts` removes if the agent does not.
+ */
+function awaitsAgent({ status }: ShadowView): boolean {
+  if (status === undefined) return false;
+  const { current_state, lastOperation } = status;
+  if (current_state === 'Idle' && lastOperation?.state !== 'Processing') return false;
+  return lastOperation === undefined || lastOperation.operation === 'Stage';
+}

@@ -1,0 +1,313 @@
+/** Nodes that fail with a version, and the freeze that follows when too many do. */
+import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import {
+  FAILED_VERSION_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import type { LastOperation } from '@brupop/shared/api/shadow';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aManagedNode,
+  annotated,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  NOW,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { statusOf } from './config-conditions.ts';
+import { plan, type Plan } from './plan.ts';
+
+const HOUR = 60 * MINUTE;
+const waiting = (name: string): ManagedNode => aManagedNode(name);
+/** It is retried later. */
+const failedWith = (name: string, code: string, ms = MINUTE, version = NEW): ManagedNode => {
+  const annotations = { [FAILED_VERSION_ANNOTATION]: `${version}=${code}=${ago(ms)}` };
+  return aManagedNode(name, { ready: false }, { annotations });
+};
+const rebooting = (name: string, sinceMs: number, parts: ShadowParts = {}): ManagedNode =>
+  aManagedNode(
+    name,
+    {},
+    {
+      spec: underWay('RebootedIntoUpdate', sinceMs),
+      annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(sinceMs) },
+      status: {
+        current_state: 'StagedAndPerformedUpdate',
+        lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
+      },
+      ...parts,
+    },
+  );
+const reporting = (
+  name: string,
+  errorCode: LastOperation['errorCode'],
+  parts: Partial<LastOperation> = {},
+  creationTimestamp = ago(24 * HOUR),
+): ManagedNode =>
+  rebooting(name, MINUTE, {
+    creationTimestamp,
+    status: {
+      current_state: 'ErrorReset',
+      crash_count: 1,
+      lastOperation: failure(errorCode, { operation: 'Reboot', ...parts }),
+    },
+  });
+
+interface World {
+  readonly spec?: object;
+  readonly status?: BrupopConfigStatus;
+  readonly now?: number;
+}
+
+function planOf(managedNodes: readonly ManagedNode[], { spec = {}, status, now = NOW }: World = {}): Plan {
+  const snapshot = aSnapshot(managedNodes, spec, now);
+  const config = { ...snapshot.config, ...(status !== undefined && { status }) } as BrupopConfig;
+  return plan({ ...snapshot, config }, now);
+}
+
+const started = ({ specs }: Plan): string[] =>
+  specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
+const statusAfter = (made: Plan, spec = {}): BrupopConfigStatus => {
+  const { config } = aSnapshot([], spec);
+  return statusOf({ config: config as BrupopConfig, plan: made, before: undefined, isInEffect: true, now: NOW });
+};
+const AT_ONCE = { concurrency: { maxUpdating: 10 } };
+
+describe('a failure that counts against its version', () => {
+  it.each(['RolledBack', 'WrongVersionBooted', 'RebootTimedOut'] as const)('is %s', (code) => {
+    const made = planOf([reporting('a', code)]);
+    expect(made.failed).toEqual([{ name: 'a', version: NEW, code, since: NOW }]);
+    expect(made.specs[0]?.annotations).toMatchObject({ [FAILED_VERSION_ANNOTATION]: `${NEW}=${code}=${rfc3339(NOW)}` });
+  });
+
+  it('is a step after the drain that timed out', () => {
+    expect(planOf([reporting('a', 'StepTimedOut')]).failed).toHaveLength(1);
+    expect(planOf([reporting('a', 'StepTimedOut', { operation: 'Drain' })]).failed).toEqual([]);
+  });
+
+  it.each(['PrepareFailed', 'DrainTimedOut', 'HostUnreachable', 'CordonRemoved'] as const)('is not %s', (code) => {
+    const made = planOf([reporting('a', code, { operation: 'Drain' })]);
+    expect(made.failed).toEqual([]);
+    expect(made.specs[0]?.annotations).not.toHaveProperty(FAILED_VERSION_ANNOTATION);
+  });
+
+  it('is a reboot without a result within its limit', () => {
+    expect(planOf([rebooting('a', 3 * HOUR)]).failed).toMatchObject([{ name: 'a', code: 'NotReturned' }]);
+  });
+
+  it('is no drain without a result within its limit', () => {
+    const draining = rebooting('a', 3 * HOUR, {
+      status: {
+        current_state: 'StagedAndPerformedUpdate',
+        lastOperation: failure(undefined, { operation: 'Drain', state: 'Processing' }),
+      },
+    });
+    expect(planOf([draining]).failed).toEqual([]);
+  });
+
+  it('is no activation without a result within its limit', () => {
+    const activating = rebooting('a', 3 * HOUR, {
+      status: {
+        current_state: 'StagedAndPerformedUpdate',
+        lastOperation: failure(undefined, { operation: 'Activate', state: 'Processing' }),
+      },
+    });
+    expect(planOf([activating]).failed).toEqual([]);
+  });
+
+  it('is counted since its first report', () => {
+    const status = { failedNodes: [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(HOUR) }] };
+    expect(planOf([reporting('a', 'RolledBack')], { status }).failed).toMatchObject([{ since: NOW - HOUR }]);
+  });
+
+  it('is a node that does not become healthy after its update', () => {
+    const spec = underWay('MonitoringUpdate', 3 * HOUR);
+    const notReady = aManagedNode('a', { ready: false }, { spec, status: { current_version: NEW } });
+    expect(planOf([notReady]).failed).toMatchObject([{ name: 'a', code: 'NotHealthy' }]);
+    const oldVersion = aManagedNode('a', {}, { spec });
+    const made = planOf([oldVersion]);
+    expect(made.failed).toMatchObject([{ name: 'a', code: 'NotHealthy' }]);
+    expect(made.specs).toMatchObject([{ outcome: 'Cancelled' }]);
+    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toMatch(/^1\.21\.0=NotHealthy=/u);
+  });
+
+  it('is no longer counted after a success', () => {
+    const annotations = { [FAILED_VERSION_ANNOTATION]: `${NEW}=RolledBack=${ago(HOUR)}` };
+    const healthy = aManagedNode(
+      'a',
+      {},
+      { spec: underWay('MonitoringUpdate'), annotations, status: { current_version: NEW } },
+    );
+    const made = planOf([healthy]);
+    expect(made.specs).toMatchObject([{ outcome: 'Succeeded' }]);
+    const [change] = made.specs;
+    if (change === undefined) throw new Error('the update succeeds');
+    expect(annotated(change.shadow, change.annotations)).not.toHaveProperty(FAILED_VERSION_ANNOTATION);
+  });
+
+  it('counts after its Node was deleted', () => {
+    const status = { failedNodes: [{ name: 'gone', version: NEW, code: 'NotReturned', since: ago(HOUR) }] };
+    expect(planOf([waiting('a')], { status }).failed).toMatchObject([{ name: 'gone' }]);
+    const other = { failedNodes: [{ name: 'gone', version: '1.19.0', code: 'NotReturned', since: ago(HOUR) }] };
+    expect(planOf([waiting('a')], { status: other }).failed).toEqual([]);
+  });
+});
+
+describe('a node whose shadow was deleted after its failure', () => {
+  const status = { failedNodes: [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(HOUR) }] };
+  const recreated = (parts: ShadowParts = {}): ManagedNode =>
+    aManagedNode('a', { ready: false }, { creationTimestamp: ago(MINUTE), ...parts });
+
+  it('still counts', () => {
+    expect(planOf([recreated()], { status }).failed).toMatchObject([{ name: 'a', since: NOW - HOUR }]);
+  });
+
+  it('counts once when it fails again', () => {
+    const again = reporting('a', 'RolledBack', {}, ago(MINUTE));
+    const made = planOf([again, waiting('c')], { status });
+    expect(made.failed).toMatchObject([{ name: 'a' }]);
+    expect(made.frozen).toEqual([]);
+  });
+
+  it('still counts when a user has removed the label of managed nodes', () => {
+    const made = planOf([aManagedNode('a', { managed: false }), waiting('c')], { status });
+    expect(made.failed).toMatchObject([{ name: 'a' }]);
+  });
+
+  it('still counts while its Node is deleted and its shadow is not yet', () => {
+    const orphan = { ...aManagedNode('a', {}, { annotations: {} }), node: undefined };
+    expect(planOf([orphan, waiting('c')], { status }).failed).toMatchObject([{ name: 'a' }]);
+    const { shadow } = failedWith('a', 'RolledBack');
+    expect(planOf([{ ...orphan, shadow }, waiting('c')]).failed).toMatchObject([{ name: 'a' }]);
+  });
+
+  it('still counts when it has failed with another version since', () => {
+    const made = planOf([failedWith('a', 'RolledBack', MINUTE, '1.22.0'), failedWith('b', 'RolledBack')], { status });
+    expect(made.failed.map(({ name, version }) => `${name} ${version}`)).toEqual(['a 1.22.0', 'b 1.21.0', 'a 1.21.0']);
+    expect(made.frozen).toMatchObject([{ version: NEW }]);
+  });
+
+  it('no longer counts after a success', () => {
+    const annotations = { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(0)}` };
+    expect(planOf([recreated({ annotations })], { status }).failed).toEqual([]);
+  });
+});
+
+describe('a version that too many nodes failed with', () => {
+  const two = [failedWith('a', 'RolledBack'), failedWith('b', 'NotHealthy', HOUR)];
+
+  it('is frozen beyond the default budget of one node', () => {
+    expect(started(planOf([failedWith('a', 'RolledBack'), waiting('c')]))).toEqual(['c']);
+    const made = planOf([...two, waiting('c')]);
+    expect(started(made)).toEqual([]);
+    expect(made.frozen).toEqual([{ version: NEW, since: NOW }]);
+    const condition = statusAfter(made).conditions?.find(({ type }) => type === 'Frozen');
+    expect(condition).toMatchObject({ status: 'True', reason: 'FailureBudgetExceeded' });
+    expect(condition?.message).toContain(
+      '1.21.0 or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows (still failed: a (RolledBack), b (NotHealthy))',
+    );
+    expect(statusAfter(made)).toMatchObject({
+      frozenVersions: [{ version: NEW, since: rfc3339(NOW) }],
+      failedNodes: [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(MINUTE) }, { name: 'b' }],
+    });
+  });
+
+  it('is frozen in the plan that sees the last failure', () => {
+    const made = planOf([failedWith('a', 'RolledBack'), reporting('b', 'RolledBack'), waiting('c')], { spec: AT_ONCE });
+    expect(made.specs.map(({ outcome }) => outcome)).toEqual(['Failed']);
+  });
+
+  it('is not drained for on nodes that have only staged it', () => {
+    const staged = aManagedNode('c', {}, { spec: underWay('StagedAndPerformedUpdate') });
+    expect(planOf([failedWith('a', 'RolledBack'), staged]).specs).toMatchObject([{ outcome: 'Advanced' }]);
+    const made = planOf([...two, staged]);
+    expect(made.specs).toMatchObject([{ outcome: 'Deferred', because: { reason: 'Frozen' } }]);
+  });
+
+  it('lets nodes finish that were asked to reboot', () => {
+    const booted = rebooting('c', MINUTE, { status: { current_state: 'RebootedIntoUpdate', current_version: NEW } });
+    expect(planOf([...two, booted]).specs).toMatchObject([{ outcome: 'Advanced' }]);
+  });
+
+  it('remains frozen after its nodes have recovered', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
+    const made = planOf([waiting('c')], { status });
+    expect(started(made)).toEqual([]);
+    expect(made.frozen).toEqual([{ version: NEW, since: NOW - HOUR }]);
+  });
+
+  it('is forgotten when all nodes run and are offered later versions', () => {
+    const status = { frozenVersions: [{ version: '1.19.9', since: ago(HOUR) }] };
+    expect(planOf([waiting('c')], { status }).frozen).toEqual([]);
+  });
+
+  it('remains frozen while all nodes are pinned to an older version, or none is selected', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
+    const pinned = aManagedNode('c', {}, { status: { target_version: '1.20.0' } });
+    expect(planOf([pinned], { status, spec: { versions: { pin: '1.20.0' } } }).frozen).toHaveLength(1);
+    const none = { nodeSelector: { matchLabels: { pool: 'none' } } };
+    expect(planOf([waiting('c')], { status, spec: none }).frozen).toHaveLength(1);
+  });
+
+  it('can be resumed when a wrong clock recorded failures in the future', () => {
+    const future = [failedWith('a', 'RolledBack', -24 * HOUR), failedWith('b', 'RolledBack', -24 * HOUR)];
+    expect(planOf(future).frozen).toHaveLength(1);
+    expect(planOf(future, { spec: { rollout: { resume: ago(0) } } }).frozen).toEqual([]);
+  });
+
+  it('does not keep nodes from a later version', () => {
+    const later = aManagedNode('c', {}, { status: { target_version: '1.21.1' } });
+    expect(started(planOf([...two, later]))).toEqual(['c']);
+  });
+
+  it('starts again when a user accepts the failures', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(MINUTE) }] };
+    const accepted = planOf([...two, waiting('c')], { status, spec: { rollout: { resume: ago(0) } } });
+    expect(accepted.failed).toEqual([]);
+    expect(accepted.frozen).toEqual([]);
+    expect(started(accepted)).toContain('c');
+  });
+
+  it.each([
+    ['before the failures', 2 * HOUR],
+    ['in the future', -2 * HOUR],
+  ])('does not start again by a time %s', (_, ms) => {
+    expect(started(planOf([...two, waiting('c')], { spec: { rollout: { resume: ago(ms) } } }))).toEqual([]);
+  });
+
+  it.each<[number | string, boolean]>([
+    [0, true],
+    [1, true],
+    [2, false],
+    ['1%', true],
+    ['50%', false],
+    ['100%', false],
+  ])('depends on the failureBudget: with %s of 4 nodes, two failures freeze it: %s', (failureBudget, isFrozen) => {
+    const made = planOf([...two, waiting('c'), waiting('d')], { spec: { rollout: { failureBudget } } });
+    expect(made.frozen.length > 0).toBe(isFrozen);
+  });
+
+  it('counts each version for itself', () => {
+    expect(planOf([failedWith('a', 'RolledBack'), failedWith('b', 'RolledBack', HOUR, '1.20.9')]).frozen).toEqual([]);
+  });
+});
+
+describe('a node that missed a deadline', () => {
+  const lost = rebooting('a', 3 * HOUR);
+
+  it('holds its slot until a user accepts that', () => {
+    expect(started(planOf([lost, waiting('b')]))).toEqual([]);
+    expect(
+      started(planOf([lost, waiting('b')], { spec: { rollout: { resume: ago(2 * HOUR + 59 * MINUTE) } } })),
+    ).toEqual([]);
+    const accepted = planOf([lost, waiting('b')], { spec: { rollout: { resume: ago(0) } } });
+    expect(started(accepted)).toEqual(['b']);
+    expect(accepted.orphanedNodes).toEqual([]);
+  });
+});

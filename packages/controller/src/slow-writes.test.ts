@@ -1,0 +1,73 @@
+import { type KubeClient, KubeError, type KubeRequest } from '@brupop/shared/kube/client';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { Registry } from 'prom-client';
+import { AssumeCache } from './cluster/assume-cache.ts';
+import type { Cluster } from './cluster/cluster.ts';
+import { PodLookups } from './cluster/pods.ts';
+import { Controller } from './controller.ts';
+import { createMetrics } from './metrics.ts';
+import { aManagedNode, aSnapshot, NOW } from './testing/objects.ts';
+
+const WRITE_MS = 2_000;
+const MINUTE = 60_000;
+
+/** Lists no pods, and takes its time for each write. Records the specs that were sent. */
+class SlowClient {
+  readonly clock = new FakeClock(NOW);
+  readonly specs: unknown[] = [];
+
+  async request({ method, body }: KubeRequest): Promise<unknown> {
+    if (method === 'GET') return { items: [], metadata: { resourceVersion: '1' } };
+    await this.clock.sleep(WRITE_MS);
+    const { spec } = body as { spec?: unknown };
+    // A POST creates the configuration.
+    if (spec === undefined || method === 'POST') return {};
+    this.specs.push(spec);
+    throw new KubeError(500, 'InternalError', 'the test has seen enough');
+  }
+
+  apply(path: string, body: unknown): Promise<unknown> {
+    return this.request({ method: 'PATCH', path, body });
+  }
+
+  mergePatch(path: string, body: unknown): Promise<unknown> {
+    return this.request({ method: 'PATCH', path, body });
+  }
+}
+
+it('an update starts in a large fleet whose conditions take minutes to write', async () => {
+  const slow = new SlowClient();
+  const { clock } = slow;
+  const client = slow as unknown as KubeClient;
+  const log = createLogger({ level: 'error', write: () => undefined });
+  const assumeCache = new AssumeCache();
+  const lookups = new PodLookups({ client, clock, log });
+  const managedNodes = Array.from({ length: 1_000 }, (_, i) => aManagedNode(`node-${i}`));
+  const view = (): ReturnType<Cluster['snapshot']> => ({
+    ...aSnapshot(
+      managedNodes.map((node) => ({
+        ...node,
+        shadow: node.shadow && assumeCache.view(node.shadow, clock.now()),
+      })),
+    ),
+    pods: lookups.known,
+  });
+  const cluster = {
+    assumeCache,
+    lookups,
+    snapshot: view,
+    catchUp: async () => undefined,
+    onChange: () => () => undefined,
+  } as unknown as Cluster;
+  const metrics = createMetrics(new Registry());
+  const names = { namespace: 'brupop', podName: 'controller-a' };
+  const controller = new Controller({ ...names, client, clock, log, cluster, metrics, isLeading: () => true });
+  const stop = new AbortController();
+  const running = controller.run(stop.signal);
+  for (let step = 0; step < 120 && slow.specs.length === 0; step += 1) await clock.advance(MINUTE / 60);
+  stop.abort();
+  await clock.advance(MINUTE);
+  await running;
+  expect(slow.specs).toHaveLength(1);
+});

@@ -1,0 +1,106 @@
+/** What happens to the fleet of property tests between two plans, drawn at random. */
+import fc from 'fast-check';
+import { NEW, OLD } from './objects.ts';
+
+/** `started`: the agent has recorded that it takes the step. */
+export type Report = 'started' | 'reached' | 'failed' | 'stale';
+
+/** What the world does between two plans. */
+export type Happening =
+  | { readonly kind: 'report'; readonly node: number; readonly how: Report }
+  | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
+  | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
+  | { readonly kind: 'offer'; readonly node: number; readonly version: string }
+  | { readonly kind: 'lose'; readonly node: number }
+  | { readonly kind: 'ensure'; readonly node: number }
+  | { readonly kind: 'config'; readonly spec: unknown }
+  | { readonly kind: 'hold'; readonly nodes: readonly number[] }
+  | { readonly kind: 'time'; readonly minutes: number };
+
+export const NODES = 6;
+const node = fc.nat(NODES - 1);
+/** What users write into the configuration. */
+export const spec: fc.Arbitrary<unknown> = fc.oneof(
+  fc.record({ paused: fc.boolean(), pauseMode: fc.constantFrom('Finish', 'Interrupt') }),
+  fc.record({ concurrency: fc.record({ maxUpdating: fc.constantFrom(1, 2, 4, '20%', '50%', '0%', 'many', -1) }) }),
+  fc.record({
+    concurrency: fc.record(
+      {
+        maxUpdating: fc.constantFrom(3, 6, '100%'),
+        maxUnavailable: fc.constantFrom(1, 2, '34%', '50%'),
+        maxPerZone: fc.constantFrom(1, 2),
+        maxZones: fc.constantFrom(1, 2),
+      },
+      { requiredKeys: ['maxUpdating'] },
+    ),
+    versions: fc.record(
+      {
+        pin: fc.constantFrom(OLD, NEW, '1.22.0'),
+        deny: fc.subarray([NEW, '1.22.0']),
+        minimumAge: fc.constantFrom('0m', '30m'),
+      },
+      { requiredKeys: [] },
+    ),
+    maintenance: fc.record(
+      { windows: fc.constantFrom([], [{ schedule: '0 */2 * * *', duration: '1h' }]), margin: fc.constant('0m') },
+      { requiredKeys: [] },
+    ),
+  }),
+  fc.constant(undefined),
+);
+const report = fc.record({
+  kind: fc.constant('report' as const),
+  node,
+  how: fc.constantFrom<Report>('started', 'reached', 'reached', 'reached', 'failed', 'stale'),
+});
+const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
+  fc.oneof(
+    { weight: 8, arbitrary: report },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cordon' as const), node, unschedulable: fc.boolean() }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant('offer' as const),
+        node,
+        version: fc.constantFrom('1.20.0', NEW, '1.22.0'),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('config' as const), spec }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('hold' as const), nodes: fc.array(node) }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant('time' as const),
+        minutes: fc.integer({ min: -back, max: maxMinutes }),
+      }),
+    },
+  );
+/**
+ * What happens, at most `maxMinutes` apart.
+ * @param back - by how many minutes the clock may be set back
+ */
+export const story = (maxMinutes: number, back = 0): fc.Arbitrary<Happening[]> =>
+  fc.array(happening(maxMinutes, back), { minLength: 10, maxLength: 120 });
+
+const ofBadRelease = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('report' as const),
+      node,
+      how: fc.constantFrom<Report>('started', 'reached', 'reached', 'failed'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('config' as const), spec }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('time' as const), minutes: fc.integer({ min: 1, max: 600 }) }),
+  },
+);
+/** What happens when hosts do not boot a version. */
+export const badRelease: fc.Arbitrary<Happening[]> = fc.array(ofBadRelease, { minLength: 60, maxLength: 200 });

@@ -1,0 +1,90 @@
+/**
+ * Reads a whole collection with bounded memory. The client limits the size of each response; a page
+ * that exceeds the limit is read again with half of the objects, down to one. Each page is reduced by
+ * `slim` before the next one is read.
+ *
+ * A list with a field selector has few objects, so it is first read in one request: kube-apiserver up
+ * to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
+ */
+import type { KubeClient, KubeRequest } from './client.ts';
+import { isTooLarge, KubeError } from './error.ts';
+import { type ListPage, readPage } from './watch-protocol.ts';
+
+interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' | 'timeoutMs'> {
+  /** Reduces a raw object to the fields kept; undefined omits the object. */
+  readonly slim: (raw: unknown) => T | undefined;
+  /** A collection with more objects is rejected. */
+  readonly maxItems?: number;
+  readonly onPage?: (() => void) | undefined;
+}
+
+/** The reduced objects of a collection, and the resourceVersion to watch from. */
+export interface List<T> {
+  readonly items: readonly T[];
+  /** How many objects were omitted. */
+  readonly omitted: number;
+  readonly resourceVersion: string;
+}
+
+const PAGE_SIZE = 500;
+/** The page size for a list that is too large for one response. */
+const SMALLER_PAGE_SIZE = 16;
+/** Of a page with several objects, since lists are read in parallel. */
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+
+/** Throws KubeError, also `ResponseTooLarge` for a single object, or for more objects than `maxItems`. */
+export async function readList<T>(client: Pick<KubeClient, 'request'>, options: ListOptions<T>): Promise<List<T>> {
+  const { path, slim, maxItems = Infinity, onPage } = options;
+  const items: T[] = [];
+  let read = 0;
+  let resourceVersion = '';
+  for await (const page of readPages(client, options)) {
+    onPage?.();
+    read += page.items.length;
+    if (read > maxItems)
+      throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: expected at most ${maxItems} objects, found more`);
+    items.push(...page.items.map((raw) => slim(raw)).filter((object) => object !== undefined));
+    resourceVersion = page.resourceVersion;
+  }
+  return { items, omitted: read - items.length, resourceVersion };
+}
+
+async function* readPages(
+  client: Pick<KubeClient, 'request'>,
+  options: ListOptions<unknown>,
+): AsyncGenerator<ListPage, void> {
+  const isNarrow = options.query?.['fieldSelector'] !== undefined;
+  let pageSize = isNarrow ? undefined : PAGE_SIZE;
+  let next: string | undefined;
+  for (;;) {
+    try {
+      const page = await requestPage(client, options, pageSize, next);
+      yield page;
+      ({ next } = page);
+      if (next === undefined) return;
+    } catch (error) {
+      if (!isTooLarge(error) || pageSize === 1) throw error;
+      pageSize = pageSize === undefined ? SMALLER_PAGE_SIZE : Math.ceil(pageSize / 2);
+    }
+  }
+}
+
+async function requestPage(
+  client: Pick<KubeClient, 'request'>,
+  { path, query, signal, timeoutMs }: ListOptions<unknown>,
+  pageSize: number | undefined,
+  next: string | undefined,
+): Promise<ListPage> {
+  // A watch cache that is asked for any resourceVersion ignores the limit.
+  const { resourceVersion: _, ...others } = query ?? {};
+  const paged = { ...others, limit: String(pageSize), ...(next !== undefined && { continue: next }) };
+  const answer = await client.request({
+    method: 'GET',
+    path,
+    query: pageSize === undefined ? { ...query } : paged,
+    ...(signal && { signal }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(pageSize !== 1 && { maxBytes: MAX_PAGE_BYTES }),
+  });
+  return readPage(answer);
+}

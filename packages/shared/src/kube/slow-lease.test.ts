@@ -1,0 +1,143 @@
+/** Leader election with the durations of the controller while the Kubernetes API is slow or unavailable. */
+import { createLogger } from '../runtime/log.ts';
+import { FakeClock } from '../testing/fake-clock.ts';
+import type { KubeClient, KubeRequest } from './client.ts';
+import { KubeError } from './error.ts';
+import { type Lease, LeaderElection } from './leader-election.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+/** One Lease. What a client sends is written even if it does not wait for the response. */
+class LeaseServer implements Pick<KubeClient, 'request' | 'stream'> {
+  readonly clock = new FakeClock();
+  /** How long a write takes. */
+  writeMs = 0;
+  isRefusing = false;
+  #lease: Lease | undefined;
+  #version = 1;
+  readonly #watches = new Set<(line: string) => void>();
+
+  async request<T>(request: KubeRequest): Promise<T> {
+    if (this.isRefusing) throw new KubeError(0, 'Unreachable', 'connection refused');
+    if (request.method === 'GET') return this.#read(request) as T;
+    const written = this.clock.sleep(this.writeMs).then(() => this.#write(request.body as Lease));
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const cancel = this.clock.after(request.timeoutMs ?? Infinity, () =>
+      reject(new KubeError(0, 'Unreachable', 'no response')),
+    );
+    return (await Promise.race([written, late]).finally(cancel)) as T;
+  }
+
+  async stream({ signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
+    return this.#events(signal ?? new AbortController().signal);
+  }
+
+  #read({ path }: KubeRequest): unknown {
+    if (path.endsWith('/leases'))
+      return { items: this.#lease === undefined ? [] : [this.#lease], metadata: { resourceVersion: '1' } };
+    if (this.#lease === undefined) throw new KubeError(404, 'NotFound', 'none');
+    return this.#lease;
+  }
+
+  #write({ metadata, spec }: Lease): Lease {
+    if (metadata.resourceVersion !== this.#lease?.metadata.resourceVersion)
+      throw new KubeError(409, 'Conflict', 'changed');
+    this.#version += 1;
+    const resourceVersion = String(this.#version);
+    this.#lease = { metadata: { ...metadata, uid: 'u', resourceVersion }, ...(spec && { spec }) };
+    for (const send of this.#watches) send(`${JSON.stringify({ type: 'MODIFIED', object: this.#lease })}\n`);
+    return this.#lease;
+  }
+
+  async *#events(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const encoder = new TextEncoder();
+    let next = Promise.withResolvers<string>();
+    this.#watches.add((line) => {
+      next.resolve(line);
+    });
+    while (!signal.aborted) {
+      yield encoder.encode(await next.promise);
+      next = Promise.withResolvers<string>();
+    }
+  }
+}
+
+describe('leader election', () => {
+  const stop = new AbortController();
+  const log = createLogger({ level: 'error', write: () => undefined });
+  afterAll(() => stop.abort());
+
+  function elect(server: LeaseServer, identity: string): { election: LeaderElection; terms: () => number } {
+    let terms = 0;
+    const name = 'controller';
+    const election = new LeaderElection({ client: server, clock: server.clock, log, namespace: 'n', name, identity });
+    void election.run(stop.signal, async (leading) => {
+      terms += 1;
+      await server.clock.sleep(Infinity, leading).catch(() => undefined);
+    });
+    return { election, terms: () => terms };
+  }
+
+  it.each([1, 3.1, 4, 5])('keeps the only candidate as leader while each write takes %d s', async (seconds) => {
+    const server = new LeaseServer();
+    server.writeMs = seconds * SECOND;
+    const { election, terms } = elect(server, 'a');
+    await server.clock.advance(20 * SECOND);
+    expect(election.isLeading()).toBe(true);
+    await server.clock.advance(10 * MINUTE);
+    expect(election.isLeading()).toBe(true);
+    expect(terms()).toBe(1);
+  });
+
+  it('keeps its leader when writes become slow, and never has two', async () => {
+    const server = new LeaseServer();
+    const a = elect(server, 'a');
+    await server.clock.advance(SECOND);
+    const b = elect(server, 'b');
+    server.writeMs = 5 * SECOND;
+    for (let step = 0; step < 600; step += 1) {
+      await server.clock.advance(500);
+      expect([a.election.isLeading(), b.election.isLeading()]).toEqual([true, false]);
+    }
+    expect(a.terms()).toBe(1);
+  });
+
+  it('gives the Lease at once to the candidate whose write succeeded but whose response was lost', async () => {
+    const server = new LeaseServer();
+    server.writeMs = 12.5 * SECOND;
+    const { election, terms } = elect(server, 'a');
+    await server.clock.advance(12.4 * SECOND);
+    expect(terms()).toBe(0);
+    server.writeMs = 0;
+    await server.clock.advance(4 * SECOND);
+    expect(election.isLeading()).toBe(true);
+  });
+
+  it('keeps its leader while connections are refused for five seconds at any time', async () => {
+    for (let offsetMs = 0; offsetMs < 6 * SECOND; offsetMs += 500) {
+      const server = new LeaseServer();
+      const { election, terms } = elect(server, 'a');
+      await server.clock.advance(MINUTE + offsetMs);
+      server.isRefusing = true;
+      await server.clock.advance(5 * SECOND);
+      server.isRefusing = false;
+      await server.clock.advance(MINUTE);
+      expect(election.isLeading()).toBe(true);
+      expect(terms()).toBe(1);
+    }
+  });
+
+  it('has a leader again as soon as the Kubernetes API is back after a long outage', async () => {
+    const server = new LeaseServer();
+    const { election, terms } = elect(server, 'a');
+    await server.clock.advance(MINUTE);
+    server.isRefusing = true;
+    await server.clock.advance(14 * SECOND);
+    expect(election.isLeading()).toBe(false);
+    server.isRefusing = false;
+    await server.clock.advance(2 * SECOND);
+    expect(election.isLeading()).toBe(true);
+    expect(terms()).toBe(2);
+  });
+});

@@ -1,0 +1,86 @@
+/** A version that boots on no host. */
+import { jest } from '@jest/globals';
+import type { CoreV1EventList } from '@kubernetes/client-node';
+import type { BrupopConfig, BrupopConfigStatus } from '../../packages/shared/src/api/brupop-config.ts';
+import { eventually } from '../framework/eventually.ts';
+import { inject } from '../framework/faults/inject.ts';
+import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
+import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+async function setBoots(fleet: Fleet, rollsBack: boolean): Promise<void> {
+  for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack } });
+}
+
+const breakBoots = async ({ fleet }: FleetContext): Promise<void> => await setBoots(fleet, true);
+const rebootsOf = (fleet: Fleet): number[] => [...fleet.nodes.values()].map(({ host }) => host.reboots);
+const touched = (fleet: Fleet): number => rebootsOf(fleet).filter((reboots) => reboots > 0).length;
+
+async function statusOf({ cluster }: FleetContext): Promise<BrupopConfigStatus> {
+  const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
+  return (await cluster.api.get<BrupopConfig>(path)).status ?? {};
+}
+
+/** Waits until `failed` nodes have failed with the version, nothing is under way, and the others say why they wait. */
+async function untilFrozen(context: FleetContext, failed: number): Promise<void> {
+  const { fleet } = context;
+  await eventually(
+    async () => {
+      const status = await statusOf(context);
+      expect(status.conditions?.find(({ type }) => type === 'Frozen')).toMatchObject({
+        reason: 'FailureBudgetExceeded',
+      });
+      expect(status.frozenVersions).toMatchObject([{ version: NEW }]);
+      expect(status.nodes).toMatchObject({ updating: 0, failed });
+      const waiting = [...fleet.nodes.keys()].map((name) => fleet.shadow(name)?.status?.waitingFor);
+      expect(waiting.filter((reason) => reason === 'ManualRetryRequired')).toHaveLength(failed);
+      expect(waiting.filter((reason) => reason === 'Frozen')).toHaveLength(fleet.nodes.size - failed);
+      expect(fleet.observer.leftovers()).toEqual([]);
+    },
+    { limitMs: 120_000, pauseMs: 200 },
+  );
+  for (const name of fleet.nodes.keys()) fleet.assertRuns(name, OLD);
+}
+
+async function eventsOnConfig({ cluster }: FleetContext): Promise<string[]> {
+  const query = 'fieldSelector=involvedObject.kind%3DBrupopConfig';
+  const { items } = await cluster.api.get<CoreV1EventList>(`/api/v1/namespaces/default/events?${query}`);
+  return items.map(({ reason = '' }) => reason).toSorted();
+}
+
+describe('a version that boots on no host', () => {
+  it('is tried on two nodes by default, and again only when a user accepts that', async () => {
+    await withFleet({ nodes: fleetNodes(5), before: breakBoots }, async (context) => {
+      const { fleet } = context;
+      await untilFrozen(context, 2);
+      expect(touched(fleet)).toBe(2);
+      await eventually(async () => expect(await eventsOnConfig(context)).toEqual(['Frozen']));
+
+      await inject(context, { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 });
+      await eventually(() => expect(fleet.observer.leader()).toBeDefined(), { limitMs: 60_000 });
+      await untilFrozen(context, 2);
+
+      await fleet.configure({ rollout: { resume: new Date().toISOString() } });
+      await untilFrozen(context, 4);
+      expect(touched(fleet)).toBe(4);
+      expect(Math.max(...rebootsOf(fleet))).toBe(1);
+
+      await setBoots(fleet, false);
+      await fleet.untilAllRun(fleet.publishNext());
+    });
+  });
+
+  it('is tried on no more nodes than the budget and the slots together', async () => {
+    await withFleet({ nodes: fleetNodes(7), before: breakBoots, maxUnavailable: 3 }, async (context) => {
+      const { fleet } = context;
+      await fleet.configure({ concurrency: { maxUpdating: 3 } });
+      await eventually(async () => expect((await statusOf(context)).frozenVersions).toHaveLength(1), {
+        limitMs: 120_000,
+      });
+      await eventually(async () => expect((await statusOf(context)).nodes?.updating).toBe(0), { limitMs: 60_000 });
+      expect(touched(fleet)).toBeGreaterThanOrEqual(2);
+      expect(touched(fleet)).toBeLessThanOrEqual(4);
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+import { AGENT, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
+import { operatorRequests } from '../framework/audit.ts';
+import { renderChart } from '../framework/chart.ts';
+import { eventually } from '../framework/eventually.ts';
+import { createDatabase } from '../framework/fleet/databases.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
+import { NEW, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
+import { deniedRequests, grantedRights, usedRights } from '../framework/privileges.ts';
+
+jest.setTimeout(360_000);
+
+/** Every value that grants something. */
+const VALUES = { 'drain.allowForce': true, 'tls.mode': 'self' };
+
+interface RareRight {
+  readonly why: string;
+  /** A test that uses it, and its file. */
+  readonly test: readonly [title: string, file: string];
+}
+
+const CERTIFICATES = 'test/integration/controller/certificates.test.ts';
+
+/** What a rollout may leave unused. */
+const RARE: Readonly<Record<string, RareRight>> = {
+  'brupop-apiserver get pods': {
+    why: 'a token is shown before the watch has its pod, or after the pod was deleted',
+    test: [
+      'rejects the token of a pod that was deleted, at once, although it has accepted it before',
+      'test/integration/apiserver/auth.test.ts',
+    ],
+  },
+  'brupop-apiserver delete pods': {
+    why: 'the time limit of a drain is over, and the configuration says Force; the shortest limit is a minute',
+    test: [
+      'deletes the remaining pods with onTimeout Force, and leaves stuck ones behind',
+      'test/integration/apiserver/drain-care.test.ts',
+    ],
+  },
+  'brupop-controller create brupopconfigs': {
+    why: 'a rollout that begins with a configuration needs no other',
+    test: [
+      'a controller records the defaults soon after its start, and again after a user deleted the configuration',
+      'test/integration/controller/brupop-config.test.ts',
+    ],
+  },
+  'brupop-controller update secrets': {
+    why: 'a certificate is renewed after weeks, or repaired',
+    test: ['replaces a key that does not belong to the certificate', CERTIFICATES],
+  },
+  'brupop-controller update configmaps': {
+    why: 'the authority is replaced after months, or repaired',
+    test: ['every certificate is accepted by every agent while it is renewed and its authority replaced', CERTIFICATES],
+  },
+};
+
+/** A drain that is blocked by a budget, one of pods with volumes, a node that is tainted, one that leaves. */
+async function useEverything(context: FleetContext): Promise<void> {
+  const { fleet } = context;
+  const blocked = await untilSomeNodeIsBlocked(fleet);
+  await eventually(() => {
+    const tainted = fleet.observer.nodes
+      .list()
+      .filter(({ spec }) => spec?.taints?.some(({ key }) => key === WAITING_TAINT));
+    expect(tainted.length).toBeGreaterThan(0);
+  });
+  await releaseDrains(context);
+  await fleet.untilAllRun(NEW);
+  await fleet.node(blocked).setManaged(false);
+  await eventually(() => expect(fleet.shadow(blocked)).toBeUndefined(), { limitMs: 60_000 });
+  await fleet.node(blocked).setManaged(true);
+  await eventually(() => fleet.assertRuns(blocked, NEW), { limitMs: 60_000 });
+}
+
+describe('the accounts of the operator', () => {
+  it('use every right that the chart grants, are denied nothing, and the agent has none', async () => {
+    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
+    const before = async (context: FleetContext): Promise<void> => {
+      await createDatabase(context.cluster, context.namespace, 'node-1');
+      await holdAllDrains(context);
+    };
+    // The arrangement cordons two nodes.
+    const options = { nodes: fleetNodes(3), values: VALUES, config, before, maxUnavailable: 2 };
+    await withFleet(options, async (context) => {
+      const { cluster, fleet } = context;
+      await useEverything(context);
+      const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);
+      expect(deniedRequests(requests)).toEqual([]);
+      expect(requests.filter(({ user }) => user === AGENT)).toEqual([]);
+      const set = Object.entries(VALUES).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
+      const granted = grantedRights(await renderChart(cluster, ...set));
+      const used = usedRights(requests);
+      expect([...used].filter((right) => !granted.has(right))).toEqual([]);
+      const unused = [...granted].filter((right) => !used.has(right));
+      expect(unused.filter((right) => !(right in RARE))).toEqual([]);
+      expect(Object.keys(RARE).filter((right) => !granted.has(right))).toEqual([]);
+    });
+  });
+
+  it.each(Object.entries(RARE))(
+    'have the right "%s" for a case that a test shows',
+    (_right, { test: [title, file] }) => {
+      expect(readFileSync(join(import.meta.dirname, '../..', file), 'utf8')).toContain(`'${title}'`);
+    },
+  );
+});

@@ -1,0 +1,177 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { V1Node, V1PodList, V1Taint } from '@kubernetes/client-node';
+import { jest } from '@jest/globals';
+import { AGENT, GROUP, SHADOW_PLURAL } from '../../packages/shared/src/api/names.ts';
+import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
+import { helm, releaseNamespace } from '../framework/chart.ts';
+import { commandsOf, runCommands } from '../framework/commands.ts';
+import type { ControlPlane } from '../framework/control-plane/start.ts';
+import type { Crd } from '../framework/crds.ts';
+import { eventually } from '../framework/eventually.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(600_000);
+
+const RUST_OPERATOR = join(import.meta.dirname, '../framework/rust-operator');
+const DEFINITION = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${SHADOW_PLURAL}.${GROUP}`;
+const SHADOWS = `/apis/${GROUP}/v2/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
+const EXCLUSION = 'node.kubernetes.io/exclude-from-external-load-balancers';
+
+/** The nodes of the fleet, by what the Rust operator left there. */
+const IDLE = 'node-1';
+const FAILED_IN_DRAIN = 'node-2';
+const CORDONED_BY_USER = 'node-3';
+const STAGED = 'node-4';
+
+type State = BottlerocketShadow['spec']['state'];
+
+let backup = '';
+beforeEach(() => {
+  backup = mkdtempSync(join(tmpdir(), 'brupop-takeover-'));
+});
+afterEach(() => rmSync(backup, { recursive: true, force: true }));
+
+const takeover = (command: string): string => `scripts/takeover.sh ${command} --backup ${backup} --timeout 60`;
+
+async function installRustOperator(cluster: ControlPlane): Promise<void> {
+  const release = ['--namespace', 'default'];
+  await helm(cluster, 'install', 'brupop-crd', join(RUST_OPERATOR, 'crd'), ...release);
+  await runCommands(cluster, `kubectl wait --for=condition=Established crd/${SHADOW_PLURAL}.${GROUP}`);
+  await helm(cluster, 'install', 'brupop', join(RUST_OPERATOR, 'operator'), ...release);
+}
+
+/** A shadow as the agent and the controller of the Rust operator leave it. */
+async function createShadow({ api }: ControlPlane, node: string, desired: State, current: State): Promise<void> {
+  const { metadata } = await api.get<V1Node>(`/api/v1/nodes/${node}`);
+  const owner = { apiVersion: 'v1', kind: 'Node', name: node, uid: metadata?.uid };
+  const version = desired === 'Idle' ? null : NEW;
+  const timestamp = '2026-01-01T00:00:00.123456789+00:00';
+  await api.create(SHADOWS, {
+    apiVersion: `${GROUP}/v2`,
+    kind: 'BottlerocketShadow',
+    metadata: { name: `brs-${node}`, ownerReferences: [owner] },
+    spec: { state: desired, version, state_transition_timestamp: timestamp },
+  });
+  await report(api, node, current);
+}
+
+/** What the agent of the Rust operator writes. */
+async function report(api: ControlPlane['api'], node: string, current: State): Promise<void> {
+  const failed =
+    current === 'ErrorReset'
+      ? { crash_count: 1, state_transition_failure_timestamp: '2026-01-01T00:01:00+00:00' }
+      : { crash_count: 0, state_transition_failure_timestamp: null };
+  const status = { current_state: current, current_version: OLD, target_version: NEW, ...failed };
+  await api.patch(`${SHADOWS}/brs-${node}/status`, { status });
+}
+
+/** A fleet in the hands of the Rust operator. */
+async function arrange({ cluster }: FleetContext): Promise<void> {
+  const { api } = cluster;
+  await api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
+  await installRustOperator(cluster);
+  await createShadow(cluster, IDLE, 'Idle', 'Idle');
+  await createShadow(cluster, FAILED_IN_DRAIN, 'RebootedIntoUpdate', 'ErrorReset');
+  await createShadow(cluster, CORDONED_BY_USER, 'Idle', 'Idle');
+  await createShadow(cluster, STAGED, 'StagedAndPerformedUpdate', 'StagedAndPerformedUpdate');
+  // As after an upgrade from a release that stored v1.
+  await api.patch(`${DEFINITION}/status`, { status: { storedVersions: ['v1', 'v2'] } });
+  for (const node of [FAILED_IN_DRAIN, CORDONED_BY_USER])
+    await api.patch(`/api/v1/nodes/${node}`, { spec: { unschedulable: true } });
+  await api.patch(`/api/v1/nodes/${FAILED_IN_DRAIN}`, { metadata: { labels: { [EXCLUSION]: 'True' } } });
+}
+
+/** kube-controller-manager adds it soon after a cordon. */
+const UNSCHEDULABLE_TAINT = 'node.kubernetes.io/unschedulable';
+
+const isOfOthers = ({ key }: V1Taint): boolean => key !== UNSCHEDULABLE_TAINT;
+
+/** Nodes and pods as workloads see them. */
+async function surroundings({ cluster: { api }, namespace }: FleetContext): Promise<unknown> {
+  const nodes = await api.get<{ items: V1Node[] }>('/api/v1/nodes');
+  const pods = await api.get<V1PodList>(`/api/v1/namespaces/${namespace}/pods`);
+  return {
+    nodes: nodes.items.map(({ metadata, spec }) => [
+      metadata?.name,
+      metadata?.labels,
+      { ...(spec as object), taints: spec?.taints?.filter(isOfOthers) ?? [] },
+    ]),
+    pods: pods.items.map(({ metadata }) => metadata?.uid ?? '').toSorted(),
+  };
+}
+
+async function uidsOfShadows({ api }: ControlPlane): Promise<(string | undefined)[]> {
+  const { items } = await api.get<{ items: BottlerocketShadow[] }>(SHADOWS);
+  return items.map(({ metadata }) => metadata.uid);
+}
+
+/** Runs the script, and meanwhile acts as the agent of the Rust operator. */
+async function prepare(context: FleetContext): Promise<string> {
+  const { cluster } = context;
+  const script = runCommands(cluster, takeover('prepare'), 240_000);
+  const agent = eventually(
+    async () => {
+      const { spec } = await cluster.api.get<BottlerocketShadow>(`${SHADOWS}/brs-${FAILED_IN_DRAIN}`);
+      if (spec.state !== 'Idle') throw new Error('its update was not ended');
+      await report(cluster.api, FAILED_IN_DRAIN, 'Idle');
+    },
+    { limitMs: 120_000 },
+  );
+  const [told] = await Promise.all([script, agent]);
+  return told;
+}
+
+describe('the takeover of a fleet of the Rust operator', () => {
+  it('keeps its shadows, disturbs no node, ends its cordons, and can be reverted', async () => {
+    let uids: (string | undefined)[] = [];
+    const before = async (context: FleetContext): Promise<void> => {
+      await arrange(context);
+      uids = await uidsOfShadows(context.cluster);
+      const found = await surroundings(context);
+      expect(await runCommands(context.cluster, takeover('check'))).toContain(
+        `brs-${FAILED_IN_DRAIN} RebootedIntoUpdate ErrorReset`,
+      );
+      const told = await prepare(context);
+      expect(told).toContain(`kubectl uncordon ${CORDONED_BY_USER}`);
+      expect(told).not.toContain(`kubectl uncordon ${FAILED_IN_DRAIN}`);
+      expect(await surroundings(context)).toEqual(found);
+      // Running it again changes nothing.
+      await runCommands(context.cluster, takeover('prepare'));
+      expect(await surroundings(context)).toEqual(found);
+    };
+    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, before }, async ({ cluster, fleet }) => {
+      expect(await uidsOfShadows(cluster)).toEqual(uids);
+      const { spec, metadata } = await cluster.api.get<Crd>(DEFINITION);
+      expect(spec.versions.map(({ name }) => name)).toEqual(['v2']);
+      expect(metadata.annotations).not.toHaveProperty('cert-manager.io/inject-ca-from');
+      await expect(helm(cluster, 'uninstall', 'brupop-crd', '--namespace', 'default')).rejects.toThrow('not found');
+
+      await eventually(() => expect(fleet.observer.nodes.get(FAILED_IN_DRAIN)?.spec?.unschedulable).toBeUndefined(), {
+        limitMs: 120_000,
+      });
+      expect(fleet.observer.nodes.get(CORDONED_BY_USER)?.spec?.unschedulable).toBe(true);
+      await cluster.api.patch(`/api/v1/nodes/${CORDONED_BY_USER}`, { spec: { unschedulable: null } });
+      await fleet.untilAllRun(NEW);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1, 1]);
+      expect(await uidsOfShadows(cluster)).toEqual(uids);
+
+      // The controller creates it.
+      await eventually(async () => await cluster.api.get(`/apis/${GROUP}/v1alpha1/brupopconfigs/cluster`));
+      await runCommands(cluster, commandsOf('docs/uninstall.md', 'Everything'), 180_000);
+      await eventually(async () => {
+        await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
+      });
+      await installRustOperator(cluster);
+      await createShadow(cluster, IDLE, 'Idle', 'Idle');
+      const nodes = readFileSync(join(backup, 'nodes.txt'), 'utf8').trim().split('\n').join(' ');
+      await runCommands(cluster, `kubectl label ${nodes} bottlerocket.aws/updater-interface-version=2.0.0`);
+      const agent = `/apis/apps/v1/namespaces/${releaseNamespace}/daemonsets/${AGENT}`;
+      expect(await cluster.api.get(agent)).toMatchObject({
+        spec: { selector: { matchLabels: { 'brupop.bottlerocket.aws/component': 'agent' } } },
+      });
+    });
+  });
+});

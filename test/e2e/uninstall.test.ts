@@ -1,0 +1,57 @@
+import type { KubernetesObject } from '@kubernetes/client-node';
+import { jest } from '@jest/globals';
+import type { ControlPlane } from '../framework/control-plane/start.ts';
+import { commandsOf, runCommands } from '../framework/commands.ts';
+import { eventually } from '../framework/eventually.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+const UNINSTALL = commandsOf('docs/uninstall.md', 'Everything');
+
+/** Where the chart or the operator creates objects outside its namespace. */
+const CLUSTER_SCOPED = [
+  '/apis/rbac.authorization.k8s.io/v1/clusterroles',
+  '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+  '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles',
+  '/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings',
+  '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
+  '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
+  '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+  '/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas',
+  '/api/v1/namespaces',
+];
+
+async function ourObjects({ api }: ControlPlane): Promise<string[]> {
+  const lists = CLUSTER_SCOPED.map(async (path) => {
+    const { items } = await api.get<{ items: KubernetesObject[] }>(path);
+    return items.map(({ metadata }) => `${path}/${metadata?.name}`);
+  });
+  return (await Promise.all(lists)).flat().filter((name) => name.includes('brupop'));
+}
+
+it('the documented uninstallation during an update leaves nothing in the cluster, on its Nodes and on the hosts', async () => {
+  const config = {
+    versions: { pin: NEW },
+    drain: { taintWaitingNodes: true },
+    loadBalancer: { exclusion: '1s' },
+  };
+  await withFleet({ nodes: fleetNodes(3), config }, async ({ cluster, fleet }) => {
+    await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
+    expect(await ourObjects(cluster)).not.toEqual([]);
+    const hosts = [...fleet.nodes.values()].map(({ host }) => host);
+    expect(hosts.map(({ settings }) => settings.updates().versionLock)).toContain(NEW);
+
+    await runCommands(cluster, UNINSTALL, 180_000);
+
+    // Namespaces end in the background.
+    await eventually(async () => expect(await ourObjects(cluster)).toEqual([]), { limitMs: 30_000 });
+    expect(fleet.observer.leftovers()).toEqual([]);
+    const nodes = await cluster.api.get('/api/v1/nodes');
+    expect(JSON.stringify(nodes)).not.toMatch(/brupop\.bottlerocket\.aws\/|"unschedulable"|exclude-from-external/u);
+    expect(hosts.map(({ settings }) => settings.updates().versionLock)).toEqual(['latest', 'latest', 'latest']);
+    expect(hosts.map(({ model }) => model.partitions.nextVersion)).toEqual(hosts.map(({ version }) => version));
+  });
+});

@@ -1,0 +1,50 @@
+/**
+ * Definitions of the Prometheus operator's objects with only the fields that the chart uses, named
+ * and typed as in its own (monitoring.coreos.com/v1), so that strict validation rejects any other.
+ */
+const strings = { type: 'object', additionalProperties: { type: 'string' } };
+const requirement = {
+  type: 'object',
+  required: ['key', 'operator'],
+  properties: {
+    key: { type: 'string' },
+    operator: { type: 'string' },
+    values: { type: 'array', items: { type: 'string' } },
+  },
+};
+const selector = {
+  type: 'object',
+  properties: { matchLabels: strings, matchExpressions: { type: 'array', items: requirement } },
+};
+const duration = '^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$';
+const endpoint = {
+  type: 'object',
+  properties: { port: { type: 'string' }, interval: { type: 'string', pattern: duration } },
+};
+
+function definition(kind: string, endpoints: string): object {
+  const plural = `${kind.toLowerCase()}s`;
+  const spec = {
+    type: 'object',
+    required: ['selector', endpoints],
+    properties: { selector, [endpoints]: { type: 'array', items: endpoint } },
+  };
+  const schema = { openAPIV3Schema: { type: 'object', required: ['spec'], properties: { spec } } };
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.monitoring.coreos.com` },
+    spec: {
+      group: 'monitoring.coreos.com',
+      scope: 'Namespaced',
+      names: { kind, plural, singular: kind.toLowerCase(), listKind: `${kind}List` },
+      versions: [{ name: 'v1', served: true, storage: true, schema }],
+    },
+  };
+}
+
+export const monitoringCrds = {
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [definition('ServiceMonitor', 'endpoints'), definition('PodMonitor', 'podMetricsEndpoints')],
+};

@@ -1,0 +1,296 @@
+/** The chart's admission policies on a real kube-apiserver, which installs them with Helm. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { jest } from '@jest/globals';
+import type { V1Node } from '@kubernetes/client-node';
+import {
+  APISERVER,
+  AUTOSCALER_HOLDS,
+  CONTROLLER,
+  CORDONED_ANNOTATION,
+  EXCLUSION_LABEL,
+  GROUP,
+  PRIORITY_ANNOTATION,
+  RETRY_ANNOTATION,
+  SHADOW_KIND,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+  WAITING_TAINT,
+} from '@brupop/shared/api/names';
+import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
+import { cordon, exclude, restore, slimNode } from '../../../packages/apiserver/src/nodes/policy.ts';
+import { prunePatch, restorePatch } from '../../../packages/controller/src/apply/nodes.ts';
+import { readNode } from '../../../packages/controller/src/cluster/node.ts';
+import { find, helm, releaseNamespace, renderChart } from '../../framework/chart.ts';
+import type { Api, ApiError } from '../../framework/control-plane/api.ts';
+import { createNode } from '../../framework/control-plane/nodes.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { chartDir } from '../../framework/crds.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(120_000);
+
+const NODE = 'node-1';
+const NODE_PATH = `/api/v1/nodes/${NODE}`;
+const SHADOWS = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
+const SHADOW = `${SHADOWS}/${shadowName(NODE)}`;
+const POLICIES = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies';
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+let cluster: ControlPlane;
+/** Requests with the account of a program. RBAC permits these accounts everything here. */
+const by: Record<string, Api> = {};
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  // Without pods: no kubelet would end them.
+  const nowhere = ['--set', 'apiserver.nodeSelector.runs=nowhere,controller.nodeSelector.runs=nowhere'];
+  const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere];
+  await helm(cluster, 'install', 'brupop', chartDir, ...release);
+  for (const name of [APISERVER, CONTROLLER]) {
+    const path = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${name}/token`;
+    const { status } = await cluster.api.create<{ status: { token: string } }>(path, { spec: {} });
+    by[name] = cluster.api.as(status.token);
+  }
+  await cluster.api.create('/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', {
+    metadata: { name: 'everything' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+    subjects: [APISERVER, CONTROLLER].map((name) => ({ kind: 'ServiceAccount', name, namespace: releaseNamespace })),
+  });
+  await createNode(cluster, { name: 'probe' });
+  // A policy takes effect some moments after it was created.
+  const probes = [
+    async (): Promise<unknown> =>
+      by[APISERVER]?.patch('/api/v1/nodes/probe?dryRun=All', { metadata: { labels: { a: 'b' } } }),
+    async (): Promise<unknown> => by[APISERVER]?.create(`${SHADOWS}?dryRun=All`, shadowOf('probe')),
+  ];
+  await eventually(
+    async () => {
+      for (const probe of probes) if ((await denial(probe())) === '') throw new Error('a policy is not in effect yet');
+    },
+    { limitMs: 30_000 },
+  );
+});
+
+afterAll(async () => await cluster.stop());
+
+beforeEach(async () => {
+  await createNode(cluster, { name: NODE, labels: { team: 'a' }, annotations: { owner: 'us' } });
+});
+
+afterEach(async () => {
+  await cluster.api.delete(SHADOW);
+  await cluster.api.patch(NODE_PATH, { metadata: { finalizers: null } });
+  await cluster.api.delete(NODE_PATH);
+});
+
+function apiOf(account: string): Api {
+  return by[account] ?? cluster.api;
+}
+
+/** The message of a request that a policy denied; empty when it was accepted. */
+async function denial(request: Promise<unknown>): Promise<string> {
+  const error = await request.then(
+    () => undefined,
+    (reason: unknown) => reason as ApiError,
+  );
+  if (error === undefined) return '';
+  if (error.status === 403 && error.message.includes('ValidatingAdmissionPolicy')) return error.message;
+  throw error;
+}
+
+const readRaw = async (): Promise<V1Node> => await cluster.api.get<V1Node>(NODE_PATH);
+
+describe('the policy of Nodes', () => {
+  it('accepts everything that the API server does to a Node: cordon, exclusion, and their removal', async () => {
+    const change = async (decide: (node: ReturnType<typeof slimNode>) => { patch?: object }): Promise<string> => {
+      const { patch } = decide(slimNode(await readRaw()));
+      if (patch === undefined) throw new Error('expected a change');
+      return await denial(apiOf(APISERVER).patch(NODE_PATH, patch));
+    };
+    expect(await change((node) => exclude(node, 60_000, NOW))).toBe('');
+    expect(await change((node) => cordon(node, NOW))).toBe('');
+    const { metadata, spec } = await readRaw();
+    expect([spec?.unschedulable, metadata?.labels?.[EXCLUSION_LABEL]]).toEqual([true, 'true']);
+    expect(await change(restore)).toBe('');
+    const restored = await readRaw();
+    expect(restored.spec?.unschedulable).toBeUndefined();
+    expect(restored.metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+  });
+
+  it('accepts everything that the controller does to a Node: restore, remove annotations, set and remove its taint', async () => {
+    const api = apiOf(CONTROLLER);
+    const node = async (): Promise<ReturnType<typeof readNode>> => readNode(await readRaw());
+    await cluster.api.patch(NODE_PATH, exclude(slimNode(await readRaw()), 60_000, NOW).patch);
+    await cluster.api.patch(NODE_PATH, cordon(slimNode(await readRaw()), NOW).patch);
+    // Kubernetes taints the Node meanwhile.
+    await eventually(async () => expect(await denial(api.patch(NODE_PATH, restorePatch(await node())))).toBe(''));
+    expect((await readRaw()).spec?.unschedulable).toBeUndefined();
+    await cluster.api.patch(NODE_PATH, { metadata: { annotations: { [CORDONED_ANNOTATION]: 'then' } } });
+    await eventually(async () => expect(await denial(api.patch(NODE_PATH, prunePatch(await node())))).toBe(''));
+    expect((await readRaw()).metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
+    const other = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' };
+    const taints = [other, { key: WAITING_TAINT, effect: 'PreferNoSchedule' }];
+    await cluster.api.patch(NODE_PATH, { spec: { taints: [other] } });
+    expect(await denial(api.patch(NODE_PATH, { spec: { taints } }))).toBe('');
+    expect(await denial(api.patch(NODE_PATH, { spec: { taints: [other] } }))).toBe('');
+  });
+
+  const both = [APISERVER, CONTROLLER];
+  const taint = (key: string, effect: string): object => ({ spec: { taints: [{ key, effect }] } });
+  const forbidden: readonly (readonly [string, readonly string[], object, string])[] = [
+    ['a label of another owner', both, { metadata: { labels: { team: 'b' } } }, 'this request changes team'],
+    ['the removal of such a label', both, { metadata: { labels: { team: null } } }, 'this request changes team'],
+    ['an annotation of another owner', both, { metadata: { annotations: { owner: 'me' } } }, 'changes owner'],
+    ['the priority, which users set', both, { metadata: { annotations: { [PRIORITY_ANNOTATION]: '9' } } }, 'priority'],
+    ['a pod CIDR', both, { spec: { podCIDR: '10.9.0.0/24', podCIDRs: ['10.9.0.0/24'] } }, 'podCIDR'],
+    ['another taint', both, taint('dedicated', 'NoSchedule'), 'taints'],
+    ['the taint of waiting Nodes', [APISERVER], taint(WAITING_TAINT, 'PreferNoSchedule'), 'only unschedulable;'],
+    ['the taint of waiting Nodes with another effect', [CONTROLLER], taint(WAITING_TAINT, 'NoExecute'), WAITING_TAINT],
+    ['a finalizer', both, { metadata: { finalizers: ['example.com/stays'] } }, 'finalizers and owners'],
+    [
+      'an owner',
+      both,
+      { metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'x', uid: 'x' }] } },
+      'finalizers and owners',
+    ],
+    ['a cordon', [CONTROLLER], { spec: { unschedulable: true } }, 'only brupop-apiserver cordons'],
+    ['an exclusion', [CONTROLLER], { metadata: { labels: { [EXCLUSION_LABEL]: 'true' } } }, 'not set them'],
+    ['an annotation', [CONTROLLER], { metadata: { annotations: { [CORDONED_ANNOTATION]: 'now' } } }, 'not set them'],
+    [
+      'a label of another owner beside a cordon',
+      [APISERVER],
+      { metadata: { labels: { team: 'b' } }, spec: { unschedulable: true } },
+      'this request changes team',
+    ],
+  ];
+
+  it.each(
+    forbidden.flatMap(([what, accounts, patch, text]) => accounts.map((one) => [what, one, patch, text] as const)),
+  )('denies %s to %s, and says what the account may change', async (_what, account, patch, text) => {
+    const message = await denial(apiOf(account).patch(NODE_PATH, patch));
+    expect(message).toContain("'brupop-nodes'");
+    expect(message).toContain(account);
+    expect(message).toContain(text);
+    const { metadata } = await readRaw();
+    expect([metadata?.labels?.['team'], metadata?.annotations?.['owner']]).toEqual(['a', 'us']);
+  });
+
+  it('leaves users, kubelets and the controllers of Kubernetes alone', async () => {
+    const patch = JSON.stringify({ metadata: { labels: { team: 'b' }, annotations: { owner: 'me' } } });
+    const kubelet = [`--as=system:node:${NODE}`, '--as-group=system:nodes', '--as-group=system:authenticated'];
+    for (const who of [[], kubelet]) {
+      const args = ['patch', 'node', NODE, '--type=merge', '--patch', patch, ...who];
+      await promisify(execFile)(cluster.assets.kubectl, args, { env: cluster.env, timeout: 30_000 });
+    }
+    expect((await readRaw()).metadata?.labels?.['team']).toBe('b');
+    await cluster.api.patch(NODE_PATH, { spec: { unschedulable: true } });
+    await eventually(async () => {
+      const keys = (await readRaw()).spec?.taints?.map(({ key }) => key);
+      expect(keys).toContain('node.kubernetes.io/unschedulable');
+    });
+  });
+});
+
+function shadowOf(node: string, uid?: string): object {
+  const ownerReferences = uid === undefined ? [] : [{ apiVersion: 'v1', kind: 'Node', name: node, uid }];
+  return {
+    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
+    kind: SHADOW_KIND,
+    metadata: { name: shadowName(node), ownerReferences },
+    spec: { state: 'Idle' },
+  };
+}
+
+const REBOOT = { spec: { state: 'RebootedIntoUpdate', version: '1.27.0' } };
+const STATUS = {
+  status: { current_state: 'Idle', current_version: '1.26.0', target_version: '1.26.0', crash_count: 0 },
+};
+
+describe('the policy of shadows', () => {
+  const create = async (): Promise<void> => {
+    await apiOf(CONTROLLER).create(SHADOWS, shadowOf(NODE, (await readRaw()).metadata?.uid));
+  };
+
+  it('lets the controller write all of a shadow', async () => {
+    await create();
+    expect(await denial(apiOf(CONTROLLER).patch(SHADOW, REBOOT))).toBe('');
+    expect(await denial(apiOf(CONTROLLER).patch(`${SHADOW}/status`, STATUS))).toBe('');
+    expect(await cluster.api.get(SHADOW)).toMatchObject({ ...REBOOT, ...STATUS });
+    await apiOf(CONTROLLER).delete(SHADOW);
+  });
+
+  it('lets the API server write the status, and not the spec', async () => {
+    await create();
+    expect(await denial(apiOf(APISERVER).patch(`${SHADOW}/status`, STATUS))).toBe('');
+    expect(await denial(apiOf(APISERVER).patch(SHADOW, REBOOT))).toContain('only the account brupop-controller');
+    expect(await cluster.api.get(SHADOW)).toMatchObject({ spec: { state: 'Idle' }, ...STATUS });
+  });
+
+  it('lets users annotate and delete a shadow, and not create one, start an update or write a status', async () => {
+    const { api } = cluster;
+    expect(await denial(api.create(SHADOWS, shadowOf(NODE)))).toContain('only the account brupop-controller creates');
+    await create();
+    expect(await denial(api.patch(SHADOW, REBOOT))).toContain('configure updates in the BrupopConfig');
+    expect(await denial(api.patch(`${SHADOW}/status`, STATUS))).toContain('write the status of shadows');
+    expect(await denial(api.patch(SHADOW, { metadata: { annotations: { [RETRY_ANNOTATION]: '1.27.0' } } }))).toBe('');
+    expect(await denial(api.patch(SHADOW, { metadata: { finalizers: ['example.com/stays'] } }))).toBe('');
+    expect(await denial(api.patch(SHADOW, { metadata: { finalizers: null } }))).toBe('');
+    await api.delete(SHADOW);
+  });
+
+  it('lets the garbage collector delete the shadow of a Node that is gone', async () => {
+    await create();
+    await cluster.api.delete(NODE_PATH);
+    await eventually(async () => await expect(cluster.api.get(SHADOW)).rejects.toThrow('404'), { limitMs: 30_000 });
+    await createNode(cluster, { name: NODE });
+  });
+
+  it('leaves shadows in other namespaces alone', async () => {
+    const elsewhere = SHADOWS.replace(releaseNamespace, 'default');
+    await cluster.api.create(elsewhere, shadowOf(NODE));
+    expect(await denial(cluster.api.patch(`${elsewhere}/${shadowName(NODE)}`, REBOOT))).toBe('');
+    await cluster.api.delete(`${elsewhere}/${shadowName(NODE)}`);
+  });
+});
+
+describe('the admission policies', () => {
+  it('have no expression that the API server warns of', async () => {
+    for (const name of ['brupop-nodes', 'brupop-shadows']) {
+      await eventually(
+        async () => {
+          const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);
+          expect(status?.typeChecking).toEqual({});
+        },
+        { limitMs: 30_000 },
+      );
+    }
+  });
+
+  it('name what the programs write', async () => {
+    const { spec } = find(await renderChart(cluster), 'ValidatingAdmissionPolicy', 'brupop-nodes');
+    const variables = spec?.['variables'] as readonly { name: string; expression: string }[];
+    const named = (name: string): string[] => {
+      const { expression = '' } = variables.find((variable) => variable.name === name) ?? {};
+      return [...expression.matchAll(/'([^']+)'/gu)].map(([, key = '']) => key);
+    };
+    expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
+    expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
+    expect(JSON.stringify(spec)).toContain(`'${WAITING_TAINT}'`);
+  });
+
+  it('are left out if a value says so', async () => {
+    const kinds = (await renderChart(cluster, '--set', 'admissionPolicies.enabled=false')).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind.startsWith('ValidatingAdmissionPolicy'))).toEqual([]);
+  });
+
+  it('do not keep the namespace of the release from being deleted', async () => {
+    await apiOf(CONTROLLER).create(SHADOWS, shadowOf(NODE));
+    await cluster.api.delete(`/api/v1/namespaces/${releaseNamespace}`);
+    await eventually(
+      async () => await expect(cluster.api.get(`/api/v1/namespaces/${releaseNamespace}`)).rejects.toThrow('404'),
+      { limitMs: 60_000 },
+    );
+  });
+});

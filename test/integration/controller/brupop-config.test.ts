@@ -1,0 +1,170 @@
+import { jest } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { ConfigWriter } from '../../../packages/controller/src/apply/brupop-config.ts';
+import { Writer } from '../../../packages/controller/src/apply/writer.ts';
+import { AssumeCache } from '../../../packages/controller/src/cluster/assume-cache.ts';
+import { createMetrics } from '../../../packages/controller/src/metrics.ts';
+import { plan } from '../../../packages/controller/src/plan/plan.ts';
+import { aSnapshot } from '../../../packages/controller/src/testing/objects.ts';
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  CONTROLLER,
+  GROUP,
+} from '../../../packages/shared/src/api/names.ts';
+import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
+import { Events } from '../../../packages/shared/src/kube/events.ts';
+import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { FakeClock } from '../../../packages/shared/src/testing/fake-clock.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import { ApiError } from '../../framework/control-plane/api.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { startReplica } from '../../framework/controller/replica.ts';
+import { installCrds } from '../../framework/crds.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { recordingLogger } from '../../framework/recording-logger.ts';
+
+jest.setTimeout(120_000);
+
+const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
+const definition = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${CONFIG_PLURAL}.${GROUP}`;
+const { log } = recordingLogger();
+const { signal } = new AbortController();
+
+let cluster: ControlPlane;
+let client: KubeClient;
+let serviceAccountDir = '';
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  serviceAccountDir = await installForController(cluster);
+  const { hostname: host, port } = new URL(cluster.url);
+  const access = { host, port: Number(port), serviceAccountDir };
+  client = await createKubeClient({ userAgent: CONTROLLER, clock: systemClock, log, access });
+});
+
+afterEach(async () => await cluster.api.delete(path));
+
+afterAll(async () => {
+  await client.close();
+  await cluster.stop();
+});
+
+interface Leader {
+  readonly clock: FakeClock;
+  /** Reconciles without a configuration in the watch cache. */
+  readonly seesNone: () => Promise<number | undefined>;
+  readonly sees: (config: BrupopConfig) => Promise<number | undefined>;
+  /** Writes by kind and result, such as `config_create ok`. */
+  readonly writes: () => Promise<readonly string[]>;
+}
+
+function aLeader(): Leader {
+  const clock = new FakeClock();
+  const registry = new Registry();
+  const metrics = createMetrics(registry);
+  const isLeading = (): boolean => true;
+  const shared = { clock, log, metrics, signal, isLeading };
+  const count = (): void => undefined;
+  const events = new Events({ ...shared, client, component: CONTROLLER, instance: 'test', count });
+  const writer = new Writer(shared);
+  const assumeCache = new AssumeCache();
+  const config = new ConfigWriter({ ...shared, client, namespace: releaseNamespace, writer, events, assumeCache });
+  const empty = plan(aSnapshot([]), clock.now());
+  return {
+    clock,
+    seesNone: () => config.write(undefined, empty, true),
+    sees: (object) => config.write(object, empty, true),
+    writes: async () => {
+      const { values } = await metrics.writes.get();
+      return values.map(({ labels: { kind, result }, value }) => `${kind} ${result} ${value}`);
+    },
+  };
+}
+
+/** The controller itself reads it only in its watch. */
+async function find(): Promise<BrupopConfig | undefined> {
+  try {
+    return await cluster.api.get<BrupopConfig>(path);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+describe('a leader that sees no BrupopConfig', () => {
+  it('creates one without any field after ten seconds', async () => {
+    const leader = aLeader();
+    expect(await leader.seesNone()).toBe(10_000);
+    await leader.clock.advance(9_999);
+    expect([await leader.seesNone(), await find()]).toEqual([1, undefined]);
+    await leader.clock.advance(1);
+    await leader.seesNone();
+    expect(await find()).toMatchObject({ spec: {} });
+    expect(await leader.writes()).toEqual(['config_create ok 1']);
+  });
+
+  it('waits anew after each deletion, so that a user can replace it', async () => {
+    const leader = aLeader();
+    await leader.seesNone();
+    await leader.clock.advance(10_000);
+    await leader.seesNone();
+    const created = await find();
+    if (created === undefined) throw new Error('there is no BrupopConfig');
+    await leader.sees(created);
+    await cluster.api.delete(path);
+    expect(await leader.seesNone()).toBe(10_000);
+    expect(await find()).toBeUndefined();
+  });
+
+  it('leaves the one that another leader or a user created meanwhile as it is', async () => {
+    const leaders = [aLeader(), aLeader()];
+    for (const { seesNone, clock } of leaders) {
+      await seesNone();
+      await clock.advance(10_000);
+    }
+    await Promise.all(leaders.map(async ({ seesNone }) => await seesNone()));
+    const results = await Promise.all(leaders.map(async ({ writes }) => await writes()));
+    expect(results.flat().toSorted()).toEqual(['config_create conflict 1', 'config_create ok 1']);
+    expect((await find())?.metadata.generation).toBe(1);
+  });
+});
+
+it('a controller records the defaults soon after its start, and again after a user deleted the configuration', async () => {
+  const replica = await startReplica(cluster, serviceAccountDir);
+  const untilRecorded = async (): Promise<BrupopConfig> =>
+    await eventually(
+      async () => {
+        const config = await find();
+        expect(config).toMatchObject({
+          spec: {},
+          status: { observedGeneration: 1, inForce: { generation: 1, spec: { concurrency: { maxUpdating: 1 } } } },
+        });
+        return config as BrupopConfig;
+      },
+      { limitMs: 30_000 },
+    );
+  const first = await untilRecorded();
+  await cluster.api.patch(path, { spec: { concurrency: { maxUpdating: 3 } } });
+  await cluster.api.delete(path);
+  expect((await untilRecorded()).metadata.uid).not.toBe(first.metadata.uid);
+  await replica.stop();
+});
+
+it('a leader whose cluster has lost the definition goes on, and creates the configuration when it is back', async () => {
+  const leader = aLeader();
+  await leader.seesNone();
+  await cluster.api.delete(definition);
+  await eventually(async () => await expect(cluster.api.get(path)).rejects.toMatchObject({ status: 404 }));
+  await leader.clock.advance(10_000);
+  await leader.seesNone();
+  expect(await leader.writes()).toEqual([expect.stringMatching(/^config_create (?:conflict|error) 1$/u)]);
+
+  await installCrds(cluster);
+  await leader.clock.advance(60_000);
+  await leader.seesNone();
+  expect(await find()).toMatchObject({ spec: {} });
+});
