@@ -44,8 +44,8 @@ export function readCrd(name: CrdName): Crd {
 }
 
 /**
- * Applies the chart's definitions and waits until their objects are served (at most 20 s). Safe to
- * call from several suites at once.
+ * Applies the chart's definitions and waits until their objects are served and kubectl would find them by their short
+ * names (at most 20 s each). Safe to call from several suites at once.
  */
 export async function installCrds({ api }: Pick<Connection, 'api'>): Promise<void> {
   for (const name of crdNames) {
@@ -53,16 +53,30 @@ export async function installCrds({ api }: Pick<Connection, 'api'>): Promise<voi
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
     await api.request('PATCH', `${path}?fieldManager=test&force=true`, crd, 'application/apply-patch+yaml');
     const { group, names, versions } = crd.spec;
-    await served(async () => await api.get(`/apis/${group}/${versions[0]?.name}/${names.plural}?limit=1`));
+    const version = `${group}/${versions[0]?.name}`;
+    // Before that the API server answers 404, then 429.
+    await succeeds(async () => await api.get(`/apis/${version}/${names.plural}?limit=1`));
+    await succeeds(async () => await discover(api, crd));
   }
 }
 
-/** Before that the API server answers 404, then 429. */
-async function served(list: () => Promise<unknown>): Promise<void> {
+/** kubectl reads the aggregated discovery, which kube-apiserver brings up to date after it serves the objects. */
+async function discover(api: Connection['api'], { spec }: Crd): Promise<void> {
+  const { items } = await api.discover();
+  const resources = items
+    .filter(({ metadata }) => metadata.name === spec.group)
+    .flatMap(({ versions }) => versions.flatMap((version) => version.resources));
+  if (resources.some(({ resource }) => resource === spec.names.plural)) return;
+  throw new Error(
+    `expected ${spec.names.plural} in the discovery of ${spec.group}, found ${JSON.stringify(resources)}`,
+  );
+}
+
+async function succeeds(attempt: () => Promise<unknown>): Promise<void> {
   const deadline = Date.now() + 20_000;
   for (;;) {
     try {
-      await list();
+      await attempt();
       return;
     } catch (error) {
       if (Date.now() > deadline) throw error;

@@ -16,11 +16,18 @@ export class ApiError extends Error {
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
+export interface DiscoveredGroup {
+  metadata: { name: string };
+  versions: { resources: { resource: string }[] }[];
+}
+
 /** A client for tests: plain requests, one at a time, each with a limit of 20 s. */
 export interface Api {
   /** Returns the parsed body. Throws `ApiError` for a status other than 2xx. */
   request<T>(method: Method, path: string, body?: unknown, contentType?: string): Promise<T>;
   get<T>(path: string): Promise<T>;
+  /** The resources of all API groups, as kubectl discovers them. */
+  discover(): Promise<{ items: DiscoveredGroup[] }>;
   create<T>(path: string, body: unknown): Promise<T>;
   /** A merge patch (RFC 7386). */
   patch<T>(path: string, body: unknown): Promise<T>;
@@ -33,6 +40,8 @@ export interface Api {
 
 const limit = 20_000;
 
+const discovery = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+
 /** Makes a client for `url` that trusts `ca` (PEM) and shows `token`. Close it when done. */
 export function connectApi(url: string, ca: string, token: string | undefined): Api {
   return clientOn(
@@ -43,17 +52,18 @@ export function connectApi(url: string, ca: string, token: string | undefined): 
 }
 
 function clientOn(agent: Agent, url: string, token: string | undefined): Api {
-  const send: Api['request'] = async <T>(
+  const send = async <T>(
     method: Method,
     path: string,
     body?: unknown,
     contentType = 'application/json',
-  ) => {
+    accept = 'application/json',
+  ): Promise<T> => {
     const response = await request(`${url}${path}`, {
       method,
       dispatcher: agent,
       headers: {
-        accept: 'application/json',
+        accept,
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
         ...(body === undefined ? {} : { 'content-type': contentType }),
       },
@@ -68,6 +78,7 @@ function clientOn(agent: Agent, url: string, token: string | undefined): Api {
   return {
     request: send,
     get: async (path) => await send('GET', path),
+    discover: async () => await send('GET', '/apis', undefined, undefined, `${discovery},application/json`),
     create: async (path, body) => await send('POST', path, body),
     patch: async (path, body) => await send('PATCH', path, body, 'application/merge-patch+json'),
     delete: async (path, options) => {

@@ -67,6 +67,8 @@ function environment(dir: string, kubeconfig: string, assets: Assets): NodeJS.Pr
     ...process.env,
     PATH: [...folders, process.env['PATH']].join(delimiter),
     KUBECONFIG: kubeconfig,
+    // kubectl caches discovery by host and port, and ports are used again.
+    KUBECACHEDIR: join(dir, 'kubectl', 'cache'),
     HELM_CACHE_HOME: join(dir, 'helm', 'cache'),
     HELM_CONFIG_HOME: join(dir, 'helm', 'config'),
     HELM_DATA_HOME: join(dir, 'helm', 'data'),
