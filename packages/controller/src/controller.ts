@@ -49,14 +49,14 @@ export class Controller {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
   }
 
-  /** Runs until `signal` aborts. Throws KubeError when the first list of the shadows fails. */
+  /** Runs until `signal` aborts. Throws KubeError when the first lists fail. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
-    await cluster.catchUp(signal);
+    const config = await cluster.catchUp(signal);
     const { assumeCache } = cluster;
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
-    const configWriter = new ConfigWriter(context);
+    const configWriter = new ConfigWriter(context, config);
     const reconcile = (): Promise<number | undefined> => this.#reconcile(context, configWriter);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });

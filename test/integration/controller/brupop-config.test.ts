@@ -58,11 +58,13 @@ interface Leader {
   /** Reconciles without a configuration in the watch cache. */
   readonly seesNone: () => Promise<number | undefined>;
   readonly sees: (config: BrupopConfig) => Promise<number | undefined>;
+  /** The status that a plan gets when the watch cache has this one. */
+  readonly plansWith: (config: BrupopConfig) => BrupopConfig['status'];
   /** Writes by kind and result, such as `config_create ok`. */
   readonly writes: () => Promise<readonly string[]>;
 }
 
-function aLeader(): Leader {
+function aLeader(latest?: BrupopConfig): Leader {
   const clock = new FakeClock();
   const registry = new Registry();
   const metrics = createMetrics(registry);
@@ -72,12 +74,16 @@ function aLeader(): Leader {
   const events = new Events({ ...shared, client, component: CONTROLLER, instance: 'test', count });
   const writer = new Writer(shared);
   const assumeCache = new AssumeCache();
-  const config = new ConfigWriter({ ...shared, client, namespace: releaseNamespace, writer, events, assumeCache });
+  const config = new ConfigWriter(
+    { ...shared, client, namespace: releaseNamespace, writer, events, assumeCache },
+    latest,
+  );
   const empty = plan(aSnapshot([]), clock.now());
   return {
     clock,
     seesNone: () => config.write(undefined, empty, true),
     sees: (object) => config.write(object, empty, true),
+    plansWith: (object) => config.withWritten({ config: object }).config?.status,
     writes: async () => {
       const { values } = await metrics.writes.get();
       return values.map(({ labels: { kind, result }, value }) => `${kind} ${result} ${value}`);
@@ -131,6 +137,16 @@ describe('a leader that sees no BrupopConfig', () => {
     expect(results.flat().toSorted()).toEqual(['config_create conflict 1', 'config_create ok 1']);
     expect((await find())?.metadata.generation).toBe(1);
   });
+});
+
+it('a new leader whose watch is behind knows what an earlier one has frozen, for half a minute', async () => {
+  const frozen = { version: '1.27.0', since: '2027-01-15T07:00:00Z' };
+  const before = { metadata: { name: CONFIG_NAME, uid: 'uid-1' }, spec: {}, status: {} } as unknown as BrupopConfig;
+  const latest = { ...before, status: { ...before.status, frozenVersions: [frozen] } } as BrupopConfig;
+  const leader = aLeader(latest);
+  expect(leader.plansWith(before)).toMatchObject({ frozenVersions: [frozen] });
+  await leader.clock.advance(30_000);
+  expect(leader.plansWith(before)).toEqual({});
 });
 
 it('a controller records the defaults soon after its start, and again after a user deleted the configuration', async () => {

@@ -24,11 +24,14 @@ export class ConfigWriter {
   readonly #context: ApplyContext;
   /** On the monotonic clock, milliseconds. */
   #missingSince: number | undefined;
-  #written: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
+  #known: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
   #writtenAt = -Infinity;
+  #knownAt = -Infinity;
 
-  constructor(context: ApplyContext) {
+  /** `latest` is the configuration as it was just read; the watch may be behind. */
+  constructor(context: ApplyContext, latest: BrupopConfig | undefined) {
     this.#context = context;
+    if (latest?.status !== undefined) this.#remember(latest.metadata.uid, latest.status);
   }
 
   /**
@@ -41,7 +44,7 @@ export class ConfigWriter {
     return await this.#writeStatus(config, plan, isInEffect);
   }
 
-  /** The watch may not show yet what was written, such as a freeze. */
+  /** The watch may not show yet what is known, such as a freeze. */
   withWritten<T extends { readonly config: BrupopConfig | undefined }>(snapshot: T): T {
     const { config } = snapshot;
     const status = config && this.#statusOf(config);
@@ -82,10 +85,10 @@ export class ConfigWriter {
     return undefined;
   }
 
-  /** As it was last written; later the cache counts, since another actor may have edited the status. */
+  /** As it was last written or read; later the cache counts, since another actor may have edited the status. */
   #statusOf({ metadata: { uid }, status }: BrupopConfig): BrupopConfigStatus | undefined {
-    const isFresh = this.#written?.uid === uid && this.#context.clock.monotonic() - this.#writtenAt < WATCH_LIMIT_MS;
-    return isFresh ? this.#written?.status : status;
+    const isFresh = this.#known?.uid === uid && this.#context.clock.monotonic() - this.#knownAt < WATCH_LIMIT_MS;
+    return isFresh ? this.#known?.status : status;
   }
 
   #logAges(before: readonly VersionStatus[], now: readonly VersionStatus[]): void {
@@ -121,6 +124,11 @@ export class ConfigWriter {
     const { client, signal } = this.#context;
     const body = { ...OBJECT, metadata: { name: CONFIG_NAME, uid }, status };
     await client.apply(STATUS, body, { fieldManager: CONTROLLER, signal });
-    this.#written = { uid, status };
+    this.#remember(uid, status);
+  }
+
+  #remember(uid: string, status: BrupopConfigStatus): void {
+    this.#known = { uid, status };
+    this.#knownAt = this.#context.clock.monotonic();
   }
 }

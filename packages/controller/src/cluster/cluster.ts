@@ -2,7 +2,7 @@
  * The cluster as the controller sees it: a watch cache for each resource, what was written and is not
  * in the watch yet, and the pods on the nodes that update next. The controller calls
  * {@link Cluster.snapshot} in each reconcile and plans from that value alone. Only a leader writes, so
- * a new one reads all shadows live first ({@link Cluster.catchUp}).
+ * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
@@ -130,13 +130,14 @@ export class Cluster {
   }
 
   /**
-   * Reads all shadows live, so that a new leader counts what an earlier one has just started.
-   * Throws KubeError.
+   * Reads all shadows live, so that a new leader counts what an earlier one has just started, and the
+   * configuration, whose status says what is frozen. Throws KubeError.
    */
-  async catchUp(signal: AbortSignal): Promise<void> {
+  async catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
     this.assumeCache.clear();
-    const { items } = await this.#shadows.readAll(signal);
-    for (const shadow of items) this.assumeCache.shadow(shadow);
+    const [shadows, configs] = await Promise.all([this.#shadows.readAll(signal), this.#configs.readAll(signal)]);
+    for (const shadow of shadows.items) this.assumeCache.shadow(shadow);
+    return configs.items.find(({ metadata }) => metadata.name === CONFIG_NAME);
   }
 
   /** Throws while a cache is not synced. */
