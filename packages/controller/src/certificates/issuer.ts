@@ -1,6 +1,6 @@
 /**
  * Keeps the certificate of the API servers valid while this controller is the leader: reads the
- * three objects every five minutes, lets `decide.ts` choose one write after the other, and performs
+ * three objects every five minutes (every 30 s while it depends on another actor), lets `decide.ts` choose one write after the other, and performs
  * them. What fails is retried with backoff; nothing that happens here stops the updates of nodes.
  */
 import { isDeepStrictEqual } from 'node:util';
@@ -57,6 +57,8 @@ interface IssuerOptions {
 }
 
 const CHECK_MS = 300_000;
+/** When another actor writes the Secret, or has to: agents need the authority soon after. */
+const OTHERS_CHECK_MS = 30_000;
 const RETRY = { baseMs: 1_000, capMs: CHECK_MS };
 /** An installation takes three. */
 const MAX_STEPS = 10;
@@ -81,14 +83,14 @@ export class CertificateIssuer {
 
   /** Runs until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log, metrics } = this.#options;
+    const { clock, log, metrics, mode } = this.#options;
     const retry = backoff(RETRY);
     const reconcile = async (): Promise<number> => {
       try {
         await this.check(signal);
         retry.reset();
         this.#failures = 0;
-        return CHECK_MS;
+        return mode === 'self' && this.#report?.status === 'True' ? CHECK_MS : OTHERS_CHECK_MS;
       } catch (error) {
         return signal.aborted ? CHECK_MS : this.#failed(error, retry.next());
       }
