@@ -46,7 +46,7 @@ export function createMetrics(registry: Registry) {
     }),
     events: new Counter(of('events_total', 'Events to write, by result.', 'result')),
     certificateExpiry: new Gauge(
-      of('certificate_expiry_timestamp_seconds', 'When the certificate that this replica serves expires (Unix time).'),
+      of('certificate_expiry_timestamp_seconds', 'When the serving certificate expires (Unix time).', 'issuer'),
     ),
     certificateErrors: new Counter(
       of('certificate_errors_total', 'Attempts to load the TLS files that failed, by reason.', 'reason'),

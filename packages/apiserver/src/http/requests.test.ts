@@ -34,7 +34,7 @@ describe('a connection', () => {
       listener: (request, response) => {
         request.resume().once('end', () => void answerAt.then(() => response.end('ok')));
       },
-      certificate: { cert, key, expiresAt: Infinity },
+      certificate: { cert, key },
       connections,
       metrics,
       log,

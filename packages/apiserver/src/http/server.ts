@@ -14,11 +14,11 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 import type { Connections } from './connections.ts';
 import { limitBlanks, oneAtATime } from './requests.ts';
-import type { ServingCertificate } from './tls.ts';
+import type { KeyPair } from './tls.ts';
 
 export interface ServerOptions {
   readonly listener: RequestListener;
-  readonly certificate: ServingCertificate;
+  readonly certificate: KeyPair;
   readonly connections: Connections;
   readonly metrics: Pick<Metrics, 'requests'>;
   readonly log: Logger;
@@ -65,7 +65,7 @@ export function createHttpsServer(options: ServerOptions): Server {
 }
 
 /** What `Server.setSecureContext` takes to serve new connections with another certificate. */
-export function secureContext({ cert, key }: ServingCertificate): SecureContextOptions {
+export function secureContext({ cert, key }: KeyPair): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.3', ecdhCurve: GROUPS };
 }
 

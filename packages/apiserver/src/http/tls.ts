@@ -17,12 +17,18 @@ import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 
-/** PEM texts of a usable serving certificate. */
-export interface ServingCertificate {
+/** PEM texts. */
+export interface KeyPair {
   readonly cert: string;
   readonly key: string;
+}
+
+/** One that can be used. */
+export interface ServingCertificate extends KeyPair {
   /** Epoch milliseconds. */
   readonly expiresAt: number;
+  /** The name of the authority. */
+  readonly issuer: string;
 }
 
 export interface TlsFilesOptions {
@@ -97,7 +103,8 @@ export class TlsFiles {
         const pair = this.#checked(cert, key);
         use(pair);
         this.#current = pair;
-        metrics.certificateExpiry.set(pair.expiresAt / 1000);
+        metrics.certificateExpiry.reset();
+        metrics.certificateExpiry.set({ issuer: pair.issuer }, pair.expiresAt / 1000);
         log.info('using the serving certificate of the files', { file: certFile, notAfter: rfc3339(pair.expiresAt) });
       }
       this.#problem = '';
@@ -144,7 +151,7 @@ export class TlsFiles {
       throw new CertificateError('NotYetValid', `the certificate is not valid before ${rfc3339(startsAt)}`);
     // The other certificates of the chain, and whether OpenSSL's security level allows the key.
     parsed(cert, 'OpenSSL refuses the pair', () => createSecureContext({ cert, key }));
-    return { cert, key, expiresAt };
+    return { cert, key, expiresAt, issuer: certificate.issuer.split('\n').join(', ') };
   }
 }
 
