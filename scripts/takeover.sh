@@ -121,7 +121,7 @@ finish_steps() {
   while :; do
     waiting=
     while read -r name desired current; do
-      [ "$desired $current" = 'Idle Idle' ] || remember "$name"
+      case "$desired $current" in 'Idle Idle' | 'Idle -') ;; *) remember "$name" ;; esac
       [ "$current" != - ] && [ "$desired" != "$current" ] || continue
       waiting="$waiting $name($desired)"
       [ "$current" != ErrorReset ] || [ "$desired" = Idle ] || reset "$name"
@@ -140,7 +140,8 @@ reset() {
     -p "{\"spec\":{\"state\":\"Idle\",\"version\":null,\"state_transition_timestamp\":\"$(now)\"}}"
 }
 
-# Objects that were stored as v1 are written again, as v2, while the webhook of the Rust operator can convert them.
+# Objects that were stored as v1 are written again, as v2, while the webhook of the Rust operator can convert them. The
+# labels and annotations by which Argo CD and Flux track the definition go, so that they do not prune it.
 store_as_v2() {
   say '3. Store all shadows as v2, and remove the conversion webhook'
   local attempt
@@ -153,7 +154,8 @@ store_as_v2() {
   fi
   kubectl patch crd "$crd" --type json -p '[{"op":"replace","path":"/spec/conversion","value":{"strategy":"None"}}]'
   kubectl patch crd "$crd" --subresource status --type merge -p '{"status":{"storedVersions":["v2"]}}'
-  kubectl annotate crd "$crd" cert-manager.io/inject-ca-from-
+  kubectl annotate crd "$crd" cert-manager.io/inject-ca-from- argocd.argoproj.io/tracking-id-
+  kubectl label crd "$crd" app.kubernetes.io/instance- kustomize.toolkit.fluxcd.io/name- helm.toolkit.fluxcd.io/name-
 }
 
 # Without its records, Helm can no longer delete the definition, and all shadows with it.
