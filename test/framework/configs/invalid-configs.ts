@@ -46,7 +46,7 @@ const versions: Record<string, InvalidSpec> = {
   'a version has no leading zeros': pin('1.020.0'),
   'a version is not empty': pin(''),
   'a version is a text': pin(1.2, /must be of type string/u),
-  'a version has at most 128 characters': pin(`1.20.0-${'a'.repeat(122)}`, /more than 128/u),
+  'a version has at most 128 characters': pin(`1.20.0-${'a'.repeat(122)}`, /(?:more|longer) than 128/u),
   'a denied version is not pinned': pinAndDeny('1.21.0', '1.21.0'),
   'a denied version is not pinned in another build': pinAndDeny('1.21.0+a', '1.21.0'),
   'a denied version has no leading v': wrong('versions.deny[0]', 'v1.20.0', VERSION),
@@ -119,7 +119,7 @@ const nodeSelector: Record<string, InvalidSpec> = {
   'labels have values': labels({ pool: null }, /each label must have a value; for any value, use matchExpressions/u),
   'labels have keys without spaces': labels({ 'node pool': 'web' }, KEY),
   'labels have values without spaces': labels({ pool: 'web pool' }, VALUE),
-  'labels have values of at most 63 characters': labels({ pool: 'a'.repeat(64) }, /more than 63/u),
+  'labels have values of at most 63 characters': labels({ pool: 'a'.repeat(64) }, /(?:more|longer) than 63/u),
   'labels are below matchLabels': wrong('nodeSelector.pool', 'web', /unknown field/u, OTHER_RELEASE),
   'a selector is no text': wrong('nodeSelector', 'pool=web', /must be of type object/u),
 };
@@ -133,7 +133,7 @@ const others: Record<string, InvalidSpec> = {
   'a reason for a pause has at most 1024 characters': wrong(
     'pauseReason',
     'x'.repeat(1025),
-    /more than 1024/u,
+    /(?:more|longer) than 1024/u,
     LENGTHS,
   ),
   'waves are ignored or not': wrong('versions.ignoreWaves', 'false', /must be of type boolean/u),
