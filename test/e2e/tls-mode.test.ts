@@ -11,6 +11,7 @@ import { installCertManagerCrds, issueAsCertManager } from '../framework/chart/c
 import { commandsOf, runCommands } from '../framework/commands.ts';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
+import type { Values } from '../framework/fleet/operator.ts';
 import { type FleetContext, NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -60,6 +61,8 @@ async function certificateReady({ cluster: { api } }: FleetContext): Promise<str
   return status?.conditions?.find(({ type }) => type === 'CertificateReady')?.reason;
 }
 
+const modeOf = (mode: string): Values => ({ 'tls.mode': mode, 'agent.updateCheckIntervalSeconds': 5 });
+
 const folder = mkdtempSync(join(tmpdir(), 'brupop-tls-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -68,7 +71,7 @@ const run = async ({ cluster }: FleetContext, text: string): Promise<string> =>
 
 async function changeToSelf(context: FleetContext): Promise<void> {
   const provided = await served(context);
-  await context.fleet.operator.upgrade({ 'tls.mode': 'self' });
+  await context.fleet.operator.upgrade(modeOf('self'));
   await eventually(async () => expect(await certificateReady(context)).toBe('NotOwned'), LIMIT);
   await run(context, CHANGE);
   await eventually(async () => expect(await authorities(context)).toBe(2), LIMIT);
@@ -77,7 +80,7 @@ async function changeToSelf(context: FleetContext): Promise<void> {
 }
 
 async function changeToProvided(context: FleetContext): Promise<void> {
-  await context.fleet.operator.upgrade({ 'tls.mode': 'provided' });
+  await context.fleet.operator.upgrade(modeOf('provided'));
   await run(context, commandsOf(RUNBOOK, 'Make a certificate'));
   await run(context, PROVIDE.slice(0, REPLACE));
   expect(await authorities(context)).toBe(3);
@@ -88,7 +91,7 @@ async function changeToProvided(context: FleetContext): Promise<void> {
 
 async function changeToCertManager(context: FleetContext): Promise<void> {
   const { serverName } = context.fleet.operator;
-  await context.fleet.operator.upgrade({ 'tls.mode': 'cert-manager' });
+  await context.fleet.operator.upgrade(modeOf('cert-manager'));
   await issueAsCertManager(context.cluster, { path: SECRET, serverName });
   await eventually(async () => expect(await authorities(context)).toBe(4), LIMIT);
   await eventually(async () => expect(await certificateReady(context)).toBe('Valid'), LIMIT);
@@ -97,7 +100,7 @@ async function changeToCertManager(context: FleetContext): Promise<void> {
 
 it('tls.mode is changed on a running fleet, by the documented commands, and updates go on', async () => {
   const before = async ({ cluster }: FleetContext): Promise<void> => await installCertManagerCrds(cluster);
-  await withFleet({ nodes: fleetNodes(2), before }, async (context) => {
+  await withFleet({ nodes: fleetNodes(2), values: modeOf('provided'), before }, async (context) => {
     await context.fleet.untilAllRun(NEW);
     const uids = [...(await apiservers(context)).keys()];
     await changeToSelf(context);

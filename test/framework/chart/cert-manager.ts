@@ -26,7 +26,7 @@ export async function issueAsCertManager(
   { api }: Pick<Connection, 'api'>,
   { path, serverName }: { readonly path: string; readonly serverName: string },
 ): Promise<void> {
-  const { caCert, cert, key } = makeServingCertificate({ commonName: serverName, dnsNames: [serverName] });
+  const { caCert, cert, key } = makeServingCertificate({ commonName: 'brupop-apiserver', dnsNames: [serverName] });
   const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': caCert };
   const encoded = Object.entries(data).map(([name, text]) => [name, Buffer.from(text).toString('base64')]);
   await api.patch(path, {
