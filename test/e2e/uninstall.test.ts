@@ -17,6 +17,8 @@ const CLUSTER_SCOPED = [
   '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
   '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles',
   '/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings',
+  '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-node-lease/roles',
+  '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-node-lease/rolebindings',
   '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
   '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
   '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',

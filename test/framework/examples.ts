@@ -120,6 +120,7 @@ export const fullConfig = {
     monitoring: { healthyFor: '2m', timeout: '10m' },
     retry: { backoff: '10m', maxBackoff: '2h', attempts: 3 },
     rollout: { failureBudget: '5%', resume: '2026-01-02T03:04:05Z' },
+    connectivity: { nodeMonitorGracePeriod: '40s', expiredPercent: 50 },
     nodeSelector: {
       matchLabels: { pool: 'web' },
       matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],

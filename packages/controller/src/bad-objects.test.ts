@@ -5,6 +5,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
+import { CONNECTED } from './cluster/connectivity.ts';
 import { conditionOf, patchOf } from './apply/shadows.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { readShadow, type ShadowView } from './cluster/shadow.ts';
@@ -144,7 +145,8 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
   );
   const policy = readPolicy(given);
-  return { managedNodes, config: given, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'node-0' };
+  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, ownNode: 'node-0' };
+  return { managedNodes, config: given, policy, pods, ...rest };
 }
 
 /** The bodies of all requests that follow from a plan. */

@@ -15,18 +15,7 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
     },
   });
   return {
-    nodes: new Gauge(of('nodes', 'Managed nodes by spec.state and running version.', 'state', 'version')),
-    hostsState: new Gauge(of('hosts_state', 'Shadows with a report by status.current_state.', 'state')),
-    hostsVersion: new Gauge(
-      of('hosts_version', 'Shadows with a report by the version that their node runs.', 'bottlerocket_version'),
-    ),
-    waiting: new Gauge(
-      of('waiting_nodes', 'Managed nodes that do not update although they could, by reason.', 'reason'),
-    ),
-    failedNodes: new Gauge(
-      of('failed_nodes', 'Nodes that failed with a version, not accepted by spec.rollout.resume.', 'version', 'code'),
-    ),
-    frozenVersions: new Gauge(of('frozen_versions', 'Versions that too many nodes failed with.')),
+    ...fleetGauges(of),
     deadlineExceeded: new Counter(
       of('deadline_exceeded_total', 'Steps of updates that had no result within their limit, by spec.state.', 'state'),
     ),
@@ -54,6 +43,29 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
   };
 }
 
+/** What the latest plan counted; only the leader has values. */
+function fleetGauges(of: ReturnType<typeof optionsIn>) {
+  return {
+    nodes: new Gauge(of('nodes', 'Managed nodes by spec.state and running version.', 'state', 'version')),
+    hostsState: new Gauge(of('hosts_state', 'Shadows with a report by status.current_state.', 'state')),
+    hostsVersion: new Gauge(
+      of('hosts_version', 'Shadows with a report by the version that their node runs.', 'bottlerocket_version'),
+    ),
+    waiting: new Gauge(
+      of('waiting_nodes', 'Managed nodes that do not update although they could, by reason.', 'reason'),
+    ),
+    failedNodes: new Gauge(
+      of('failed_nodes', 'Nodes that failed with a version, not accepted by spec.rollout.resume.', 'version', 'code'),
+    ),
+    expiredLeases: new Gauge(of('expired_node_leases', 'Nodes, not updating, whose Lease has expired.')),
+    countedLeases: new Gauge(of('node_leases', 'Nodes, not updating, that have a Lease.')),
+    connectivityLost: new Gauge(
+      of('connectivity_lost', '1 while updates wait since most Leases have expired, else 0.'),
+    ),
+    frozenVersions: new Gauge(of('frozen_versions', 'Versions that too many nodes failed with.')),
+  };
+}
+
 function optionsIn(registry: Registry) {
   return <L extends string>(name: string, help: string, ...labelNames: L[]) => ({
     name: `brupop_${name}`,
@@ -64,7 +76,7 @@ function optionsIn(registry: Registry) {
 }
 
 export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, made: Plan): void {
-  const { conditions, failed, frozen } = made;
+  const { conditions, failed, frozen, connectivity } = made;
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   resetFleet(metrics);
   for (const managedNode of managedNodes) {
@@ -73,6 +85,9 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   }
   for (const { version, code } of failed) metrics.failedNodes.inc({ version, code });
   metrics.frozenVersions.set(frozen.length);
+  metrics.expiredLeases.set(connectivity.expired.length);
+  metrics.countedLeases.set(connectivity.counted);
+  metrics.connectivityLost.set(connectivity.lost ? 1 : 0);
   for (const { progressing } of conditions) {
     const { reason } = progressing;
     if (reason !== 'UpToDate' && reason !== 'Updating') metrics.waiting.inc({ reason });
@@ -92,8 +107,11 @@ function countHost({ hostsState, hostsVersion }: Metrics, { shadow }: ManagedNod
   if (version !== undefined) hostsVersion.inc({ bottlerocket_version: version });
 }
 
-function resetFleet({ nodes, waiting, hostsState, hostsVersion, failedNodes, frozenVersions }: Metrics): void {
+function resetFleet(metrics: Metrics): void {
+  const { nodes, waiting, hostsState, hostsVersion, failedNodes, frozenVersions } = metrics;
+  const { expiredLeases, countedLeases, connectivityLost } = metrics;
   for (const gauge of [nodes, waiting, hostsState, hostsVersion, failedNodes, frozenVersions]) gauge.reset();
+  for (const gauge of [expiredLeases, countedLeases, connectivityLost]) gauge.reset();
 }
 
 /** Only the leader has values of the fleet, so that sums over the replicas are right. */

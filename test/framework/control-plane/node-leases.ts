@@ -10,6 +10,8 @@ const RENEWAL_MS = 10_000;
 /** Delay after a failed round: a test may have stopped kube-apiserver. */
 const RETRY_MS = 1_000;
 const AT_ONCE = 8;
+/** On a Node whose lease is not renewed, as if it were cut off. */
+export const CUT_OFF_ANNOTATION = 'brupop.test/cut-off';
 
 /**
  * Creates or renews the lease of every node that KWOK manages. The lease of an earlier node of the
@@ -17,7 +19,9 @@ const AT_ONCE = 8;
  */
 export async function renewNodeLeases(api: Api): Promise<void> {
   const { items } = await api.get<V1NodeList>('/api/v1/nodes');
-  const left = items.filter(({ metadata }) => metadata?.annotations?.[kwokNodeAnnotation] !== undefined);
+  const left = items.filter(({ metadata: { annotations = {} } = {} }) => {
+    return annotations[kwokNodeAnnotation] !== undefined && annotations[CUT_OFF_ANNOTATION] === undefined;
+  });
   const renewing = Array.from({ length: AT_ONCE }, async () => {
     for (let node = left.pop(); node !== undefined; node = left.pop()) await renew(api, node);
   });

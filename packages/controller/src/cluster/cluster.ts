@@ -25,6 +25,7 @@ import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
+import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from './connectivity.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
@@ -44,6 +45,9 @@ type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | un
 
 const NODES = 'nodes';
 const BUDGETS = 'poddisruptionbudgets';
+const LEASES = 'leases';
+/** Of the Leases that kubelets renew. */
+const LEASE_NAMESPACE = 'kube-node-lease';
 const SHADOW_PREFIX = shadowName('');
 
 export class Cluster {
@@ -55,6 +59,8 @@ export class Cluster {
   readonly #configs: Reflector<BrupopConfig>;
   readonly #budgets: Reflector<Budget>;
   readonly #indexedBudgets: Budgets;
+  readonly #leases: Reflector<NodeLease>;
+  readonly #guard = new ConnectivityGuard();
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
@@ -77,6 +83,9 @@ export class Cluster {
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget);
     this.#indexedBudgets = new Budgets(this.#budgets);
+    const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
+    this.#leases = reflector(LEASES, leases, readLease);
+    this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
     this.#configs.subscribe((event) => this.#updatePolicy(event));
     this.#nodes.subscribe(({ type, object }) => {
       const { name } = object.metadata;
@@ -143,24 +152,36 @@ export class Cluster {
   /** Throws while a cache is not synced. */
   snapshot(rejectionOf: RejectionOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
+    const managedNodes = this.#managedNodes(rejectionOf);
+    const connectivity = this.#connectivityOf(managedNodes);
     return {
-      managedNodes: this.#managedNodes(rejectionOf),
+      managedNodes,
       config: this.#configs.get(CONFIG_NAME),
-      policy: this.#policy,
+      policy: connectivity.lostUntil === 0 ? this.#policy : { ...this.#policy, deadlinesFrom: connectivity.lostUntil },
       pods: this.lookups.known,
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
+      connectivity,
       ownNode: this.#options.nodeName,
     };
   }
 
-  get #reflectors(): Readonly<Record<string, Pick<Reflector<Budget>, 'run' | 'synced' | 'waitSynced' | 'idleForMs'>>> {
+  get #reflectors(): Readonly<
+    Record<string, Pick<Reflector<KubernetesObject>, 'run' | 'synced' | 'waitSynced' | 'idleForMs'>>
+  > {
     return {
       [NODES]: this.#nodes,
       [SHADOW_PLURAL]: this.#shadows,
       [CONFIG_PLURAL]: this.#configs,
       [BUDGETS]: this.#budgets,
+      [LEASES]: this.#leases,
     };
+  }
+
+  #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
+    const { clock } = this.#options;
+    const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs() };
+    return this.#guard.probe(managedNodes, this.#policy, now);
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {

@@ -51,11 +51,19 @@ function readMetadata({
   name,
   uid,
   resourceVersion,
+  creationTimestamp = '',
   deletionTimestamp,
   labels = {},
   annotations,
 }: ObjectMeta): ObjectMeta {
-  const metadata = { name, uid, resourceVersion, labels, annotations: pick(annotations, ANNOTATIONS) };
+  const metadata = {
+    name,
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    labels,
+    annotations: pick(annotations, ANNOTATIONS),
+  };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
 

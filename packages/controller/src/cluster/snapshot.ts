@@ -3,6 +3,7 @@ import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import type { Connectivity } from './connectivity.ts';
 import type { NodeView } from './node.ts';
 import { isOwnedBy, type ShadowView } from './shadow.ts';
 
@@ -67,6 +68,7 @@ export interface Snapshot {
   /** The index of a namespace is replaced when one of its budgets changes. */
   readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];
+  readonly connectivity: Connectivity;
   /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;
 }

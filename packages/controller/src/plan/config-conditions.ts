@@ -26,6 +26,8 @@ export const CONFIG_REASONS = [
   'Paused',
   'NotPaused',
   'WatchStale',
+  'LeasesExpired',
+  'LeasesRenewed',
   'FailureBudgetExceeded',
   'NotFrozen',
   'NoWindows',
@@ -50,6 +52,7 @@ export const CONDITIONS = {
   Ready: ready,
   Paused: paused,
   Frozen: frozen,
+  Connected: connected,
   WindowOpen: windowOpen,
   Progressing: progressing,
   Degraded: degraded,
@@ -75,6 +78,18 @@ function frozen({ policy: { problem }, stale, failed, frozen: versions }: Plan):
     'NotFrozen',
     'Watches are up to date, the configuration is valid, and no version failed on too many nodes',
   );
+}
+
+const MAX_NAMED_LEASES = 5;
+
+function connected({ connectivity: { lost, expired, counted } }: Plan): Judged {
+  if (!lost) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
+  const list = expired.slice(0, MAX_NAMED_LEASES).map(({ name, ageMs }) => `${name} ${Math.round(ageMs / 1000)} s ago`);
+  const oldest = list.length === 0 ? '' : ` (${list.join(', ')})`;
+  const message =
+    `No update or drain starts: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. ` +
+    'Updates continue by themselves when they do; look for a failure of the network, of a zone or of the control plane';
+  return isFalse('LeasesExpired', message);
 }
 
 const MAX_NAMED_FAILED = 5;

@@ -9,6 +9,7 @@ import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, isUnderWay, startedAt } from '../cluster/shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
@@ -25,6 +26,7 @@ export interface FleetState {
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale. */
   readonly stale: readonly string[];
+  readonly connectivity: Connectivity;
   readonly drains: Drains;
   readonly versions: readonly VersionCount[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
@@ -64,6 +66,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   return {
     policy,
     stale: staleResources(snapshot.watchLags),
+    connectivity: snapshot.connectivity,
     drains: new Drains(snapshot, policy.drain, now),
     versions,
     offeredSince: (version) => agesSince(version, versions, config?.status?.versions ?? [], now),

@@ -7,6 +7,7 @@
  */
 import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { EventSource } from '@brupop/shared/kube/events';
+import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
@@ -56,6 +57,7 @@ export interface Plan {
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
+  readonly connectivity: Connectivity;
   readonly counts: NodeCounts;
   /** The nodes that failed with a version, the latest first. */
   readonly failed: readonly FailedNode[];
@@ -71,9 +73,12 @@ export interface Plan {
   readonly wakeAt: number | undefined;
 }
 
+/** Leases that expire, and those that are renewed, wake no reconcile. */
+const LEASE_CHECK_MS = 10_000;
+
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, slots, stuck } = fleetState;
+  const { policy, stale, connectivity, slots, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(
@@ -89,6 +94,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...[...slots.values()].map(({ deadline }) => deadline),
     forecast.window.until,
     policy.rollout.resumeMs,
+    connectivity.expired.length > 0 || connectivity.lost ? now + LEASE_CHECK_MS : undefined,
     ...staleCheckTimes(snapshot.watchLags, now),
     ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
   ];
@@ -101,6 +107,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     policy,
     stale,
+    connectivity,
     counts: count(counted),
     failed: fleetState.failed,
     frozen: fleetState.frozen,

@@ -24,7 +24,7 @@ import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked, Reason } from './gates/reasons.ts';
 import type { Outcome, Transition } from './spec-change.ts';
 
 export interface TransitionInput extends NodePair {
@@ -140,10 +140,13 @@ function reached(input: TransitionInput): Transition | undefined {
   return healthyAt === undefined || now < healthyAt ? undefined : idle(input, 'Succeeded');
 }
 
+/** While one of these holds, other nodes cannot start either. */
+const STAYS: readonly Reason[] = ['WatchStale', 'ConnectivityLost'];
+
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {
   const { blockedBy, drain, now } = input;
-  const stays = blockedBy === undefined ? !isDrainBlocked(drain(), now) : blockedBy.reason === 'WatchStale';
+  const stays = blockedBy === undefined ? !isDrainBlocked(drain(), now) : STAYS.includes(blockedBy.reason);
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
@@ -164,11 +167,16 @@ export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolea
   return staged && blockedBy === undefined && !isDrainable(drain());
 }
 
-/** Returns when monitoring ends, epoch milliseconds; undefined while the node is not healthy. */
+/**
+ * Returns when monitoring ends, epoch milliseconds; undefined while the node is not healthy or
+ * connectivity is lost.
+ */
 export function monitoredUntil(input: TransitionInput): number | undefined {
   const { shadow, node, policy, now } = input;
   if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
-  const since = stateSince(shadow.spec, now) ?? now;
+  const { deadlinesFrom = 0 } = policy;
+  if (deadlinesFrom >= now) return undefined;
+  const since = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
   return Math.max(since, parseTime(node.readySince) ?? since) + policy.monitoring.healthyForMs;
 }
 

@@ -27,6 +27,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   /** What the hosts are to be set to; undefined: they keep what they have. */
   readonly hostSettings: HostSettings | undefined;
   readonly nodeSelector: LabelSelector | undefined;
+  /** Time limits after a drain start at this time at the earliest, epoch milliseconds: until then nodes could not report. */
+  readonly deadlinesFrom?: number;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
   readonly problem: string | undefined;

@@ -3,6 +3,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { CONNECTED } from '../cluster/connectivity.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
@@ -26,6 +27,7 @@ export interface NodeParts {
   readonly annotations?: Readonly<Record<string, string>>;
   /** Beside the one of managed nodes. */
   readonly labels?: Readonly<Record<string, string>>;
+  readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
   readonly unschedulable?: boolean;
   readonly hasWaitingTaint?: boolean;
@@ -38,7 +40,8 @@ export interface NodeParts {
 export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
-  const metadata = { name, uid, resourceVersion: '1', labels, annotations };
+  const { creationTimestamp = ago(30 * 24 * 60 * MINUTE) } = parts;
+  const metadata = { name, uid, resourceVersion: '1', creationTimestamp, labels, annotations };
   const { unschedulable, ready, readySince, bootID } = { ...HEALTHY, ...parts };
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
@@ -158,7 +161,8 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
-  return { managedNodes, config, policy, pods, budgets: new Map(), watchLags: [], ownNode: 'own' };
+  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, ownNode: 'own' };
+  return { managedNodes, config, policy, pods, ...rest };
 }
 
 /** With the operator's cordon, set `ms` ago. */

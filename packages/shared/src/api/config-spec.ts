@@ -253,6 +253,24 @@ const SPEC = {
         'a deadline before it no longer holds its update slot. A time in the future has no effect until then.',
     ),
   }),
+  connectivity: group(
+    'When most nodes have lost the control plane: then no update and no drain starts, and no node that is updating counts ' +
+      'as failed. It ends by itself, 20 seconds after enough nodes have renewed their Leases.',
+    {
+      nodeMonitorGracePeriod: field(
+        duration('10s', '1h'),
+        'After which time kube-controller-manager gives a node up: its flag --node-monitor-grace-period, 50s since ' +
+          'Kubernetes 1.32 and 40s before. The Lease of a node has expired after three quarters of it.',
+        always('50s'),
+      ),
+      expiredPercent: field(
+        whole(1, 100),
+        'The percentage of the managed nodes, of all or of one zone, whose Leases have to be expired, and at least 2 nodes. ' +
+          'Nodes that are updating, being deleted or younger than a minute are not counted.',
+        always(60),
+      ),
+    },
+  ),
   nodeSelector: field(
     labelSelector,
     'Restricts the managed nodes, beyond the label that makes them so. Nodes that it does not select start no update and ' +

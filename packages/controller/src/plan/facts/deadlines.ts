@@ -21,7 +21,7 @@ import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/s
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import { isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 
@@ -41,10 +41,11 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
 /**
  * Returns when the current step counts as stuck. An unknown start counts as now.
  * A drain may start late, since agents wait for API servers: it then has its time from there.
+ * After a drain, the time starts again when a loss of connectivity has ended.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
   const limit = limitMs(shadow.spec, policy);
-  const since = stateSince(shadow.spec, now) ?? now;
+  const since = Math.max(stateSince(shadow.spec, now) ?? now, isPastDrain(shadow) ? (policy.deadlinesFrom ?? 0) : 0);
   const drainStart = drainingSince(shadow, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }

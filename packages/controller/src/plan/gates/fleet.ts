@@ -22,6 +22,13 @@ export function unconfirmed(resources: readonly string[]): string {
   return `The watch of ${what} ${found}; see "watch failed" in the log`;
 }
 
+/** The cause is the network or the control plane: a node that is rebooted now might not come back. */
+export const connected: Gate = ({ connectivity }) => {
+  if (!connectivity.lost) return undefined;
+  const message = 'Most nodes have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"';
+  return { reason: 'ConnectivityLost', message };
+};
+
 /** What the author of an invalid configuration wanted to limit is unknown. */
 export const validConfig: Gate = ({ policy }) => {
   if (policy.problem === undefined) return undefined;

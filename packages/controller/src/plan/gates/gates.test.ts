@@ -5,6 +5,7 @@ import {
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SUCCEEDED_ANNOTATION,
 } from '@brupop/shared/api/names';
+import { CONNECTED } from '../../cluster/connectivity.ts';
 import { wantedVersion } from '../../policy/policy.ts';
 import {
   ago,
@@ -33,6 +34,7 @@ interface Case {
   readonly offeredSince?: number;
   readonly writeRejection?: string;
   readonly stale?: readonly string[];
+  readonly lost?: boolean;
   readonly frozen?: GateInput['frozen'];
   readonly drain?: Partial<Drainable>;
 }
@@ -46,6 +48,7 @@ function blockedBy({
   offeredSince,
   writeRejection,
   stale = [],
+  lost = false,
   frozen = [],
   drain: found = {},
 }: Case): Blocked | undefined {
@@ -57,7 +60,15 @@ function blockedBy({
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
   const pair = { name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
-  const fleet = { policy, stale, frozen, capacity, offeredSince: () => offeredSince, now: NOW };
+  const fleet = {
+    policy,
+    stale,
+    connectivity: { ...CONNECTED, lost },
+    frozen,
+    capacity,
+    offeredSince: () => offeredSince,
+    now: NOW,
+  };
   return whyNot({ ...pair, status, version, ...fleet, drain, needMs });
 }
 
@@ -87,6 +98,7 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a healthy node starts when there is capacity': [{}, undefined],
   'a stale watch blocks all nodes': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
   'WatchStale takes precedence over a pause': [{ stale: ['nodes'], config: { paused: true } }, 'WatchStale'],
+  'a loss of connectivity blocks all nodes': [{ lost: true }, 'ConnectivityLost'],
   'a pause blocks all nodes': [{ config: { paused: true } }, 'Paused'],
   'Paused takes precedence over an invalid configuration': [
     { config: { paused: true, concurrency: { maxUpdating: '0%' } } },

@@ -3,7 +3,7 @@
  * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
  */
-import { capacity, notFrozen, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
+import { capacity, connected, notFrozen, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import {
   allowedVersion,
   drainNotBlocked,
@@ -22,6 +22,7 @@ import { backoff } from './retry.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
+  connected,
   paused,
   validConfig,
   selected,
@@ -47,6 +48,7 @@ export function whyNot(input: GateInput): Blocked | undefined {
 
 const DRAIN_GATES: readonly Gate[] = [
   watchFresh,
+  connected,
   notFrozen,
   selected,
   notSkipped,

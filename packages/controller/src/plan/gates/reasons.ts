@@ -5,6 +5,7 @@
  * `docs/runbook.md`.
  */
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
+import type { Connectivity } from '../../cluster/connectivity.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
@@ -30,6 +31,7 @@ export const REASONS = {
   UpToDate: { passes: 'event' },
   Updating: { passes: 'event' },
   WatchStale: { passes: 'event', fleetWide: true },
+  ConnectivityLost: { passes: 'event', fleetWide: true, needsAttention: true },
   Paused: { passes: 'manual', fleetWide: true },
   InvalidConfiguration: { passes: 'manual', fleetWide: true },
   Frozen: { passes: 'manual', fleetWide: true, needsAttention: true },
@@ -90,6 +92,7 @@ export interface Candidate extends NodePair {
 export interface GateInput extends Candidate {
   readonly policy: UpdatePolicy;
   readonly stale: readonly string[];
+  readonly connectivity: Connectivity;
   readonly capacity: Blocked | undefined;
   /** The versions that too many nodes failed with. */
   readonly frozen: readonly FrozenVersion[];

@@ -1,0 +1,163 @@
+import { ZONE_LABEL } from '@brupop/shared/api/names';
+import { ago, aManagedNode, MINUTE, type NodeParts, NOW, POLICY, type ShadowParts } from '../testing/objects.ts';
+import { type Connectivity, ConnectivityGuard, type NodeLease, readLease, RELEASE_AFTER_MS } from './connectivity.ts';
+import type { ManagedNode } from './snapshot.ts';
+
+const SECOND = 1_000;
+/** Three quarters of the default of 50 s. */
+const EXPIRY = 37_500;
+
+const leaseOf = (name: string, renewedAt: number | undefined): NodeLease => ({
+  metadata: { name, uid: name, resourceVersion: '1' },
+  renewedAt,
+});
+
+/** A guard, its nodes, and a clock that both share; the nodes renew their Leases unless they are cut off. */
+class Fleet {
+  readonly cutOff = new Set<string>();
+  readonly #guard = new ConnectivityGuard();
+  readonly #nodes: readonly ManagedNode[];
+  #ms = 0;
+
+  constructor(count: number, { node, shadow }: { node?: (name: string) => NodeParts; shadow?: ShadowParts } = {}) {
+    const names = Array.from({ length: count }, (_, index) => `node-${index}`);
+    this.#nodes = names.map((name) => aManagedNode(name, node?.(name), shadow));
+    this.renew();
+  }
+
+  renew(times: (name: string) => number = () => NOW + this.#ms): void {
+    for (const { name } of this.#nodes) if (!this.cutOff.has(name)) this.observe(leaseOf(name, times(name)));
+  }
+
+  observe(object: NodeLease, type: 'Modified' | 'Deleted' = 'Modified'): void {
+    this.#guard.observe({ type, object }, { wall: NOW + this.#ms, monotonic: this.#ms });
+  }
+
+  /** Lets time pass; nodes that are not cut off renew their Leases every ten seconds. */
+  pass(ms: number): Connectivity {
+    for (let left = ms; left > 0; left -= 10 * SECOND) {
+      this.#ms += Math.min(left, 10 * SECOND);
+      this.renew();
+      this.probe();
+    }
+    return this.probe();
+  }
+
+  /** `silentMs`: since the latest event of the watch. */
+  probe(silentMs = 0): Connectivity {
+    return this.#guard.probe(this.#nodes, POLICY, { wall: NOW + this.#ms, monotonic: this.#ms, silentMs });
+  }
+
+  wait(ms: number): void {
+    this.#ms += ms;
+  }
+
+  cut(count: number): void {
+    for (const { name } of this.#nodes.slice(0, count)) this.cutOff.add(name);
+  }
+}
+
+const inZone = (name: string): NodeParts => ({ labels: { [ZONE_LABEL]: name < 'node-3' ? 'a' : 'b' } });
+
+it('connectivity is lost when 60 percent of the Leases have not been renewed for three quarters of the grace period', () => {
+  const fleet = new Fleet(10);
+  fleet.cut(6);
+  expect(fleet.pass(EXPIRY - 1)).toMatchObject({ lost: false, expired: [], counted: 10 });
+  const found = fleet.pass(1);
+  expect(found).toMatchObject({ lost: true, lostUntil: NOW + EXPIRY });
+  expect(found.expired.map(({ name, ageMs }) => `${name} ${ageMs}`)).toEqual(
+    [0, 1, 2, 3, 4, 5].map((index) => `node-${index} ${EXPIRY}`),
+  );
+});
+
+it.each<readonly [string, number, number, boolean]>([
+  ['five of ten nodes', 10, 5, false],
+  ['one of two nodes', 2, 1, false],
+  ['the only node', 1, 1, false],
+  ['two of two nodes', 2, 2, true],
+  ['two of three nodes', 3, 2, true],
+])('when %s are cut off, of %s nodes %s: lost is %s', (_, count, cut, lost) => {
+  const fleet = new Fleet(count);
+  fleet.cut(cut);
+  expect(fleet.pass(MINUTE).lost).toBe(lost);
+});
+
+it('one zone that is cut off is enough', () => {
+  const fleet = new Fleet(10, { node: inZone });
+  fleet.cut(2);
+  expect(fleet.pass(MINUTE).lost).toBe(true);
+});
+
+it('connectivity is back when Leases have been renewed for twenty seconds without a break', () => {
+  const fleet = new Fleet(4);
+  fleet.cut(4);
+  fleet.pass(MINUTE);
+  fleet.cutOff.clear();
+  const backAt = fleet.pass(10 * SECOND).lostUntil;
+  fleet.cut(4);
+  expect(fleet.pass(MINUTE).lost).toBe(true);
+  fleet.cutOff.clear();
+  fleet.pass(10 * SECOND);
+  expect(fleet.pass(RELEASE_AFTER_MS - 1).lost).toBe(true);
+  const found = fleet.pass(1);
+  expect(found).toMatchObject({ lost: false, expired: [] });
+  expect(found.lostUntil).toBeGreaterThan(backAt);
+  expect(fleet.pass(MINUTE).lostUntil).toBe(found.lostUntil);
+});
+
+it.each<readonly [string, NodeParts, ShadowParts]>([
+  ['younger than a minute', { creationTimestamp: ago(-30 * SECOND) }, {}],
+  ['being deleted', { deletionTimestamp: ago(0) }, {}],
+  ['not managed', { managed: false }, {}],
+  ['updating', {}, { spec: { state: 'RebootedIntoUpdate' } }],
+])('nodes that are %s are not counted', (_, node, shadow) => {
+  const fleet = new Fleet(4, { node: () => node, shadow });
+  fleet.cut(4);
+  expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 0 });
+});
+
+it('nodes without a Lease are not counted', () => {
+  const fleet = new Fleet(4);
+  fleet.cut(4);
+  for (const name of fleet.cutOff) fleet.observe(leaseOf(name, undefined));
+  expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 0 });
+  fleet.observe(leaseOf('node-0', NOW));
+  expect(fleet.probe().counted).toBe(1);
+  fleet.observe(leaseOf('node-0', NOW), 'Deleted');
+  expect(fleet.probe().counted).toBe(0);
+});
+
+it('the clocks of nodes do not matter: a Lease counts from when it was seen renewed', () => {
+  const fleet = new Fleet(4);
+  for (let renewals = 1; renewals <= 10; renewals += 1) {
+    fleet.wait(10 * SECOND);
+    fleet.renew(() => NOW + renewals - 10 * MINUTE);
+    fleet.renew(() => NOW + 10 * MINUTE + renewals);
+  }
+  expect(fleet.probe()).toMatchObject({ lost: false, expired: [] });
+  fleet.cut(4);
+  expect(fleet.pass(EXPIRY).lost).toBe(true);
+});
+
+it('a new process takes the time in a Lease for its age, and a Lease that is set back is not renewed', () => {
+  const fleet = new Fleet(2);
+  fleet.renew(() => NOW - MINUTE);
+  expect(fleet.probe().expired.map(({ ageMs }) => ageMs)).toEqual([MINUTE, MINUTE]);
+});
+
+it('while the watch of the Leases is silent nothing changes', () => {
+  const fleet = new Fleet(4);
+  fleet.wait(10 * MINUTE);
+  expect(fleet.probe(10 * MINUTE)).toMatchObject({ lost: false, expired: [] });
+  expect(fleet.probe().lost).toBe(true);
+});
+
+it('a Lease is read from what kubelets write', () => {
+  const metadata = { name: 'a', uid: 'u', resourceVersion: '1' };
+  const raw = (spec: unknown): unknown => ({ metadata: { ...metadata, managedFields: [] }, spec });
+  expect(readLease(raw({ renewTime: '2027-01-15T08:00:00.123456Z' }))).toEqual({
+    metadata,
+    renewedAt: Date.parse('2027-01-15T08:00:00.123Z'),
+  });
+  for (const spec of [undefined, {}, { renewTime: 'soon' }]) expect(readLease(raw(spec)).renewedAt).toBeUndefined();
+});

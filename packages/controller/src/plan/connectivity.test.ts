@@ -1,0 +1,83 @@
+/** What a loss of connectivity suspends, beside the starts of updates. */
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { Condition } from '@brupop/shared/api/meta';
+import { REBOOT_REQUESTED_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
+import { statusOf } from './config-conditions.ts';
+import { plan, type Plan } from './plan.ts';
+
+const HOUR = 60 * MINUTE;
+const MANY = Array.from({ length: 7 }, (_, index) => ({ name: `node-${index}`, ageMs: 60_000 - index * 1_000 }));
+const LOST: Connectivity = { lost: true, lostUntil: NOW, expired: MANY, counted: 10 };
+
+/** The plan while connectivity is lost, or after it was until `lostUntil`. */
+function planOf(managedNodes: readonly ManagedNode[], connectivity: Connectivity = LOST): Plan {
+  const snapshot = aSnapshot(managedNodes, {});
+  const policy = { ...snapshot.policy, deadlinesFrom: connectivity.lostUntil };
+  return plan({ ...snapshot, policy, connectivity }, NOW);
+}
+
+const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
+const after = (ms: number): Connectivity => ({ ...CONNECTED, lostUntil: NOW - ms });
+
+const rebooting = aManagedNode(
+  'a',
+  { ready: false },
+  {
+    spec: underWay('RebootedIntoUpdate', 3 * HOUR),
+    annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(3 * HOUR) },
+    status: {
+      current_state: 'StagedAndPerformedUpdate',
+      lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
+    },
+  },
+);
+const monitored = (ready: boolean): ManagedNode =>
+  aManagedNode('a', { ready }, { spec: underWay('MonitoringUpdate', 3 * HOUR), status: { current_version: NEW } });
+const staged = aManagedNode(
+  'a',
+  {},
+  { spec: underWay('StagedAndPerformedUpdate'), annotations: { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) } },
+);
+
+it.each<readonly [string, ManagedNode, string[]]>([
+  ['a node that waits', aManagedNode('a'), ['Started']],
+  ['a node that is staged', staged, ['Advanced']],
+  ['a healthy node', monitored(true), ['Succeeded']],
+])('%s waits while connectivity is lost', (_, node, otherwise) => {
+  expect(outcomes(planOf([node]))).toEqual([]);
+  expect(outcomes(planOf([node], CONNECTED))).toEqual(otherwise);
+});
+
+it.each<readonly [string, ManagedNode]>([
+  ['NotReturned', rebooting],
+  ['NotHealthy', monitored(false)],
+])('no node has failed with %s, and its time starts again afterwards', (code, node) => {
+  expect(planOf([node], CONNECTED).failed).toMatchObject([{ name: 'a', code }]);
+  expect(planOf([node]).failed).toEqual([]);
+  expect(planOf([node], after(MINUTE)).failed).toEqual([]);
+  expect(planOf([node], after(2 * HOUR)).failed).toMatchObject([{ code }]);
+});
+
+it('the controller looks again within ten seconds', () => {
+  expect(planOf([aManagedNode('a')]).wakeAt).toBe(NOW + 10_000);
+});
+
+it('the configuration says how many nodes are cut off, names five, and ends with what to do', () => {
+  const { config } = aSnapshot([], {});
+  const conditionOf = (made: Plan): Condition | undefined => {
+    const input = { config: config as BrupopConfig, before: undefined, isInEffect: true, now: NOW };
+    return statusOf({ ...input, plan: made }).conditions?.find(({ type }) => type === 'Connected');
+  };
+  expect(conditionOf(planOf([aManagedNode('a')]))).toMatchObject({
+    status: 'False',
+    reason: 'LeasesExpired',
+    message:
+      'No update or drain starts: 7 of 10 nodes that are not updating have not renewed their Leases (node-0 60 s ago, ' +
+      'node-1 59 s ago, node-2 58 s ago, node-3 57 s ago, node-4 56 s ago). Updates continue by themselves when they do; ' +
+      'look for a failure of the network, of a zone or of the control plane',
+  });
+  expect(conditionOf(planOf([], CONNECTED))).toMatchObject({ status: 'True', reason: 'LeasesRenewed' });
+});

@@ -1,0 +1,42 @@
+/** Most nodes lose the control plane. */
+import { jest } from '@jest/globals';
+import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
+import { CUT_OFF_ANNOTATION } from '../framework/control-plane/node-leases.ts';
+import { eventually } from '../framework/eventually.ts';
+import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
+import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(360_000);
+
+async function cutOff({ cluster }: FleetContext, nodes: readonly string[], isCutOff: boolean): Promise<void> {
+  const metadata = { annotations: { [CUT_OFF_ANNOTATION]: isCutOff ? 'true' : null } };
+  for (const node of nodes) await cluster.api.patch(`/api/v1/nodes/${node}`, { metadata });
+}
+
+async function connected({ cluster }: FleetContext): Promise<string | undefined> {
+  const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
+  const { status } = await cluster.api.get<BrupopConfig>(path);
+  return status?.conditions?.find(({ type }) => type === 'Connected')?.message;
+}
+
+const waitingFor = (fleet: Fleet): (string | undefined)[] =>
+  [...fleet.nodes.keys()].map((name) => fleet.shadow(name)?.status?.waitingFor);
+
+it('while most Leases are expired no node starts, and updates continue by themselves when they are renewed', async () => {
+  const names = fleetNodes(4).map(({ name }) => name);
+  await withFleet({ nodes: fleetNodes(4), config: { paused: true } }, async (context) => {
+    const { fleet } = context;
+    await cutOff(context, names.slice(1), true);
+    const lost = /3 of 4 nodes that are not updating have not renewed their Leases \(node-\d \d+ s ago, /u;
+    await eventually(async () => expect(await connected(context)).toMatch(lost), { limitMs: 120_000 });
+
+    await fleet.configure({});
+    await eventually(() => expect(waitingFor(fleet)).toEqual(names.map(() => 'ConnectivityLost')), { limitMs: 60_000 });
+    for (const name of names) fleet.assertRuns(name, OLD);
+
+    await cutOff(context, names.slice(1), false);
+    await fleet.untilAllRun(NEW);
+    expect(await connected(context)).toBe('Most nodes renew their Leases');
+    expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1, 1]);
+  });
+});
