@@ -110,12 +110,14 @@ describe('the chart', () => {
     expect(annotations['linkerd.io/inject']).toBe('disabled');
   });
 
-  it('keeps its definitions when it is uninstalled', () => {
+  it('keeps its definitions when it is uninstalled, with Helm, Argo CD and Flux', () => {
     const definitions = objects.filter(({ kind }) => kind === 'CustomResourceDefinition');
-    expect(definitions.map(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'])).toEqual([
-      'keep',
-      'keep',
-    ]);
+    const kept = {
+      'helm.sh/resource-policy': 'keep',
+      'argocd.argoproj.io/sync-options': 'Prune=false,Delete=false',
+      'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+    };
+    expect(definitions.map(({ metadata }) => metadata.annotations)).toEqual([kept, kept]);
   });
 });
 
