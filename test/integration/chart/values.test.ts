@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseAllDocuments, stringify } from 'yaml';
+import { AGENT } from '@brupop/shared/api/names';
 import { wrongValues } from '../../framework/chart/wrong-values.ts';
-import { renderChart } from '../../framework/chart.ts';
+import { find, podOf, renderChart } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 
 const cluster = connectSharedControlPlane();
@@ -24,4 +26,24 @@ describe('a values file is rejected that has', () => {
     expect(message).toContain("don't meet the specifications of the schema");
     expect(message).toContain(named);
   });
+});
+
+interface GitOpsObject {
+  readonly kind: string;
+  readonly spec?: {
+    readonly values?: object;
+    readonly source?: { readonly helm?: { readonly valuesObject?: object } };
+  };
+}
+
+it.each(['Application', 'HelmRelease'])('the %s in docs/gitops.md has values that install the image', async (kind) => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/gitops.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```yaml\n(?<block>.*?)^```$/gmsu)].map(({ groups }) => groups?.['block'] ?? '');
+  const objects = blocks.flatMap((block) => parseAllDocuments(block).map((one) => one.toJS() as GitOpsObject));
+  const { spec } = objects.find((object) => object.kind === kind) ?? {};
+  const file = join(folder, 'gitops.yaml');
+  writeFileSync(file, stringify(spec?.values ?? spec?.source?.helm?.valuesObject));
+  const rendered = await renderChart(cluster, '-f', file);
+  const { image } = podOf(find(rendered, 'DaemonSet', AGENT)).container;
+  expect(image).toBe('registry.example.com/bottlerocket-update-operator:0.1.0');
 });
