@@ -91,6 +91,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'networkPolicy: { kubernetesCIDRs: [10.0.0.1] }',
     '/networkPolicy/kubernetesCIDRs/0',
   ],
+  'an address of a node in place of a block': [
+    'networkPolicy: { nodeCIDRs: [10.0.0.1] }',
+    '/networkPolicy/nodeCIDRs/0',
+  ],
   'no port of the Kubernetes API': ['networkPolicy: { kubernetesPorts: [] }', '/networkPolicy/kubernetesPorts'],
   'an empty peer, which would be everybody': ['networkPolicy: { metricsFrom: [{}] }', '/networkPolicy/metricsFrom/0'],
   'a precedence out of range': ['flowSchema: { matchingPrecedence: 0 }', '/flowSchema/matchingPrecedence'],

@@ -63,8 +63,14 @@ describe('the network policies', () => {
     expect([CONTROLLER, APISERVER].map((component) => portOf(open, component, 'health'))).toEqual([9090, 9090]);
   });
 
-  it('let every address call the API server when agents are in the host network, which no policy selects', async () => {
-    const objects = await renderChart(cluster, ...enabled, '--set', 'agent.hostNetwork=true');
-    expect(policyOf(objects, APISERVER).ingress).toEqual([{ ports: [{ port: 8443 }] }]);
+  it('let the nodes call the API server when agents are in the host network, which no policy selects', async () => {
+    const nodeCIDRs = ['--set', 'networkPolicy.nodeCIDRs={10.0.0.0/16,fd00:1::/64}'];
+    const ingressWith = async (...args: string[]): Promise<unknown> =>
+      policyOf(await renderChart(cluster, ...enabled, ...args), APISERVER).ingress;
+    const hostNetwork = ['--set', 'agent.hostNetwork=true'];
+    const from = ['10.0.0.0/16', 'fd00:1::/64'].map((cidr) => ({ ipBlock: { cidr } }));
+    expect(await ingressWith(...hostNetwork, ...nodeCIDRs)).toEqual([{ from, ports: [{ port: 8443 }] }]);
+    expect(await ingressWith(...hostNetwork)).toEqual([{ ports: [{ port: 8443 }] }]);
+    expect(await ingressWith(...nodeCIDRs)).toEqual([{ from: [podsOf(AGENT)], ports: [{ port: 8443 }] }]);
   });
 });

@@ -44,10 +44,31 @@ it('the notes of an installation tell commands that work', async () => {
   });
 });
 
-it('the notes warn of NetworkPolicies that let nobody read metrics', async () => {
+describe('the notes warn of', () => {
   const upgrade = ['upgrade', 'brupop', chartDir, '--namespace', releaseNamespace, '--dry-run=server'];
+  const policies = 'networkPolicy.enabled=true';
   const metricsFrom = 'networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus';
-  const closed = await helm(cluster, ...upgrade, '--set', 'networkPolicy.enabled=true');
-  const open = await helm(cluster, ...upgrade, '--set', `networkPolicy.enabled=true,${metricsFrom}`);
-  expect([notes, closed, open].map((text) => text.includes('let nobody read metrics'))).toEqual([false, true, false]);
+  const hostNetwork = 'agent.hostNetwork=true';
+  const nodeCIDRs = 'networkPolicy.nodeCIDRs={10.0.0.0/16}';
+
+  const notesWith = async (values: readonly string[]): Promise<string> =>
+    await helm(cluster, ...upgrade, ...values.flatMap((value) => ['--set', value]));
+
+  it.each([
+    [
+      'NetworkPolicies that let nobody read metrics',
+      'let nobody read metrics',
+      [policies],
+      [[], [policies, metricsFrom]],
+    ],
+    [
+      'NetworkPolicies that let every address connect to the API server',
+      'let every address connect',
+      [policies, hostNetwork],
+      [[policies], [hostNetwork], [policies, hostNetwork, nodeCIDRs]],
+    ],
+  ])('%s', async (_, warning, warned, silent) => {
+    expect(await notesWith(warned)).toContain(warning);
+    for (const values of silent) expect(await notesWith(values)).not.toContain(warning);
+  });
 });
