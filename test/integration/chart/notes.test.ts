@@ -49,6 +49,9 @@ describe('the notes warn of', () => {
   const policies = 'networkPolicy.enabled=true';
   const metricsFrom = 'networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus';
   const hostNetwork = 'agent.hostNetwork=true';
+  const selected = 'apiserver.nodeSelector.node-restriction\\.kubernetes\\.io/brupop=apart';
+  const terms = 'apiserver.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms';
+  const required = `${terms}[0].matchExpressions[0].key=apart,${terms}[0].matchExpressions[0].operator=Exists`;
   const nodeCIDRs = 'networkPolicy.nodeCIDRs={10.0.0.0/16}';
 
   const notesWith = async (values: readonly string[]): Promise<string> =>
@@ -67,6 +70,7 @@ describe('the notes warn of', () => {
       [policies, hostNetwork],
       [[policies], [hostNetwork], [policies, hostNetwork, nodeCIDRs]],
     ],
+    ['API servers on managed nodes', 'may run on nodes that the operator manages', [], [[selected], [required]]],
   ])('%s', async (_, warning, warned, silent) => {
     expect(await notesWith(warned)).toContain(warning);
     for (const values of silent) expect(await notesWith(values)).not.toContain(warning);
