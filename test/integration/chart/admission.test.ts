@@ -24,6 +24,7 @@ import { prunePatch, restorePatch } from '../../../packages/controller/src/apply
 import { readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { find, helm, releaseNamespace, renderChart } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
+import { startLabellingWebhook } from '../../framework/control-plane/mutating-webhook.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';
@@ -175,6 +176,32 @@ describe('the policy of Nodes', () => {
     expect(message).toContain(text);
     const { metadata } = await readRaw();
     expect([metadata?.labels?.['team'], metadata?.annotations?.['owner']]).toEqual(['a', 'us']);
+  });
+
+  it('denies a cordon if a mutating webhook edits the Node with it, until that leaves the account out', async () => {
+    const path = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations';
+    const webhook = await startLabellingWebhook('audited');
+    const notOurs = `!request.userInfo.username.startsWith('system:serviceaccount:${releaseNamespace}:')`;
+    const edits = {
+      name: 'edits.example.com',
+      clientConfig: webhook.clientConfig,
+      rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: ['nodes'] }],
+      failurePolicy: 'Ignore',
+      admissionReviewVersions: ['v1'],
+      sideEffects: 'None',
+    };
+    const cordonIt = async (): Promise<string> =>
+      await denial(apiOf(APISERVER).patch(`${NODE_PATH}?dryRun=All`, cordon(slimNode(await readRaw()), NOW).patch));
+    try {
+      await cluster.api.create(path, { metadata: { name: 'edits-nodes' }, webhooks: [edits] });
+      await eventually(async () => expect(await cordonIt()).toContain('this request changes audited'));
+      const webhooks = [{ ...edits, matchConditions: [{ name: 'not-the-operator', expression: notOurs }] }];
+      await cluster.api.patch(`${path}/edits-nodes`, { webhooks });
+      await eventually(async () => expect(await cordonIt()).toBe(''));
+    } finally {
+      await cluster.api.delete(`${path}/edits-nodes`);
+      await webhook.close();
+    }
   });
 
   it('leaves users, kubelets and the controllers of Kubernetes alone', async () => {
