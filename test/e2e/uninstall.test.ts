@@ -11,6 +11,11 @@ jest.setTimeout(360_000);
 
 const UNINSTALL = commandsOf('docs/uninstall.md', 'Everything');
 
+/** The documented query for shadows of hosts that still have settings of the operator. */
+const LISTS_SETTINGS = `${UNINSTALL.split('\n')
+  .filter((line) => /^ *(?:settings|left)=/u.test(line))
+  .join('\n')}\necho "$left"`;
+
 /** Where the chart or the operator creates objects outside its namespace. */
 const CLUSTER_SCOPED = [
   '/apis/rbac.authorization.k8s.io/v1/clusterroles',
@@ -46,7 +51,9 @@ it('the documented uninstallation during an update leaves nothing in the cluster
     const hosts = [...fleet.nodes.values()].map(({ host }) => host);
     expect(hosts.map(({ settings }) => settings.updates().versionLock)).toContain(NEW);
 
-    await runCommands(cluster, UNINSTALL, 180_000);
+    expect(await runCommands(cluster, LISTS_SETTINGS)).toMatch(/^brs-\S+ \{.*"versionLock"/mu);
+    const output = await runCommands(cluster, UNINSTALL, 180_000);
+    expect(output).toContain('Shadows of hosts with settings of the operator: none\n');
 
     // Namespaces end in the background.
     await eventually(async () => expect(await ourObjects(cluster)).toEqual([]), { limitMs: 30_000 });
