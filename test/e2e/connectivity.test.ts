@@ -1,7 +1,7 @@
 /** Most nodes lose the control plane. */
 import { jest } from '@jest/globals';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
-import { CUT_OFF_ANNOTATION } from '../framework/control-plane/node-leases.ts';
+import { CUT_OFF_ANNOTATION, LEASES } from '../framework/control-plane/node-leases.ts';
 import { eventually } from '../framework/eventually.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
 import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
@@ -24,8 +24,11 @@ const waitingFor = (fleet: Fleet): (string | undefined)[] =>
 
 it('while most Leases are expired no node starts, and updates continue by themselves when they are renewed', async () => {
   const names = fleetNodes(4).map(({ name }) => name);
-  await withFleet({ nodes: fleetNodes(4), config: { paused: true } }, async (context) => {
+  await withFleet({ nodes: fleetNodes(4), config: { paused: true }, maxUnavailable: 4 }, async (context) => {
     const { fleet } = context;
+    await eventually(async () => {
+      for (const name of names) await context.cluster.api.get(`${LEASES}/${name}`);
+    });
     await cutOff(context, names.slice(1), true);
     const lost = /3 of 4 nodes that are not updating have not renewed their Leases \(node-\d \d+ s ago, /u;
     await eventually(async () => expect(await connected(context)).toMatch(lost), { limitMs: 120_000 });

@@ -3,7 +3,7 @@ import type { V1Node, V1NodeList } from '@kubernetes/client-node';
 import type { Api } from './api.ts';
 import { kwokNodeAnnotation } from './stages.ts';
 
-const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+export const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
 /** As a kubelet has it: valid for 40 s, renewed every quarter of that time. */
 const VALID_SECONDS = 40;
 const RENEWAL_MS = 10_000;

@@ -161,6 +161,7 @@ describe('a controller', () => {
         ['Ready', 'True', 'InUse'],
         ['Paused', 'False', 'NotPaused'],
         ['Frozen', 'False', 'NotFrozen'],
+        ['Connected', 'True', 'LeasesRenewed'],
         ['WindowOpen', 'True', 'NoWindows'],
         ['Progressing', 'False', 'UpToDate'],
         ['Degraded', 'False', 'AsExpected'],

@@ -178,6 +178,17 @@ export class Cluster {
     };
   }
 
+  /**
+   * True if a Lease has expired, or had at the latest snapshot: a new plan may differ. Leases themselves wake no
+   * reconcile.
+   */
+  probeLeases(): boolean {
+    if (!this.synced) return false;
+    const before = this.#guard.latest;
+    const now = this.#connectivityOf(this.#managedNodes(() => undefined));
+    return before.lost || before.expired.length > 0 || now.expired.length > 0;
+  }
+
   #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
     const { clock } = this.#options;
     const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs() };

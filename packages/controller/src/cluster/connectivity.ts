@@ -82,6 +82,10 @@ export class ConnectivityGuard {
   /** On the monotonic clock; undefined while most Leases are expired. */
   #goodSince: number | undefined = -Infinity;
 
+  get latest(): Connectivity {
+    return this.#latest;
+  }
+
   observe({ type, object }: ReflectorEvent<NodeLease>, now: Pick<Now, 'wall' | 'monotonic'>): void {
     const { renewedAt: renewTime, metadata } = object;
     const before = this.#renewals.get(metadata.name);
@@ -92,7 +96,7 @@ export class ConnectivityGuard {
       this.#renewals.set(metadata.name, { renewTime, seenAt: now.monotonic - Math.max(0, now.wall - renewTime) });
   }
 
-  /** Returns the state at `now`. Call it in each reconcile: it remembers when the state changed. */
+  /** Returns the state at `now`. It remembers when the state changed. */
   probe(nodes: readonly NodeAndShadow[], { connectivity }: Pick<UpdatePolicy, 'connectivity'>, now: Now): Connectivity {
     const leases = nodes.flatMap((node) => this.#leaseOf(node, now) ?? []);
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;

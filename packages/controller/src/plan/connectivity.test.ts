@@ -61,10 +61,6 @@ it.each<readonly [string, ManagedNode]>([
   expect(planOf([node], after(2 * HOUR)).failed).toMatchObject([{ code }]);
 });
 
-it('the controller looks again within ten seconds', () => {
-  expect(planOf([aManagedNode('a')]).wakeAt).toBe(NOW + 10_000);
-});
-
 it('the configuration says how many nodes are cut off, names five, and ends with what to do', () => {
   const { config } = aSnapshot([], {});
   const conditionOf = (made: Plan): Condition | undefined => {

@@ -73,9 +73,6 @@ export interface Plan {
   readonly wakeAt: number | undefined;
 }
 
-/** Leases that expire, and those that are renewed, wake no reconcile. */
-const LEASE_CHECK_MS = 10_000;
-
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
   const { policy, stale, connectivity, slots, stuck } = fleetState;
@@ -94,7 +91,6 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...[...slots.values()].map(({ deadline }) => deadline),
     forecast.window.until,
     policy.rollout.resumeMs,
-    connectivity.expired.length > 0 || connectivity.lost ? now + LEASE_CHECK_MS : undefined,
     ...staleCheckTimes(snapshot.watchLags, now),
     ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
   ];
