@@ -3,6 +3,7 @@ import type { Server } from 'node:https';
 import { connect } from 'node:tls';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { eventually } from '../../../../test/framework/eventually.ts';
 import { makeServingCertificate } from '../../../../test/framework/certificates.ts';
 import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import { createMetrics } from '../metrics.ts';
@@ -50,7 +51,7 @@ describe('a connection', () => {
     await once(server, 'close');
   });
 
-  /** Writes each text when the one before was answered or 20 ms ago; returns the answers' status. */
+  /** Writes each text when the one before was answered or 20 ms ago; returns the status of all answers. */
   const converse = async (...texts: readonly string[]): Promise<{ answers: string[]; closed: boolean }> => {
     const socket = connect({ host: '127.0.0.1', port, ca: caCert });
     socket.setMaxListeners(100).on('error', () => undefined);
@@ -61,10 +62,11 @@ describe('a connection', () => {
       socket.write(text);
       await Promise.race([once(socket, 'data'), once(socket, 'close'), new Promise((done) => setTimeout(done, 20))]);
     }
-    await new Promise((done) => setTimeout(done, 50));
+    const answers = (): string[] => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status);
+    await eventually(() => expect(socket.closed || answers().length === texts.length).toBe(true));
     const { closed } = socket;
     socket.destroy();
-    return { answers: [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status), closed };
+    return { answers: answers(), closed };
   };
 
   it('may send some blank lines before each request', async () => {
