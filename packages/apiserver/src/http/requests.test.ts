@@ -51,7 +51,7 @@ describe('a connection', () => {
     await once(server, 'close');
   });
 
-  /** Writes each text when the one before was answered or 20 ms ago; returns the status of all answers. */
+  /** Writes each text when the one before was answered, or has had the time for that; returns the status of all answers. */
   const converse = async (...texts: readonly string[]): Promise<{ answers: string[]; closed: boolean }> => {
     const socket = connect({ host: '127.0.0.1', port, ca: caCert });
     socket.setMaxListeners(100).on('error', () => undefined);
@@ -60,7 +60,8 @@ describe('a connection', () => {
     socket.setEncoding('utf8').on('data', (text: string) => (received += text));
     for (const text of texts) {
       socket.write(text);
-      await Promise.race([once(socket, 'data'), once(socket, 'close'), new Promise((done) => setTimeout(done, 20))]);
+      const limit = new Promise((done) => setTimeout(done, text.includes('HTTP/1.1') ? 1_000 : 20));
+      await Promise.race([once(socket, 'data'), once(socket, 'close'), limit]);
     }
     const answers = (): string[] => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status);
     await eventually(() => expect(socket.closed || answers().length === texts.length).toBe(true));
