@@ -51,7 +51,7 @@ describe('a connection', () => {
     await once(server, 'close');
   });
 
-  /** Writes each text when the one before was answered, or has had the time for that; returns the status of all answers. */
+  /** Writes each text when the one before was answered, or has had time for that; returns the status of all answers. */
   const converse = async (...texts: readonly string[]): Promise<{ answers: string[]; closed: boolean }> => {
     const socket = connect({ host: '127.0.0.1', port, ca: caCert });
     socket.setMaxListeners(100).on('error', () => undefined);
@@ -65,6 +65,8 @@ describe('a connection', () => {
     }
     const answers = (): string[] => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status);
     await eventually(() => expect(socket.closed || answers().length === texts.length).toBe(true));
+    for (let waited = 0; !socket.closed && waited < 1_000; waited += 20)
+      await new Promise((done) => setTimeout(done, 20));
     const { closed } = socket;
     socket.destroy();
     return { answers: answers(), closed };
