@@ -36,7 +36,7 @@ describe('a fleet with nothing to do', () => {
         'brupop-controller watch bottlerocketshadows': 2,
         'brupop-controller watch brupopconfigs': 2,
         'brupop-controller watch poddisruptionbudgets': 2,
-        'brupop-controller watch leases': 2,
+        'brupop-controller watch leases': 4,
       });
     });
   });
