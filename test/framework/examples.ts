@@ -118,6 +118,7 @@ export const fullConfig = {
     loadBalancer: { exclusion: '30s' },
     timeouts: { stage: '1h', reboot: '20m' },
     monitoring: { healthyFor: '2m', timeout: '10m' },
+    health: { conditions: ['DiskPressure'], daemonSets: 'Ignored' },
     retry: { backoff: '10m', maxBackoff: '2h', attempts: 3 },
     rollout: { failureBudget: '5%', resume: '2026-01-02T03:04:05Z' },
     connectivity: { nodeMonitorGracePeriod: '40s', expiredPercent: 50 },

@@ -17,6 +17,8 @@ export interface NodeView extends KubernetesObject {
   readonly unschedulable: boolean;
   readonly hasWaitingTaint: boolean;
   readonly ready: boolean;
+  /** Types of its other conditions that are True, in order. */
+  readonly conditions: readonly string[];
   /** When Ready last changed (RFC 3339). */
   readonly readySince: string | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
@@ -42,9 +44,14 @@ export function readNode(raw: unknown): NodeView {
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
     ready: ready?.status === 'True',
+    conditions: trueConditions(status.conditions),
     readySince: ready?.lastTransitionTime,
     bootID: status.nodeInfo?.bootID ?? '',
   };
+}
+
+function trueConditions(conditions: NonNullable<RawNode['status']>['conditions'] = []): readonly string[] {
+  return conditions.flatMap(({ type, status }) => (status === 'True' && type !== 'Ready' ? [type] : [])).toSorted();
 }
 
 function readMetadata({

@@ -10,13 +10,14 @@
  */
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged } from '../cluster/node.ts';
-import { isSettled, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { hasReached, isSettled, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
   agentNotConnected,
   agentNotResponding,
+  monitored,
   notConfigured,
   overdue,
   type ProgressingCondition,
@@ -26,12 +27,13 @@ import {
 } from './condition.ts';
 import { expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
+import { monitoringOf } from './facts/health.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
 import type { Transition } from './spec-change.ts';
-import { idle, monitoredUntil, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
+import { idle, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
@@ -113,17 +115,28 @@ function withRejection({ writeRejection }: TransitionInput, found: Partial<Asses
 }
 
 function assessUnderWay(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
-  const { shadow, policy, drain, now } = input;
-  const times = [deadlineOf(shadow, policy, now), monitoredUntil(input)];
+  const { shadow, policy, now } = input;
+  const { healthyAt, recheckAt, problem } = monitoringOf(input);
+  const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt];
+  const lookUp = change === undefined && needsPods(input);
   const isCancelled = change?.outcome === 'Cancelled';
   if (isOverdue(shadow, policy, now) && (change === undefined || isCancelled)) {
     const progressing = overdue(input, isCancelled);
-    return { change: change && { ...change, because: progressing }, progressing, phase: 'failed', times };
+    return { change: change && { ...change, because: progressing }, progressing, phase: 'failed', lookUp, times };
   }
-  const lookUp = change === undefined && needsPods(input);
-  const progressing = updating(shadow.spec.version ?? '', lookUp ? drain().problem : undefined);
+  const progressing = updatingCondition(input, problem, lookUp);
   const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
   return { change, progressing, phase: 'updating', pending, lookUp, times };
+}
+
+function updatingCondition(
+  { shadow, drain }: TransitionInput,
+  unhealthy: string | undefined,
+  lookUp: boolean,
+): ProgressingCondition {
+  const version = shadow.spec.version ?? '';
+  if (shadow.spec.state === 'MonitoringUpdate') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
+  return updating(version, lookUp ? drain().problem : undefined);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {

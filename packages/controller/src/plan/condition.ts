@@ -3,13 +3,13 @@ import type { Condition } from '@brupop/shared/api/meta';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
-import type { NodeView } from '../cluster/node.ts';
-import { hasReached, type ShadowView } from '../cluster/shadow.ts';
+import { hasReached } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { limitMs } from './facts/deadlines.ts';
+import { monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
 import { eventOn } from './spec-change.ts';
-import { monitoringProblem, type TransitionInput } from './transition.ts';
+import type { TransitionInput } from './transition.ts';
 
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';
@@ -41,6 +41,12 @@ export function updating(version: string, podsProblem?: string): ProgressingCond
   return progressing('True', 'Updating', `Updating to ${version}; status.lastOperation names the step`);
 }
 
+/** @param problem - why the node is not healthy after its update, if known */
+export function monitored(version: string, problem: string | undefined): ProgressingCondition {
+  if (problem === undefined) return updating(version);
+  return progressing('True', 'Updating', `Runs ${version}, and is not healthy yet: ${problem}`);
+}
+
 /** The settings of the host are wrong, so its available version does not count. */
 export function notConfigured(message: string): ProgressingCondition {
   return progressing(
@@ -56,10 +62,11 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
-export function overdue({ shadow, node, policy }: TransitionInput, isCancelled: boolean): ProgressingCondition {
+export function overdue(input: TransitionInput, isCancelled: boolean): ProgressingCondition {
+  const { shadow, policy } = input;
   const { state, version } = shadow.spec;
   const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
-  if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(shadow, node));
+  if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(input));
   if (isCancelled) {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
     const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log`;
@@ -71,9 +78,10 @@ export function overdue({ shadow, node, policy }: TransitionInput, isCancelled: 
   return progressing('False', 'DeadlineExceeded', message);
 }
 
-function notHealthyInTime(shadow: ShadowView, node: NodeView): string {
+function notHealthyInTime(input: TransitionInput): string {
+  const { shadow } = input;
   const version = shadow.spec.version ?? '';
-  const problem = monitoringProblem(shadow, node);
+  const { problem } = monitoringOf(input);
   if (problem !== undefined) return `The node is not healthy after its update to ${version}: ${problem}`;
   const late = `The node was not healthy in time after its update to ${version}`;
   return hasReached(shadow)

@@ -11,6 +11,7 @@ import {
   ENDED_BY_CONFIG_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
+  UNREADY_BEFORE_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
@@ -62,6 +63,8 @@ export interface Transition {
   readonly outcome: Outcome;
   /** Why the update is cancelled; or deferred, unless the pods on the node are the reason. */
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
+  /** At the start of a drain: the DaemonSets whose pods on the node are not Ready. */
+  readonly unreadyBefore?: readonly string[];
 }
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
@@ -114,6 +117,7 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
     ...started(transition, shadow),
     ...endedByConfig(transition, shadow),
     ...reboot(transition, shadow),
+    ...unreadyBefore(transition, shadow),
     ...annotationsOf(transition, shadow),
   };
   return { ...transition, shadow, node, annotations, event };
@@ -189,6 +193,15 @@ function reboot({ outcome, spec }: Transition, shadow: ShadowView): Annotations 
   return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
 }
 
+const MAX_UNREADY = 50;
+
+/** What was not Ready before does not count after the update. */
+function unreadyBefore({ unreadyBefore: names }: Transition, shadow: ShadowView): Annotations {
+  if (names === undefined) return {};
+  if (names.length === 0) return without(shadow, UNREADY_BEFORE_ANNOTATION);
+  return { [UNREADY_BEFORE_ANNOTATION]: names.slice(0, MAX_UNREADY).join(',') };
+}
+
 /** A start uses up a user's request for another attempt. */
 function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
   const { outcome, spec } = transition;
@@ -224,6 +237,7 @@ const UNTIL_SUCCESS = [
   FAILED_ATTEMPTS_ANNOTATION,
   FAILED_VERSION_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
+  UNREADY_BEFORE_ANNOTATION,
 ];
 
 function oneMore(shadow: ShadowView): Annotations {

@@ -12,18 +12,16 @@
  *
  * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
  */
-import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { cordonedByUs } from '@brupop/shared/node/ownership';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { NodeView } from '../cluster/node.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { answers, hasReached, isPastDrain, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
+import { monitoringOf } from './facts/health.ts';
 import type { Blocked, Reason } from './gates/reasons.ts';
 import type { Outcome, Transition } from './spec-change.ts';
 
@@ -135,9 +133,12 @@ function reached(input: TransitionInput): Transition | undefined {
   if (shadow.spec.state === 'StagedAndPerformedUpdate' && (blockedBy !== undefined || !isDrainable(drain())))
     return defer(input);
   const next = NEXT[shadow.spec.state];
-  if (next !== undefined) return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced' };
-  const healthyAt = monitoredUntil(input);
-  return healthyAt === undefined || now < healthyAt ? undefined : idle(input, 'Succeeded');
+  if (next !== undefined) {
+    const unreadyBefore = next === 'RebootedIntoUpdate' ? { unreadyBefore: drain().daemonPods().unready } : {};
+    return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced', ...unreadyBefore };
+  }
+  const { healthyAt = Infinity } = monitoringOf(input);
+  return now < healthyAt ? undefined : idle(input, 'Succeeded');
 }
 
 /** While one of these holds, other nodes cannot start either. */
@@ -152,50 +153,16 @@ function defer(input: TransitionInput): Transition | undefined {
 }
 
 function cancel(input: TransitionInput): Transition | undefined {
-  const { shadow, node, policy, now } = input;
-  const cannotSucceed =
-    shadow.spec.state === 'MonitoringUpdate' &&
-    temporaryProblem(shadow, node) === undefined &&
-    lastingProblem(shadow, node) !== undefined;
+  const { shadow, policy, now } = input;
+  const cannotSucceed = monitoringOf(input).lasting === true;
   if ((isPastDrain(shadow) && !cannotSucceed) || !isOverdue(shadow, policy, now)) return undefined;
   return idle(input, 'Cancelled');
 }
 
-/** True when only the list of pods is missing before the drain. */
-export function needsPods({ shadow, drain, blockedBy }: TransitionInput): boolean {
+/** True when only the list of pods is missing, before the drain or after the update. */
+export function needsPods(input: TransitionInput): boolean {
+  const { shadow, drain, blockedBy } = input;
+  if (monitoringOf(input).lookUp === true) return true;
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
   return staged && blockedBy === undefined && !isDrainable(drain());
-}
-
-/**
- * Returns when monitoring ends, epoch milliseconds; undefined while the node is not healthy or
- * connectivity is lost.
- */
-export function monitoredUntil(input: TransitionInput): number | undefined {
-  const { shadow, node, policy, now } = input;
-  if (shadow.spec.state !== 'MonitoringUpdate' || monitoringProblem(shadow, node) !== undefined) return undefined;
-  const { deadlinesFrom = 0 } = policy;
-  if (deadlinesFrom >= now) return undefined;
-  const since = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
-  return Math.max(since, parseTime(node.readySince) ?? since) + policy.monitoring.healthyForMs;
-}
-
-export function monitoringProblem(shadow: ShadowView, node: NodeView): string | undefined {
-  return temporaryProblem(shadow, node) ?? lastingProblem(shadow, node);
-}
-
-function temporaryProblem({ status }: ShadowView, node: NodeView): string | undefined {
-  if (!node.ready) return 'the Node is not Ready';
-  if (status === undefined || (node.bootID !== '' && status.bootID !== '' && status.bootID !== node.bootID)) {
-    return 'the agent has not reported since the latest boot';
-  }
-  return undefined;
-}
-
-/** Only another attempt, or Idle, repairs it. */
-function lastingProblem({ spec, status }: ShadowView, node: NodeView): string | undefined {
-  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
-  const running = status?.current_version ?? '';
-  if (sameVersion(running, spec.version ?? '')) return undefined;
-  return `the node runs ${running} instead of ${spec.version ?? 'the new version'}`;
 }

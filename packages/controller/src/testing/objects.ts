@@ -32,6 +32,7 @@ export interface NodeParts {
   readonly unschedulable?: boolean;
   readonly hasWaitingTaint?: boolean;
   readonly ready?: boolean;
+  readonly conditions?: readonly string[];
   readonly readySince?: string;
   readonly bootID?: string;
 }
@@ -40,20 +41,27 @@ export interface NodeParts {
 export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
-  const { creationTimestamp = ago(30 * 24 * 60 * MINUTE) } = parts;
+  const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
   const metadata = { name, uid, resourceVersion: '1', creationTimestamp, labels, annotations };
-  const { unschedulable, ready, readySince, bootID } = { ...HEALTHY, ...parts };
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     unschedulable,
     hasWaitingTaint: parts.hasWaitingTaint ?? false,
     ready,
+    conditions,
     readySince,
     bootID,
   };
 }
 
-const HEALTHY = { unschedulable: false, ready: true, readySince: ago(24 * 60 * MINUTE), bootID: 'boot-1' };
+const HEALTHY = {
+  creationTimestamp: ago(30 * 24 * 60 * MINUTE),
+  unschedulable: false,
+  ready: true,
+  conditions: [],
+  readySince: ago(24 * 60 * MINUTE),
+  bootID: 'boot-1',
+};
 
 export interface ShadowParts {
   readonly node?: string;
@@ -135,7 +143,14 @@ export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[
 }
 
 /** Nothing speaks against a drain. */
-export const DRAINABLE: Drainable = { block: undefined, fresh: true, recheckAt: NOW, problem: undefined };
+export const DRAINABLE: Drainable = {
+  block: undefined,
+  fresh: true,
+  recheckAt: NOW,
+  problem: undefined,
+  seenAt: NOW,
+  daemonPods: () => ({ unready: [], readySince: 0 }),
+};
 /** What holds without a configuration. */
 export const POLICY = readPolicy(undefined);
 

@@ -50,6 +50,14 @@ export const failureLimit = v.pipe(
   v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 0 }),
 );
 
+const CONDITION_TYPE = 'the type of a condition, such as DiskPressure, at most 100 characters';
+/** Of a Node. */
+export const conditionType = v.pipe(
+  v.string(CONDITION_TYPE),
+  v.regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, CONDITION_TYPE),
+  v.maxLength(100, CONDITION_TYPE),
+);
+
 const NUMBER = 'a whole number from 1';
 export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
 /** The API server rejects an empty reason, which means none. The reason is shown on one line. */

@@ -49,7 +49,10 @@ describe('a pod of the API', () => {
     const raw = {
       metadata: { ...metadata, ...owner('ReplicaSet'), labels: { app: 'web' }, managedFields: [] },
       spec: { nodeName: 'node-a', containers: [] },
-      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+      status: {
+        phase: 'Running',
+        conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+      },
     };
     expect(slimPod(raw)).toEqual(aPod('web', { metadata: { ...metadata, labels: { app: 'web' } } }));
   });

@@ -1,4 +1,4 @@
-import { DRAIN_KEY } from '../api/names.ts';
+import { DRAIN_KEY, HEALTH_KEY } from '../api/names.ts';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '../api/meta.ts';
 import { isReplica } from '../node/operator-pods.ts';
 import { parseTime } from '../runtime/clock.ts';
@@ -15,6 +15,8 @@ export interface DrainPod extends KubernetesObject {
   /** Its phase is Pending. */
   readonly pending: boolean;
   readonly ready: boolean;
+  /** When Ready last changed (RFC 3339). */
+  readonly readyChanged: string | undefined;
   /** Names of the PersistentVolumeClaims that it mounts. */
   readonly claims: readonly string[];
   readonly emptyDir: boolean;
@@ -31,6 +33,8 @@ export interface DrainPod extends KubernetesObject {
   readonly drainPolicy: DrainPolicy | undefined;
   /** Of the operator's Deployments. */
   readonly own: boolean;
+  /** Its readiness does not count for its node. */
+  readonly healthIgnored: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
   readonly daemonSet?: string;
 }
@@ -62,7 +66,11 @@ interface RawPod {
   };
   readonly status?: {
     readonly phase?: string;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime?: string;
+    }[];
   };
 }
 
@@ -100,6 +108,7 @@ function fromMetadata(metadata: ObjectMeta) {
     finalizers,
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
+    healthIgnored: (labels[HEALTH_KEY] ?? annotations[HEALTH_KEY]) === 'ignore',
   };
 }
 
@@ -118,10 +127,12 @@ function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
 }
 
 function fromStatus({ phase, conditions = [] }: NonNullable<RawPod['status']>) {
+  const ready = conditions.find(({ type }) => type === 'Ready');
   return {
     finished: phase === 'Succeeded' || phase === 'Failed',
     pending: phase === 'Pending',
-    ready: conditions.some(({ type, status }) => type === 'Ready' && status === 'True'),
+    ready: ready?.status === 'True',
+    readyChanged: ready?.lastTransitionTime,
   };
 }
 

@@ -21,6 +21,8 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     finished: false,
     pending: false,
     ready: true,
+    readyChanged: '2026-01-01T00:00:00Z',
+    healthIgnored: false,
     claims: [],
     emptyDir: false,
     unmanaged: false,

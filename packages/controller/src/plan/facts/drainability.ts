@@ -1,8 +1,9 @@
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
 import { preflight } from '@brupop/shared/drain/preflight';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
 
@@ -15,6 +16,17 @@ export interface Drainable {
   /** When the pods of a blocked node are listed again, epoch milliseconds. */
   readonly recheckAt: number;
   readonly problem: string | undefined;
+  /** When the pods were listed, epoch milliseconds; undefined: not yet. */
+  readonly seenAt: number | undefined;
+  /** Pods of DaemonSets on the node. */
+  readonly daemonPods: () => DaemonPods;
+}
+
+export interface DaemonPods {
+  /** The DaemonSets whose pods are not Ready, as `namespace/name`, in order. */
+  readonly unready: readonly string[];
+  /** Since when the others are Ready, epoch milliseconds. */
+  readonly readySince: number;
 }
 
 /** A drain may start on a list of this age. */
@@ -53,11 +65,28 @@ export class Drains {
       fresh: this.#now - seenAt <= FRESH_MS,
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
+      seenAt,
+      daemonPods: () => daemonPodsOf(known.pods),
     };
   }
 }
 
-const UNKNOWN: Drainable = { block: undefined, fresh: false, recheckAt: 0, problem: undefined };
+const NO_DAEMON_PODS: DaemonPods = { unready: [], readySince: 0 };
+const UNKNOWN: Drainable = {
+  block: undefined,
+  fresh: false,
+  recheckAt: 0,
+  problem: undefined,
+  seenAt: undefined,
+  daemonPods: () => NO_DAEMON_PODS,
+};
+
+function daemonPodsOf(pods: readonly DrainPod[]): DaemonPods {
+  const counted = pods.filter((pod) => pod.daemonSet !== undefined && !pod.healthIgnored && !isTerminating(pod));
+  const unready = counted.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
+  const times = counted.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
+  return { unready: [...new Set(unready)].toSorted(), readySince: Math.max(0, ...times) };
+}
 
 interface DrainCheck {
   readonly block: string | undefined;

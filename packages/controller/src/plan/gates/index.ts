@@ -7,6 +7,7 @@ import { capacity, connected, notFrozen, paused, validConfig, watchFresh, window
 import {
   allowedVersion,
   drainNotBlocked,
+  nodeHealthy,
   nodeReady,
   notCordonedExternally,
   notSkipped,
@@ -31,6 +32,7 @@ const GATES: readonly Gate[] = [
   allowedVersion,
   offeredVersion,
   nodeReady,
+  nodeHealthy,
   notCordonedExternally,
   restored,
   backoff,
@@ -54,6 +56,7 @@ const DRAIN_GATES: readonly Gate[] = [
   notSkipped,
   allowedVersion,
   nodeReady,
+  nodeHealthy,
   notCordonedExternally,
   windowOpen,
 ];

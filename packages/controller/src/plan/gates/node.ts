@@ -9,6 +9,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isSelected } from '../../cluster/node.ts';
+import { problemCondition } from '../facts/health.ts';
 import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 
@@ -93,6 +94,12 @@ export const nodeReady: Gate = ({ node, status }) => {
 function notReady(message: string): Blocked {
   return { reason: 'NodeNotReady', message };
 }
+
+/** An update would hide the problem, or make it worse. */
+export const nodeHealthy: Gate = ({ node, policy }) => {
+  const problem = problemCondition(node, policy);
+  return problem === undefined ? undefined : { reason: 'NodeUnhealthy', message: `No update starts while ${problem}` };
+};
 
 export const notCordonedExternally: Gate = ({ node }) => {
   if (!node.unschedulable || ownedByUs(node)) return undefined;

@@ -43,6 +43,7 @@ export const REASONS = {
   VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
   NodeNotReady: { passes: 'event' },
+  NodeUnhealthy: { passes: 'event' },
   CordonedExternally: { passes: 'manual' },
   CleanupPending: { passes: 'event' },
   Backoff: { passes: 'time' },

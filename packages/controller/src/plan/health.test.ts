@@ -1,0 +1,161 @@
+/** What keeps a node from starting, and an updated node from having succeeded. */
+import { UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import { aPod } from '@brupop/shared/testing/pods';
+import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  podsOf,
+  underWay,
+} from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
+
+const SECOND = 1_000;
+
+const daemonPod = (name: string, changes: Partial<DrainPod> = {}): DrainPod =>
+  aPod(name, { daemonSet: `kube-system/${name}`, ...changes });
+const broken = (name: string, changes: Partial<DrainPod> = {}): DrainPod =>
+  daemonPod(name, { ready: false, ...changes });
+
+interface World {
+  readonly spec?: object;
+  readonly pods?: readonly DrainPod[];
+  /** How old the list of the pods is, milliseconds; null: there is none. */
+  readonly listedMsAgo?: number | null;
+  readonly listProblem?: string;
+}
+
+function planOf(managedNode: ManagedNode, { spec = {}, pods = [], listedMsAgo = 0, listProblem }: World = {}): Plan {
+  const snapshot = aSnapshot([managedNode], spec);
+  const { node } = managedNode;
+  if (node === undefined) throw new Error('there is a Node');
+  const listed: PodsOfNode = { ...podsOf(node, pods, NOW - (listedMsAgo ?? 0)), problem: listProblem };
+  const unlisted = { ...listed, seenAt: undefined };
+  return plan({ ...snapshot, pods: new Map([['a', listedMsAgo === null ? unlisted : listed]]) }, NOW);
+}
+
+const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
+const message = ({ conditions }: Plan): string | undefined => conditions[0]?.progressing.message;
+const lookUps = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
+
+/** It runs the new version, and has been monitored for some time. */
+const updated = (sinceMs = MINUTE, node: NodeParts = {}, annotations: Record<string, string> = {}): ManagedNode =>
+  aManagedNode(
+    'a',
+    { readySince: ago(sinceMs), ...node },
+    { spec: underWay('MonitoringUpdate', sinceMs), status: { current_version: NEW }, annotations },
+  );
+
+describe('a node with the condition DiskPressure', () => {
+  const pressed = { conditions: ['DiskPressure', 'EtcdIsVoter'] };
+
+  it('starts no update, and says why', () => {
+    const made = planOf(aManagedNode('a', pressed));
+    expect(outcomes(made)).toEqual([]);
+    expect(made.conditions[0]?.progressing).toMatchObject({
+      reason: 'NodeUnhealthy',
+      message: 'No update starts while the Node has the condition DiskPressure',
+    });
+  });
+
+  it('is not drained', () => {
+    const staged = { spec: underWay('StagedAndPerformedUpdate') };
+    expect(outcomes(planOf(aManagedNode('a', {}, staged)))).toEqual(['Advanced']);
+    expect(outcomes(planOf(aManagedNode('a', pressed, staged)))).toEqual(['Deferred']);
+  });
+
+  it('is not healthy after its update', () => {
+    const made = planOf(updated(MINUTE, pressed));
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toBe('Runs 1.21.0, and is not healthy yet: the Node has the condition DiskPressure');
+  });
+
+  it('is updated if the configuration does not name it', () => {
+    const spec = { health: { conditions: ['MemoryPressure'] } };
+    expect(outcomes(planOf(aManagedNode('a', pressed), { spec }))).toEqual(['Started']);
+    expect(outcomes(planOf(updated(MINUTE, pressed), { spec }))).toEqual(['Succeeded']);
+  });
+});
+
+describe('the update of a node', () => {
+  it.each<readonly [string, readonly DrainPod[]]>([
+    ['are Ready', [daemonPod('cni'), daemonPod('logs')]],
+    ['are on their way out', [broken('cni', { metadata: { ...aPod('cni', { goneBy: ago(0) }).metadata } })]],
+    ['are to be ignored', [broken('cni', { healthIgnored: true })]],
+    ['are not of DaemonSets', [aPod('web', { ready: false })]],
+  ])('has succeeded when pods on it %s', (_, pods) => {
+    expect(outcomes(planOf(updated(), { pods }))).toEqual(['Succeeded']);
+  });
+
+  it('has not succeeded while pods of DaemonSets are not Ready, and names them', () => {
+    const made = planOf(updated(), { pods: [broken('cni'), daemonPod('logs'), broken('csi')] });
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toBe(
+      'Runs 1.21.0, and is not healthy yet: on it, the pods of these DaemonSets are not Ready: kube-system/cni, kube-system/csi',
+    );
+    expect(made.wakeAt).toBe(NOW + 5 * SECOND);
+  });
+
+  it('has succeeded although they are not Ready, if the configuration ignores them', () => {
+    const spec = { health: { daemonSets: 'Ignored' } };
+    expect(outcomes(planOf(updated(), { spec, pods: [broken('cni')] }))).toEqual(['Succeeded']);
+  });
+
+  it('has failed with NotHealthy when they are not Ready in time', () => {
+    const made = planOf(updated(30 * MINUTE), { pods: [broken('cni')] });
+    expect(made.failed).toMatchObject([{ name: 'a', version: NEW, code: 'NotHealthy' }]);
+    expect(message(made)).toContain('is not healthy after its update to 1.21.0: on it, the pods of these DaemonSets');
+    expect(lookUps(planOf(updated(30 * MINUTE), { pods: [broken('cni')], listedMsAgo: 5 * SECOND }))).toEqual(['a']);
+  });
+
+  it('waits until they have been Ready for the monitoring time', () => {
+    const spec = { monitoring: { healthyFor: '30s' } };
+    const pods = [daemonPod('cni', { readyChanged: ago(10 * SECOND) })];
+    const made = planOf(updated(), { spec, pods });
+    expect(outcomes(made)).toEqual([]);
+    expect(made.wakeAt).toBe(NOW + 20 * SECOND);
+    expect(outcomes(planOf(updated(), { spec, pods: [daemonPod('cni')] }))).toEqual(['Succeeded']);
+  });
+
+  it.each([
+    ['before the update', 2 * MINUTE],
+    ['some time ago', 5 * SECOND],
+    ['never', null],
+  ])('needs another list of the pods when they were listed %s', (_, listedMsAgo) => {
+    const made = planOf(updated(), { pods: [daemonPod('cni')], listedMsAgo });
+    expect(outcomes(made)).toEqual([]);
+    expect(lookUps(made)).toEqual(['a']);
+  });
+
+  it('says that the pods cannot be listed', () => {
+    const made = planOf(updated(), { listedMsAgo: null, listProblem: 'timed out' });
+    expect(message(made)).toBe('Runs 1.21.0, and is not healthy yet: the pods on the node cannot be listed: timed out');
+  });
+});
+
+describe('what was not Ready before the drain', () => {
+  const staged = (annotations = {}): ManagedNode =>
+    aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), annotations });
+  const recorded = (made: Plan): unknown => made.specs[0]?.annotations[UNREADY_BEFORE_ANNOTATION];
+
+  it('is recorded when the drain starts', () => {
+    const pods = [broken('logs'), daemonPod('cni'), broken('csi')];
+    expect(recorded(planOf(staged(), { pods }))).toBe('kube-system/csi,kube-system/logs');
+    expect(recorded(planOf(staged({ [UNREADY_BEFORE_ANNOTATION]: 'kube-system/cni' }), { pods: [] }))).toBeNull();
+    expect(recorded(planOf(staged()))).toBeUndefined();
+  });
+
+  it('does not count against the update, and is forgotten when that has succeeded', () => {
+    const before = { [UNREADY_BEFORE_ANNOTATION]: 'kube-system/csi,kube-system/logs' };
+    const made = planOf(updated(MINUTE, {}, before), { pods: [broken('logs')] });
+    expect(outcomes(made)).toEqual(['Succeeded']);
+    expect(recorded(made)).toBeNull();
+    expect(outcomes(planOf(updated(MINUTE, {}, before), { pods: [broken('cni')] }))).toEqual([]);
+  });
+});
