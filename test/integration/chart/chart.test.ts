@@ -72,7 +72,7 @@ describe('the chart', () => {
     );
   });
 
-  it('puts everything that has a namespace into the namespace of the release, except for the right to write Events', () => {
+  it('puts everything that has a namespace into the namespace of the release, except for two rights', () => {
     const clusterScoped = [
       'CustomResourceDefinition',
       'ClusterRole',
@@ -82,6 +82,7 @@ describe('the chart', () => {
     ];
     const expected = ({ kind, metadata }: Rendered): string | undefined => {
       if (metadata.name === `${CONTROLLER}-events`) return 'default';
+      if (metadata.name === `${CONTROLLER}-leases`) return 'kube-node-lease';
       return clusterScoped.includes(kind) ? undefined : releaseNamespace;
     };
     const misplaced = objects.filter((object) => object.metadata.namespace !== expected(object));
@@ -262,7 +263,7 @@ describe('the agent', () => {
 
   it('is bound to no role', () => {
     const bound = objects.flatMap(({ kind, ...rest }) => (kind.endsWith('RoleBinding') ? [JSON.stringify(rest)] : []));
-    expect(bound).toHaveLength(7);
+    expect(bound).toHaveLength(8);
     expect(bound.filter((binding) => binding.includes(AGENT) || binding.includes('"Group"'))).toEqual([]);
   });
 });
