@@ -1,10 +1,10 @@
 /** Most nodes lose the control plane. */
 import { jest } from '@jest/globals';
-import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
-import { CUT_OFF_ANNOTATION, LEASES } from '../framework/control-plane/node-leases.ts';
-import { eventually } from '../framework/eventually.ts';
-import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
-import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
+import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 

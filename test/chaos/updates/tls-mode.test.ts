@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1ConfigMap, V1PodList, V1Secret } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
-import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
-import { APISERVER } from '../../packages/shared/src/api/names.ts';
-import { rfc3339 } from '../../packages/shared/src/runtime/clock.ts';
-import { installCertManagerCrds, issueAsCertManager } from '../framework/chart/cert-manager.ts';
-import { commandsOf, runCommands } from '../framework/commands.ts';
-import { eventually } from '../framework/eventually.ts';
-import { fleetNodes } from '../framework/fleet/fleet.ts';
-import type { Values } from '../framework/fleet/operator.ts';
-import { type FleetContext, NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import { APISERVER } from '../../../packages/shared/src/api/names.ts';
+import { rfc3339 } from '../../../packages/shared/src/runtime/clock.ts';
+import { installCertManagerCrds, issueAsCertManager } from '../../framework/chart/cert-manager.ts';
+import { commandsOf, runCommands } from '../../framework/commands.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import type { Values } from '../../framework/fleet/operator.ts';
+import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
