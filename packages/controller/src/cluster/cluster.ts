@@ -30,7 +30,7 @@ import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
-import type { ManagedNode, Snapshot, WatchLag } from './snapshot.ts';
+import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
 interface ClusterOptions {
   readonly client: KubeClient;
@@ -48,6 +48,8 @@ const BUDGETS = 'poddisruptionbudgets';
 const LEASES = 'leases';
 /** Of the Leases that kubelets renew. */
 const LEASE_NAMESPACE = 'kube-node-lease';
+/** The period in which kubelets renew their Leases. */
+const PROBE_MS = 10_000;
 const SHADOW_PREFIX = shadowName('');
 
 export class Cluster {
@@ -101,7 +103,8 @@ export class Cluster {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(Object.values(this.#reflectors).map((reflector) => reflector.run(signal)));
+    const running = Object.values(this.#reflectors).map((reflector) => reflector.run(signal));
+    await Promise.all([...running, this.#keepProbing(signal)]);
   }
 
   get synced(): boolean {
@@ -157,7 +160,7 @@ export class Cluster {
     return {
       managedNodes,
       config: this.#configs.get(CONFIG_NAME),
-      policy: connectivity.lostUntil === 0 ? this.#policy : { ...this.#policy, deadlinesFrom: connectivity.lostUntil },
+      policy: connectivity.lostUntil === 0 ? this.#policy : suspended(this.#policy, connectivity),
       pods: this.lookups.known,
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
@@ -178,6 +181,14 @@ export class Cluster {
     };
   }
 
+  /** Also while another replica leads, or none: the next leader must know of a loss that has just ended. */
+  async #keepProbing(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
+      if (!signal.aborted) this.probeLeases();
+    }
+  }
+
   /**
    * True if a Lease has expired, or had at the latest snapshot: a new plan may differ. Leases themselves wake no
    * reconcile.
@@ -191,7 +202,8 @@ export class Cluster {
 
   #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
     const { clock } = this.#options;
-    const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs() };
+    const isStale = staleResources(this.watchLags()).length > 0;
+    const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs(), isStale };
     return this.#guard.probe(managedNodes, this.#policy, now);
   }
 
@@ -253,6 +265,10 @@ export class Cluster {
       (node) => isManaged(node) || bearsOwnership(node) || this.#shadowOf(node.metadata.name) !== undefined,
     );
   }
+}
+
+function suspended(policy: UpdatePolicy, { lost, lostUntil }: Connectivity): UpdatePolicy {
+  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
 }
 
 function nodeOf({ metadata }: KubernetesObject): string {

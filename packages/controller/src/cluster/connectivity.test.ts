@@ -44,8 +44,10 @@ class Fleet {
   }
 
   /** `silentMs`: since the latest event of the watch. */
-  probe(silentMs = 0): Connectivity {
-    return this.#guard.probe(this.#nodes, POLICY, { wall: NOW + this.#ms, monotonic: this.#ms, silentMs });
+  probe(silentMs = 0, { isStale = false, setBackMs = 0, percent = 60 } = {}): Connectivity {
+    const policy = { connectivity: { ...POLICY.connectivity, expiredPercent: percent } };
+    const now = { wall: NOW + this.#ms - setBackMs, monotonic: this.#ms, silentMs, isStale };
+    return this.#guard.probe(this.#nodes, policy, now);
   }
 
   wait(ms: number): void {
@@ -160,4 +162,26 @@ it('a Lease is read from what kubelets write', () => {
     renewedAt: Date.parse('2027-01-15T08:00:00.123Z'),
   });
   for (const spec of [undefined, {}, { renewTime: 'soon' }]) expect(readLease(raw(spec)).renewedAt).toBeUndefined();
+});
+
+it('time limits start again when a watch is no longer stale, although no Lease has expired', () => {
+  const fleet = new Fleet(4);
+  expect(fleet.probe().lostUntil).toBe(0);
+  expect(fleet.probe(0, { isStale: true })).toMatchObject({ lost: false, lostUntil: NOW });
+  expect(fleet.pass(MINUTE).lostUntil).toBe(NOW);
+});
+
+it('the end of a loss is never in the future, also when the clock is set back', () => {
+  const fleet = new Fleet(4);
+  fleet.cut(4);
+  expect(fleet.pass(MINUTE).lost).toBe(true);
+  const setBackMs = 24 * 60 * MINUTE;
+  expect(fleet.probe(0, { setBackMs }).lostUntil).toBe(NOW + MINUTE - setBackMs);
+});
+
+it('0 percent switches it off', () => {
+  const fleet = new Fleet(4);
+  fleet.cut(4);
+  fleet.wait(MINUTE);
+  expect(fleet.probe(0, { percent: 0 })).toMatchObject({ lost: false, counted: 4 });
 });

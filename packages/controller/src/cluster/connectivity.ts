@@ -33,11 +33,16 @@ interface ExpiredLease {
   readonly name: string;
   /** How long ago it was renewed, milliseconds. */
   readonly ageMs: number;
+  /** When it was renewed, to ten seconds, epoch milliseconds. */
+  readonly renewedAt: number;
 }
 
 export interface Connectivity {
   readonly lost: boolean;
-  /** Until when it was lost, epoch milliseconds; the current time while it is, and 0 if it never was. */
+  /**
+   * Until when it was lost, or a watch was stale, epoch milliseconds; the current time while that is so, and 0 if it
+   * never was.
+   */
   readonly lostUntil: number;
   /** The nodes whose Lease has expired, the oldest first. */
   readonly expired: readonly ExpiredLease[];
@@ -74,6 +79,8 @@ interface Now {
   readonly monotonic: number;
   /** Since the latest activity on the watch of the Leases. */
   readonly silentMs: number;
+  /** A watch is stale, so what nodes report may be unknown. */
+  readonly isStale: boolean;
 }
 
 export class ConnectivityGuard {
@@ -81,6 +88,8 @@ export class ConnectivityGuard {
   #latest = CONNECTED;
   /** On the monotonic clock; undefined while most Leases are expired. */
   #goodSince: number | undefined = -Infinity;
+  /** On the monotonic clock, since the other one may be corrected. */
+  #lostUntil: number | undefined;
 
   get latest(): Connectivity {
     return this.#latest;
@@ -105,7 +114,8 @@ export class ConnectivityGuard {
     this.#goodSince = isBad ? undefined : (this.#goodSince ?? now.monotonic);
     const isGood = this.#goodSince !== undefined && now.monotonic - this.#goodSince >= RELEASE_AFTER_MS;
     const lost = isBad || (this.#latest.lost && !isGood);
-    const lostUntil = lost ? now.wall : this.#latest.lostUntil;
+    if (lost || now.isStale) this.#lostUntil = now.monotonic;
+    const lostUntil = this.#lostUntil === undefined ? 0 : now.wall - (now.monotonic - this.#lostUntil);
     this.#latest = { lost, lostUntil, expired, counted: leases.length };
     return this.#latest;
   }
@@ -117,7 +127,8 @@ export class ConnectivityGuard {
     const { creationTimestamp, deletionTimestamp } = node.metadata;
     const isNew = now.wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
     if (isNew || deletionTimestamp !== undefined || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
-    return { name, zone: zoneOf(node), ageMs: now.monotonic - now.silentMs - renewal.seenAt };
+    const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
+    return { name, zone: zoneOf(node), ageMs: now.monotonic - now.silentMs - renewal.seenAt, renewedAt };
   }
 }
 
@@ -125,8 +136,9 @@ interface CountedLease extends ExpiredLease {
   readonly zone: string;
 }
 
-/** True when most Leases of the fleet or of one zone have expired. */
+/** True when most Leases of the fleet or of one zone have expired. `percent` 0: never. */
 function mostExpired(leases: readonly CountedLease[], limitMs: number, percent: number): boolean {
+  if (percent === 0) return false;
   const zones = Object.values(Object.groupBy(leases, ({ zone }) => zone));
   return [leases, ...zones].some((some = []) => {
     const expired = some.filter(({ ageMs }) => ageMs >= limitMs).length;

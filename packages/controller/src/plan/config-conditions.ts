@@ -84,7 +84,7 @@ const MAX_NAMED_LEASES = 5;
 
 function connected({ connectivity: { lost, expired, counted } }: Plan): Judged {
   if (!lost) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
-  const list = expired.slice(0, MAX_NAMED_LEASES).map(({ name, ageMs }) => `${name} ${Math.round(ageMs / 1000)} s ago`);
+  const list = expired.slice(0, MAX_NAMED_LEASES).map(({ name, renewedAt }) => `${name} since ${rfc3339(renewedAt)}`);
   const oldest = list.length === 0 ? '' : ` (${list.join(', ')})`;
   const message =
     `No update or drain starts: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. ` +

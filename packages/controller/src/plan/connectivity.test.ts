@@ -1,7 +1,11 @@
 /** What a loss of connectivity suspends, beside the starts of updates. */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
-import { REBOOT_REQUESTED_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  REBOOT_REQUESTED_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
@@ -9,13 +13,17 @@ import { statusOf } from './config-conditions.ts';
 import { plan, type Plan } from './plan.ts';
 
 const HOUR = 60 * MINUTE;
-const MANY = Array.from({ length: 7 }, (_, index) => ({ name: `node-${index}`, ageMs: 60_000 - index * 1_000 }));
+const MANY = Array.from({ length: 7 }, (_, index) => ({
+  name: `node-${index}`,
+  ageMs: 60_000,
+  renewedAt: NOW - 60_000 + index * 10_000,
+}));
 const LOST: Connectivity = { lost: true, lostUntil: NOW, expired: MANY, counted: 10 };
 
 /** The plan while connectivity is lost, or after it was until `lostUntil`. */
 function planOf(managedNodes: readonly ManagedNode[], connectivity: Connectivity = LOST): Plan {
   const snapshot = aSnapshot(managedNodes, {});
-  const policy = { ...snapshot.policy, deadlinesFrom: connectivity.lostUntil };
+  const policy = { ...snapshot.policy, deadlinesFrom: connectivity.lostUntil, isSuspended: connectivity.lost };
   return plan({ ...snapshot, policy, connectivity }, NOW);
 }
 
@@ -34,8 +42,8 @@ const rebooting = aManagedNode(
     },
   },
 );
-const monitored = (ready: boolean): ManagedNode =>
-  aManagedNode('a', { ready }, { spec: underWay('MonitoringUpdate', 3 * HOUR), status: { current_version: NEW } });
+const parts = { spec: underWay('MonitoringUpdate', 3 * HOUR), status: { current_version: NEW } };
+const monitored = (ready: boolean): ManagedNode => aManagedNode('a', { ready }, parts);
 const staged = aManagedNode(
   'a',
   {},
@@ -61,6 +69,27 @@ it.each<readonly [string, ManagedNode]>([
   expect(planOf([node], after(2 * HOUR)).failed).toMatchObject([{ code }]);
 });
 
+it('a staged node whose time has passed meanwhile is deferred, which is no failure', () => {
+  const late = aManagedNode(
+    'a',
+    {},
+    {
+      spec: underWay('StagedAndPerformedUpdate', 3 * HOUR),
+      annotations: { [UPDATE_STARTED_ANNOTATION]: ago(3 * HOUR) },
+    },
+  );
+  expect(outcomes(planOf([late]))).toEqual(['Deferred']);
+});
+
+it('the duration of an update during which connectivity was lost is not recorded', () => {
+  const annotations = { [UPDATE_STARTED_ANNOTATION]: ago(3 * HOUR) };
+  const node = aManagedNode('a', {}, { ...parts, annotations });
+  const secondsOf = (connectivity: Connectivity): unknown =>
+    planOf([node], connectivity).specs[0]?.annotations[UPDATE_SECONDS_ANNOTATION];
+  expect(secondsOf(CONNECTED)).toBe(String((3 * HOUR) / 1000));
+  expect(secondsOf(after(HOUR))).toBeUndefined();
+});
+
 it('the configuration says how many nodes are cut off, names five, and ends with what to do', () => {
   const { config } = aSnapshot([], {});
   const conditionOf = (made: Plan): Condition | undefined => {
@@ -71,8 +100,9 @@ it('the configuration says how many nodes are cut off, names five, and ends with
     status: 'False',
     reason: 'LeasesExpired',
     message:
-      'No update or drain starts: 7 of 10 nodes that are not updating have not renewed their Leases (node-0 60 s ago, ' +
-      'node-1 59 s ago, node-2 58 s ago, node-3 57 s ago, node-4 56 s ago). Updates continue by themselves when they do; ' +
+      'No update or drain starts: 7 of 10 nodes that are not updating have not renewed their Leases (node-0 since 2027-01-15T07:59:00Z, ' +
+      'node-1 since 2027-01-15T07:59:10Z, node-2 since 2027-01-15T07:59:20Z, node-3 since 2027-01-15T07:59:30Z, ' +
+      'node-4 since 2027-01-15T07:59:40Z). Updates continue by themselves when they do; ' +
       'look for a failure of the network, of a zone or of the control plane',
   });
   expect(conditionOf(planOf([], CONNECTED))).toMatchObject({ status: 'True', reason: 'LeasesRenewed' });

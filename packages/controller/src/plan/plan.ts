@@ -182,7 +182,10 @@ function lookUpsOf(
 ): Pick<Plan, 'lookUps' | 'conditions'> {
   const wanted = decisions.filter(({ lookUp }) => lookUp === true);
   const nodes = wanted.flatMap(({ managedNode }) => managedNode.node ?? []);
-  const due = nodes.filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now);
+  const seenAt = ({ metadata: { name } }: NodeView): number => pods.get(name)?.seenAt ?? 0;
+  const due = nodes
+    .filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now)
+    .toSorted((a, b) => seenAt(a) - seenAt(b));
   const said = decisions.filter(
     ({ lookUp, managedNode }) => lookUp !== true || pods.get(managedNode.name)?.problem !== undefined,
   );

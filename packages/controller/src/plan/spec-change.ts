@@ -65,6 +65,8 @@ export interface Transition {
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
   /** At the start of a drain: the DaemonSets whose pods on the node are not Ready. */
   readonly unreadyBefore?: readonly string[];
+  /** Connectivity was lost during the update, so its duration says nothing. */
+  readonly wasSuspended?: boolean;
 }
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
@@ -223,7 +225,7 @@ function annotationsOf(transition: Transition, shadow: ShadowView): Annotations 
     case 'Succeeded':
       return {
         [UPDATE_SUCCEEDED_ANNOTATION]: `${shadow.spec.version ?? ''}=${spec.state_transition_timestamp ?? ''}`,
-        ...updateSeconds(shadow, spec),
+        ...updateSeconds(transition, shadow),
         ...without(shadow, ...UNTIL_SUCCESS),
       };
     default:
@@ -268,8 +270,9 @@ function without({ metadata: { annotations = {} } }: ShadowView, ...names: strin
 }
 
 /** An update that passed a deadline predicts nothing about the next one. */
-function updateSeconds(shadow: ShadowView, spec: ShadowSpec): Annotations {
-  const seconds = shadow.progressing?.reason === 'DeadlineExceeded' ? undefined : secondsSoFar(shadow, spec);
+function updateSeconds({ spec, wasSuspended = false }: Transition, shadow: ShadowView): Annotations {
+  const isTypical = shadow.progressing?.reason !== 'DeadlineExceeded' && !wasSuspended;
+  const seconds = isTypical ? secondsSoFar(shadow, spec) : undefined;
   return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
 }
 

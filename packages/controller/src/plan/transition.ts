@@ -15,7 +15,15 @@
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { answers, hasReached, isPastDrain, isSettled, isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import {
+  answers,
+  hasReached,
+  isPastDrain,
+  isSettled,
+  isUnderWay,
+  type ShadowView,
+  startedAt,
+} from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
@@ -138,7 +146,13 @@ function reached(input: TransitionInput): Transition | undefined {
     return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced', ...unreadyBefore };
   }
   const { healthyAt = Infinity } = monitoringOf(input);
-  return now < healthyAt ? undefined : idle(input, 'Succeeded');
+  return now < healthyAt ? undefined : succeeded(input);
+}
+
+function succeeded(input: TransitionInput): Transition {
+  const { deadlinesFrom = 0 } = input.policy;
+  const wasSuspended = deadlinesFrom > (startedAt(input.shadow) ?? 0);
+  return { ...idle(input, 'Succeeded'), ...(wasSuspended && { wasSuspended }) };
 }
 
 /** While one of these holds, other nodes cannot start either. */
@@ -146,8 +160,11 @@ const STAYS: readonly Reason[] = ['WatchStale', 'ConnectivityLost'];
 
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {
-  const { blockedBy, drain, now } = input;
-  const stays = blockedBy === undefined ? !isDrainBlocked(drain(), now) : STAYS.includes(blockedBy.reason);
+  const { shadow, policy, blockedBy, drain, now } = input;
+  const stays =
+    blockedBy === undefined
+      ? !isDrainBlocked(drain(), now)
+      : STAYS.includes(blockedBy.reason) && !isOverdue(shadow, policy, now);
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }

@@ -29,6 +29,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly nodeSelector: LabelSelector | undefined;
   /** Time limits after a drain start at this time at the earliest, epoch milliseconds: until then nodes could not report. */
   readonly deadlinesFrom?: number;
+  /** Connectivity is lost: no update ends. */
+  readonly isSuspended?: boolean;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
   readonly problem: string | undefined;

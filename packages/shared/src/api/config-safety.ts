@@ -67,9 +67,9 @@ export const SAFETY = {
         always('50s'),
       ),
       expiredPercent: field(
-        whole(1, 100),
+        whole(0, 100),
         'The percentage of the managed nodes, of all or of one zone, whose Leases have to be expired, and at least 2 nodes. ' +
-          'Nodes that are updating, being deleted or younger than a minute are not counted.',
+          'Nodes that are updating, being deleted or younger than a minute are not counted. 0: Leases do not matter.',
         always(60),
       ),
     },

@@ -33,9 +33,9 @@ export const AUTOSCALER_HOLDS = [
 /** Key of the taint, with the effect PreferNoSchedule, of nodes that wait for their update. */
 export const WAITING_TAINT = `${GROUP}/update-pending`;
 /** Label or annotation of a pod, by users: `skip` or `last`. */
+export const DRAIN_KEY = `${GROUP}/drain`;
 /** Label or annotation of a pod of a DaemonSet; with the value `ignore` its readiness does not count. */
 export const HEALTH_KEY = `${GROUP}/health`;
-export const DRAIN_KEY = `${GROUP}/drain`;
 /** On a Node: external load balancers leave it out (Kubernetes "Well-Known Labels"). */
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
 /** On a shadow, by users: the version to retry now. */
@@ -46,9 +46,9 @@ export const UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`
  * On a shadow: how many attempts since the latest success ended without a failure because the host no
  * longer offered their version.
  */
-/** Which DaemonSets had no ready pod on the node before its drain: `namespace/name`, separated by commas. */
-export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
 export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
+/** On a shadow: the DaemonSets whose pods were not ready before the drain, `namespace/name`, separated by commas. */
+export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /**

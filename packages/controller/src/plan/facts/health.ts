@@ -18,7 +18,7 @@ import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
-import { stateSince } from './deadlines.ts';
+import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable } from './drainability.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
@@ -66,8 +66,8 @@ export function monitoringOf(input: MonitoringInput): Monitoring {
 
 function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
-  const { deadlinesFrom = 0, health, monitoring } = policy;
-  if (deadlinesFrom >= now) return {};
+  const { deadlinesFrom = 0, isSuspended = false, health, monitoring } = policy;
+  if (isSuspended) return {};
   const start = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
   const since = Math.max(start, parseTime(node.readySince) ?? start);
   return health.daemonSets === 'Ignored' ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
@@ -75,16 +75,21 @@ function endOf(input: MonitoringInput): Monitoring {
 
 /** `since`: when everything but its pods became healthy. */
 function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, since: number): Monitoring {
-  const { seenAt, problem, daemonPods } = drain();
+  const { seenAt, problem, daemonPods, recheckAt: laterAt } = drain();
   const isListed = seenAt !== undefined && (seenAt >= start || isRecent(seenAt, now));
   if (!isListed) return { lookUp: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
   const { unready, readySince } = daemonPods();
-  const before = (shadow.metadata.annotations?.[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
-  const broken = unready.filter((name) => !before.includes(name));
-  const recheckAt = seenAt + RECHECK_MS;
+  const broken = notBefore(unready, shadow);
+  // A node past its deadline may stay as it is for days.
+  const recheckAt = isOverdue(shadow, policy, now) ? laterAt : seenAt + RECHECK_MS;
   if (broken.length > 0) return { problem: describe(broken), lookUp: now >= recheckAt, recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
   return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+}
+
+function notBefore(unready: readonly string[], { metadata: { annotations = {} } }: ShadowView): string[] {
+  const before = (annotations[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
+  return unready.filter((name) => !before.includes(name));
 }
 
 function isRecent(seenAt: number, now: number): boolean {
