@@ -25,8 +25,6 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
 const MIN_GAP_MS = 50;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
-/** The period in which kubelets renew their Leases. */
-const LEASE_CHECK_MS = 10_000;
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -66,20 +64,12 @@ export class Controller {
     this.#running = { loop, writer };
     showLeader(metrics, true);
     try {
-      await Promise.all([loop.run(signal), this.#probeLeases(loop, signal)]);
+      await loop.run(signal);
     } finally {
       this.#running = undefined;
       showLeader(metrics, false);
       unsubscribe();
       cluster.lookups.retain(new Set());
-    }
-  }
-
-  async #probeLeases(loop: Loop, signal: AbortSignal): Promise<void> {
-    const { clock, cluster } = this.#options;
-    while (!signal.aborted) {
-      await clock.sleep(LEASE_CHECK_MS, signal).catch(() => undefined);
-      if (!signal.aborted && cluster.probeLeases()) loop.wake();
     }
   }
 

@@ -58,7 +58,6 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
     lookups,
     snapshot: view,
     catchUp: async () => undefined,
-    probeLeases: () => false,
     onChange: () => () => undefined,
   } as unknown as Cluster;
   const metrics = createMetrics(new Registry());

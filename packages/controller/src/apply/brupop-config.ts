@@ -35,7 +35,7 @@ export class ConfigWriter {
   }
 
   /**
-   * Writes the status of the configuration, or creates a configuration when there is none. Returns
+   * Writes the status of the configuration, which has what {@link withWritten} knows, or creates a configuration when there is none. Returns
    * after how many milliseconds there is more to write, or undefined.
    */
   async write(config: BrupopConfig | undefined, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
@@ -71,7 +71,7 @@ export class ConfigWriter {
   async #writeStatus(config: BrupopConfig, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
     const { clock, writer, certificate } = this.#context;
     const { uid } = config.metadata;
-    const before = this.#statusOf(config);
+    const before = config.status;
     const status = statusOf({ config, plan, before, isInEffect, now: clock.now(), certificate: certificate?.() });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();

@@ -63,6 +63,8 @@ export class Cluster {
   readonly #indexedBudgets: Budgets;
   readonly #leases: Reflector<NodeLease>;
   readonly #guard = new ConnectivityGuard();
+  /** Called when Leases may make a plan differ. */
+  readonly #onLeases = new Set<() => void>();
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
@@ -121,7 +123,7 @@ export class Cluster {
   }
 
   /**
-   * Calls `listener` for each change that can make a plan differ: not for heartbeats, nor for what this
+   * Calls `listener` for each change that can make a plan differ: not for heartbeats and renewed Leases, nor for what this
    * controller writes into a status, nor for budgets of pods that no plan needs. Returns a function that
    * unsubscribes.
    */
@@ -136,8 +138,10 @@ export class Cluster {
       on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
     ];
+    this.#onLeases.add(listener);
     return () => {
       for (const end of ends) end();
+      this.#onLeases.delete(listener);
     };
   }
 
@@ -185,15 +189,13 @@ export class Cluster {
   async #keepProbing(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
-      if (!signal.aborted) this.probeLeases();
+      if (signal.aborted || !this.#probeLeases()) continue;
+      for (const listener of this.#onLeases) listener();
     }
   }
 
-  /**
-   * True if a Lease has expired, or had at the latest snapshot: a new plan may differ. Leases themselves wake no
-   * reconcile.
-   */
-  probeLeases(): boolean {
+  /** True if a Lease has expired, or had at the latest probe: a new plan may differ. */
+  #probeLeases(): boolean {
     if (!this.synced) return false;
     const before = this.#guard.latest;
     const now = this.#connectivityOf(this.#managedNodes(() => undefined));
