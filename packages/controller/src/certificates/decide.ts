@@ -14,7 +14,7 @@
  * - it leaves the bundle when no certificate of it has been in the Secret for PUBLISH_MS.
  *
  * The one exception: if the certificate in the Secret is missing, or cannot be used, an authority
- * signs as soon as it is published, since waiting helps nobody. When the key of the current
+ * signs as soon as it is published, since waiting has no use. When the key of the current
  * authority is lost, a new one is published while the certificate in use stays; only if that is
  * lost too do agents have to wait for their kubelet. An object that another actor made is never
  * changed.
