@@ -10,6 +10,7 @@ import { parse } from 'yaml';
 import { auditPosition, countRequests, openWatches, operatorRequests } from '../../test/framework/audit.ts';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
+import { installCrds } from '../../test/framework/crds.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
@@ -112,6 +113,9 @@ function printPlanning(): void {
 
 async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
   const bare = await bareNode(agentFlags());
+  await installCrds(cluster);
+  // Time in which a node is only watched is not the operator's own.
+  await fleet.configure({});
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
   await fleet.untilAllRun(OLD);
   await sleep(SETTLE_MS);

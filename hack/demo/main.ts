@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
+import { installCrds } from '../../test/framework/crds.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
 import { Rollout } from './rollout.ts';
@@ -122,7 +123,12 @@ function show(rollout: Rollout): () => void {
 }
 
 async function main(): Promise<void> {
-  const { fleet, namespace } = await start();
+  const { cluster, fleet, namespace } = await start();
+  await installCrds(cluster);
+  screen.say(
+    'kubectl apply: a BrupopConfig with monitoring.healthyFor 0s instead of 30s, for a shorter demonstration…',
+  );
+  await fleet.configure({});
   screen.say('helm install bottlerocket-update-operator: two controllers, three API servers, an agent per node…');
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
   screen.say('');

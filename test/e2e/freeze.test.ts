@@ -1,10 +1,9 @@
 /** A version that boots on no host. */
 import { jest } from '@jest/globals';
-import type { CoreV1EventList } from '@kubernetes/client-node';
-import type { BrupopConfig, BrupopConfigStatus } from '../../packages/shared/src/api/brupop-config.ts';
 import { eventually } from '../framework/eventually.ts';
 import { inject } from '../framework/faults/inject.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
+import { configStatus, eventReasons } from '../framework/fleet/reports.ts';
 import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -17,17 +16,12 @@ const breakBoots = async ({ fleet }: FleetContext): Promise<void> => await setBo
 const rebootsOf = (fleet: Fleet): number[] => [...fleet.nodes.values()].map(({ host }) => host.reboots);
 const touched = (fleet: Fleet): number => rebootsOf(fleet).filter((reboots) => reboots > 0).length;
 
-async function statusOf({ cluster }: FleetContext): Promise<BrupopConfigStatus> {
-  const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
-  return (await cluster.api.get<BrupopConfig>(path)).status ?? {};
-}
-
 /** Waits until `failed` nodes have failed with the version, nothing is under way, and the others say why they wait. */
 async function untilFrozen(context: FleetContext, failed: number): Promise<void> {
   const { fleet } = context;
   await eventually(
     async () => {
-      const status = await statusOf(context);
+      const status = await configStatus(context);
       expect(status.conditions?.find(({ type }) => type === 'Frozen')).toMatchObject({
         reason: 'FailureBudgetExceeded',
       });
@@ -43,19 +37,15 @@ async function untilFrozen(context: FleetContext, failed: number): Promise<void>
   for (const name of fleet.nodes.keys()) fleet.assertRuns(name, OLD);
 }
 
-async function eventsOnConfig({ cluster }: FleetContext): Promise<string[]> {
-  const query = 'fieldSelector=involvedObject.kind%3DBrupopConfig';
-  const { items } = await cluster.api.get<CoreV1EventList>(`/api/v1/namespaces/default/events?${query}`);
-  return items.map(({ reason = '' }) => reason).toSorted();
-}
-
 describe('a version that boots on no host', () => {
   it('is tried on two nodes by default, and again only when a user accepts that', async () => {
     await withFleet({ nodes: fleetNodes(5), before: breakBoots }, async (context) => {
       const { fleet } = context;
       await untilFrozen(context, 2);
       expect(touched(fleet)).toBe(2);
-      await eventually(async () => expect(await eventsOnConfig(context)).toEqual(['Frozen']));
+      await eventually(async () =>
+        expect(await eventReasons(context, { kind: 'BrupopConfig', name: 'cluster' })).toEqual(['Frozen']),
+      );
 
       await inject(context, { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 });
       await eventually(() => expect(fleet.observer.leader()).toBeDefined(), { limitMs: 60_000 });
@@ -75,10 +65,10 @@ describe('a version that boots on no host', () => {
     await withFleet({ nodes: fleetNodes(7), before: breakBoots, maxUnavailable: 3 }, async (context) => {
       const { fleet } = context;
       await fleet.configure({ concurrency: { maxUpdating: 3 } });
-      await eventually(async () => expect((await statusOf(context)).frozenVersions).toHaveLength(1), {
+      await eventually(async () => expect((await configStatus(context)).frozenVersions).toHaveLength(1), {
         limitMs: 120_000,
       });
-      await eventually(async () => expect((await statusOf(context)).nodes?.updating).toBe(0), { limitMs: 60_000 });
+      await eventually(async () => expect((await configStatus(context)).nodes?.updating).toBe(0), { limitMs: 60_000 });
       expect(touched(fleet)).toBeGreaterThanOrEqual(2);
       expect(touched(fleet)).toBeLessThanOrEqual(4);
     });

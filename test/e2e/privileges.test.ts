@@ -4,6 +4,7 @@ import { jest } from '@jest/globals';
 import { AGENT, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
 import { operatorRequests } from '../framework/audit.ts';
 import { renderChart } from '../framework/chart.ts';
+import { createChecksNamespace } from '../framework/controller/checks.ts';
 import { eventually } from '../framework/eventually.ts';
 import { createDatabase } from '../framework/fleet/databases.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
@@ -15,7 +16,7 @@ import { deniedRequests, grantedRights, usedRights } from '../framework/privileg
 jest.setTimeout(360_000);
 
 /** Every value that grants something. */
-const VALUES = { 'drain.allowForce': true, 'tls.mode': 'self' };
+const VALUES = { 'drain.allowForce': true, 'tls.mode': 'self', 'checks.enabled': true };
 
 interface RareRight {
   readonly why: string;
@@ -23,6 +24,7 @@ interface RareRight {
   readonly test: readonly [title: string, file: string];
 }
 
+const CHECKS = 'test/chaos/updates/check-jobs.test.ts';
 const CERTIFICATES = 'test/integration/controller/certificates.test.ts';
 
 /** What a rollout may leave unused. */
@@ -47,6 +49,22 @@ const RARE: Readonly<Record<string, RareRight>> = {
       'a controller records the defaults soon after its start, and again after a user deleted the configuration',
       'test/integration/controller/brupop-config.test.ts',
     ],
+  },
+  'brupop-controller get cronjobs': {
+    why: 'the configuration has no checks and hooks',
+    test: ['and does not start while there is no such CronJob', CHECKS],
+  },
+  'brupop-controller create jobs': {
+    why: 'the configuration has no checks and hooks',
+    test: ['run once each, before the drain and after the update, and leave nothing behind', CHECKS],
+  },
+  'brupop-controller get jobs': {
+    why: 'the configuration has no checks and hooks',
+    test: ['when a hook does not end in time, unless it says to proceed', CHECKS],
+  },
+  'brupop-controller delete jobs': {
+    why: 'the configuration has no checks and hooks',
+    test: ['a new leader deletes the Jobs of attempts that are over, and no others', CHECKS],
   },
   'brupop-controller update secrets': {
     why: 'a certificate is renewed after weeks, or repaired',
@@ -80,6 +98,7 @@ describe('the accounts of the operator', () => {
   it('use every right that the chart grants, are denied nothing, and the agent has none', async () => {
     const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
     const before = async (context: FleetContext): Promise<void> => {
+      await createChecksNamespace(context.cluster);
       await createDatabase(context.cluster, context.namespace, 'node-1');
       await holdAllDrains(context);
     };

@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
-import { CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/brupop-config.ts';
+import { CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
@@ -205,7 +205,7 @@ describe('the examples of a BrupopConfig', () => {
 
   it('are found', () => {
     const inPages = new Set(examples.map(([place = '']) => place.replace(/ \d+$/u, '')));
-    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/configuration.md']);
+    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/checks.md', 'docs/configuration.md']);
   });
 
   it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {

@@ -2,11 +2,17 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 
+/** Of these a check has one. */
+type CheckKind = 'job' | 'prometheus' | 'alerts';
+type EachKind<T> = { [K in CheckKind]: Omit<T, Exclude<CheckKind, K>> }[CheckKind];
+
 /** `T` with every field set, at every depth. */
 export type Full<T> = T extends readonly (infer E)[]
   ? [Full<E>, ...Full<E>[]]
   : T extends object
-    ? { readonly [K in keyof T]-?: Full<Exclude<T[K], null | undefined>> }
+    ? [string, CheckKind] extends [Exclude<string, keyof T>, keyof T]
+      ? Full<EachKind<T>>
+      : { readonly [K in keyof T]-?: Full<Exclude<T[K], null | undefined>> }
     : T;
 
 type Named<T extends KubernetesObject> = Omit<T, 'metadata'> & { metadata: Pick<T['metadata'], 'name'> };
@@ -118,9 +124,39 @@ export const fullConfig = {
     loadBalancer: { exclusion: '30s' },
     timeouts: { stage: '1h', reboot: '20m' },
     monitoring: { healthyFor: '2m', timeout: '10m' },
-    health: { conditions: ['DiskPressure'], daemonSets: 'Ignored' },
+    health: {
+      conditions: ['DiskPressure'],
+      daemonSets: 'Ignored',
+      pods: 'Ignored',
+      unhealthyNodes: 'Last',
+      checks: [
+        { name: 'smoke', when: ['After'], job: { cronJob: 'smoke' }, timeout: '5m' },
+        { name: 'errors', when: ['Before', 'After'], prometheus: { query: 'up' }, timeout: '5m' },
+        { name: 'pages', when: ['Before'], alerts: { filter: ['severity="critical"'] }, timeout: '5m' },
+      ],
+    },
+    hooks: {
+      before: [{ name: 'standby', job: { cronJob: 'enter-standby' }, timeout: '5m', onTimeout: 'Proceed' }],
+      after: [{ name: 'standby', job: { cronJob: 'exit-standby' }, timeout: '5m', onTimeout: 'Abort' }],
+    },
     retry: { backoff: '10m', maxBackoff: '2h', attempts: 3 },
-    rollout: { failureBudget: '5%', resume: '2026-01-02T03:04:05Z' },
+    rollout: {
+      failureBudget: '5%',
+      resume: '2026-01-02T03:04:05Z',
+      rollback: 'Automatic',
+      canary: {
+        nodes: 2,
+        nodeSelector: {
+          matchLabels: { pool: 'canary' },
+          matchExpressions: [{ key: 'gpu', operator: 'In', values: ['a100'] }],
+        },
+      },
+      soak: '2h',
+      approval: 'Required',
+      approvedVersion: '1.21.0',
+      progressDeadline: '12h',
+    },
+    lostNode: { after: '1h', action: 'OutOfServiceTaint' },
     connectivity: { nodeMonitorGracePeriod: '40s', expiredPercent: 50 },
     nodeSelector: {
       matchLabels: { pool: 'web' },
@@ -133,6 +169,12 @@ export const fullConfig = {
     conditions: [{ ...condition, type: 'Ready' }],
     nodes: { managed: 12, upToDate: 7, updating: 2, waiting: 2, failed: 1 },
     versions: [{ version: '1.21.0', running: 7, offered: 5, firstOfferedTime: '2026-01-01T03:04:05Z' }],
+    canaries: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
+    progress: {
+      lastProgressTime: '2026-01-02T03:04:05Z',
+      countedSeconds: 300,
+      countedFrom: '2026-01-02T03:14:05Z',
+    },
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     failedNodes: [{ name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z' }],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },

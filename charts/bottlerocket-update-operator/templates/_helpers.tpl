@@ -179,3 +179,19 @@ metadata:
     {{- end }}
   {{- end }}
 {{- end -}}
+
+{{/* Egress rules of a NetworkPolicy to the Prometheus and the Alertmanager of checks: the values networkPolicy. */}}
+{{- define "brupop.checksEgress" -}}
+# Their names.
+- ports:
+    - { port: 53, protocol: UDP }
+    - { port: 53, protocol: TCP }
+- ports:
+    {{- range .checksPorts }}
+    - port: {{ . | int }}
+    {{- end }}
+  {{- with .checksTo }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}

@@ -10,10 +10,10 @@ import { conditionOf, patchOf } from './apply/shadows.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { readShadow, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
-import { statusOf } from './plan/config-conditions.ts';
+import { statusOf } from './plan/config-status.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { nodesAtOnce, readPolicy } from './policy/policy.ts';
-import { NOW, podsOf } from './testing/objects.ts';
+import { NO_CHECKS_KNOWN, NOW, podsOf } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '1000' } = process.env;
@@ -145,7 +145,13 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
   );
   const policy = readPolicy(given);
-  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, ownNode: 'node-0' };
+  const rest = {
+    budgets: new Map(),
+    watchLags: [],
+    connectivity: CONNECTED,
+    checks: NO_CHECKS_KNOWN,
+    ownNode: 'node-0',
+  };
   return { managedNodes, config: given, policy, pods, ...rest };
 }
 

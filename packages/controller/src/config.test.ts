@@ -25,6 +25,12 @@ test('defaults apply where nothing is set', () => {
     tlsMode: 'provided',
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
+    checks: {
+      namespace: '',
+      serviceAccount: 'default',
+      prometheus: { url: '', credentials: '' },
+      alertmanager: { url: '', credentials: '' },
+    },
   });
 });
 

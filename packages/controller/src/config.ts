@@ -1,5 +1,6 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
 import { type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import type { ChecksConfig } from './cluster/probes.ts';
 import { TLS_MODES, type TlsMode } from './certificates/issuer.ts';
 
 export interface ControllerConfig {
@@ -19,6 +20,7 @@ export interface ControllerConfig {
   readonly tlsSecret: string;
   /** The ConfigMap that the agents mount. */
   readonly caConfigMap: string;
+  readonly checks: ChecksConfig;
 }
 
 /** Reads the environment. Throws ConfigError that names the variable. */
@@ -35,5 +37,11 @@ export function readConfig(env: Env): ControllerConfig {
     tlsMode: oneOf(env, 'TLS_MODE', TLS_MODES, 'provided'),
     tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
+    checks: {
+      namespace: text(env, 'CHECKS_NAMESPACE', ''),
+      serviceAccount: text(env, 'CHECKS_SERVICE_ACCOUNT', 'default'),
+      prometheus: { url: text(env, 'PROMETHEUS_URL', ''), credentials: text(env, 'PROMETHEUS_CREDENTIALS', '') },
+      alertmanager: { url: text(env, 'ALERTMANAGER_URL', ''), credentials: text(env, 'ALERTMANAGER_CREDENTIALS', '') },
+    },
   };
 }

@@ -8,7 +8,9 @@ import { CONTROLLER } from '@brupop/shared/api/names';
 import { Events } from '@brupop/shared/kube/events';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
+import { CheckJobs } from './apply/jobs.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
+import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
 import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
@@ -31,6 +33,7 @@ export class Controller {
   readonly #events: Events;
   #running: { readonly loop: Loop; readonly writer: Writer } | undefined;
   #stale = '';
+  readonly #losses = new LossReporter();
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -57,7 +60,8 @@ export class Controller {
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
     const configWriter = new ConfigWriter(context, config);
-    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, configWriter);
+    const jobs = new CheckJobs(context, cluster.checks);
+    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, configWriter, jobs);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
@@ -70,11 +74,12 @@ export class Controller {
       showLeader(metrics, false);
       unsubscribe();
       cluster.lookups.retain(new Set());
+      cluster.checks.clear();
     }
   }
 
   /** Returns after how many milliseconds the next reconcile is due, or undefined. */
-  async #reconcile(context: ApplyContext, configWriter: ConfigWriter): Promise<number | undefined> {
+  async #reconcile(context: ApplyContext, configWriter: ConfigWriter, jobs: CheckJobs): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
     const seen = cluster.snapshot((name, shadow) =>
@@ -85,8 +90,12 @@ export class Controller {
     const snapshot = configWriter.withWritten(seen);
     const next = this.#plan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
+    const sweepInMs = await jobs.run(next.checks);
+    cluster.checks.look(next.checks, signal);
     const moreShadows = await createShadows(context, next.newNodes);
     await cleanUp(context, next.cleanups);
+    this.#losses.report(context, next.lost);
+    await writeOutOfService(context, next.outOfService);
     const moreTaints = await writeTaints(context, next.taints);
     const conditions = next.conditions.filter(
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
@@ -98,7 +107,7 @@ export class Controller {
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    const delays = [again ? 0 : undefined, configInMs, planInMs, writer.nextTryMs()];
+    const delays = [again ? 0 : undefined, configInMs, planInMs, sweepInMs, writer.nextTryMs()];
     const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
     return soonestMs === Infinity ? undefined : soonestMs;
   }

@@ -7,11 +7,12 @@ import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { CertificateIssuer } from './certificates/issuer.ts';
 import { CertificateStore } from './certificates/store.ts';
+import { CheckLookups } from './cluster/checks.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import type { CertificateStatus } from './plan/config-conditions.ts';
+import type { CertificateStatus } from './plan/config-status.ts';
 
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
@@ -23,7 +24,9 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
   const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity });
   const isLeading = (): boolean => election.isLeading();
-  const cluster = new Cluster({ ...config, client, clock, log });
+  const count = (labels: { check: string; phase: string; result: string }): void => metrics.checks.inc(labels);
+  const checks = new CheckLookups({ client, clock, log, config: config.checks, count });
+  const cluster = new Cluster({ ...config, client, clock, log, checks });
   const registry = createRegistry(CONTROLLER);
   const metrics = createMetrics(registry, () => cluster.watchLags());
   const writes = { client: client.fenced(isLeading), isLeading };

@@ -1,7 +1,21 @@
 import { Registry } from 'prom-client';
-import { createMetrics, showFleet, showLeader } from './metrics.ts';
+import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
+import { countTransition, createMetrics, showFleet, showLeader } from './metrics.ts';
 import { plan } from './plan/plan.ts';
-import { aManagedNode, aSnapshot, NOW, withoutShadow } from './testing/objects.ts';
+import { specChange } from './plan/spec-change.ts';
+import { startSpec } from './plan/transition.ts';
+import {
+  ago,
+  aManagedNode,
+  aNode,
+  aShadow,
+  aSnapshot,
+  NEW,
+  NOW,
+  OLD,
+  POLICY,
+  withoutShadow,
+} from './testing/objects.ts';
 
 describe('the metrics of the Rust operator', () => {
   const registry = new Registry();
@@ -25,6 +39,53 @@ describe('the metrics of the Rust operator', () => {
   });
 
   it('have no values without leadership', async () => {
+    showLeader(metrics, false);
+    expect(await read()).toEqual([]);
+  });
+});
+
+describe('the counter of transitions', () => {
+  const registry = new Registry();
+  const metrics = createMetrics(registry);
+  const start = (version: string): void => {
+    const shadow = aShadow({ status: { current_version: OLD } });
+    countTransition(
+      metrics,
+      specChange({ spec: startSpec(version, POLICY, NOW), outcome: 'Started' }, { shadow, node: aNode() }),
+    );
+  };
+  const read = async (): Promise<string[]> =>
+    (await registry.metrics()).split('\n').filter((line) => line.startsWith('brupop_update_transitions_total{'));
+  const line = (to: string, count: number): string =>
+    `brupop_update_transitions_total{from_version="${OLD}",to_version="${to}",state="StagedAndPerformedUpdate",outcome="Started",code=""} ${count}`;
+
+  it('has at most twenty versions, however many agents report', async () => {
+    for (let minor = 21; minor < 60; minor += 1) start(`1.${minor}.0`);
+    start(NEW);
+    const lines = await read();
+    expect(lines).toHaveLength(20);
+    expect(lines[0]).toBe(line(NEW, 2));
+    expect(lines.at(-1)).toBe(line('other', 20));
+  });
+});
+
+describe('the metrics of failures', () => {
+  it('show the budget that is left, and the versions that are frozen', async () => {
+    const registry = new Registry();
+    const metrics = createMetrics(registry);
+    const failed = (name: string, version: string): ReturnType<typeof aManagedNode> =>
+      aManagedNode(name, {}, { annotations: { [FAILED_VERSION_ANNOTATION]: `${version}=RolledBack=${ago(0)}` } });
+    const snapshot = aSnapshot([failed('a', NEW), failed('b', NEW), failed('c', NEW), failed('d', '1.22.0')], {
+      rollout: { failureBudget: 2 },
+    });
+    showFleet(metrics, snapshot, plan(snapshot, NOW));
+    const read = async (): Promise<string[]> =>
+      (await registry.metrics()).split('\n').filter((line) => /^brupop_f(?:rozen|ailure)\w+\{/u.test(line));
+    expect((await read()).toSorted()).toEqual([
+      `brupop_failure_budget_remaining{version="${NEW}"} 0`,
+      'brupop_failure_budget_remaining{version="1.22.0"} 1',
+      `brupop_frozen_versions{version="${NEW}"} 1`,
+    ]);
     showLeader(metrics, false);
     expect(await read()).toEqual([]);
   });

@@ -3,8 +3,10 @@ import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Registry } from 'prom-client';
 import { AssumeCache } from './cluster/assume-cache.ts';
+import { CheckLookups } from './cluster/checks.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import { PodLookups } from './cluster/pods.ts';
+import { NO_CHECKS } from './cluster/probes.ts';
 import { Controller } from './controller.ts';
 import { createMetrics } from './metrics.ts';
 import { aManagedNode, aSnapshot, NOW } from './testing/objects.ts';
@@ -56,6 +58,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   const cluster = {
     assumeCache,
     lookups,
+    checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: view,
     catchUp: async () => undefined,
     onChange: () => () => undefined,

@@ -3,6 +3,18 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'a misspelt value': ['logLvel: debug', 'logLvel'],
   'a right that is a text': ["drain: { allowForce: 'yes' }", '/drain/allowForce'],
   'policies that are only a boolean': ['admissionPolicies: false', '/admissionPolicies'],
+  'checks that are only a boolean': ['checks: true', '/checks'],
+  'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
+  'an address of Prometheus without its protocol': [
+    'checks: { prometheus: { url: prometheus:9090 } }',
+    '/checks/prometheus/url',
+  ],
+  'an address of Alertmanager with a query': [
+    'checks: { alertmanager: { url: "http://alertmanager:9093?a=b" } }',
+    '/checks/alertmanager/url',
+  ],
+  'a token of Prometheus in place of its Secret': ['checks: { prometheus: { token: x } }', 'token'],
+  'no port of Prometheus': ['networkPolicy: { checksPorts: [] }', '/networkPolicy/checksPorts'],
   'a misspelt value of a component': ['agent: { updateCheckIntervalSecond: 60 }', 'updateCheckIntervalSecond'],
   'a value of another component': ['controller: { maxConnections: 100 }', 'maxConnections'],
   'a value at the wrong depth': ['replicas: 2', 'replicas'],

@@ -124,6 +124,36 @@ const nodeSelector: Record<string, InvalidSpec> = {
   'a selector is no text': wrong('nodeSelector', 'pool=web', /must be of type object/u),
 };
 
+const KINDS = /must have exactly one of job, prometheus and alerts/u;
+const check = (more: object, message = KINDS, field = 'name'): InvalidSpec => ({
+  spec: { health: { checks: [{ name: 'smoke', when: ['After'], ...more }] } },
+  field: `spec.health.checks[0].${field}`,
+  message,
+});
+const hook = (field: string, value: unknown, message: RegExp): InvalidSpec =>
+  wrong(`hooks.before[0].${field}`, value, message);
+
+const checks: Record<string, InvalidSpec> = {
+  'a check asks something': check({}),
+  'a check asks one thing': check({ job: { cronJob: 'smoke' }, prometheus: { query: 'up' } }),
+  'a check has a name': check({ name: undefined, job: { cronJob: 'smoke' } }, /Required value/u),
+  'a check has a phase': check({ when: [], job: { cronJob: 'smoke' } }, /at least 1 items/u, 'when'),
+  'a check is before or after': check({ when: ['Never'], job: { cronJob: 'x' } }, /"Before", "After"/u, 'when[0]'),
+  'a query is not empty': check({ prometheus: { query: '' } }, /at least 1 chars long/u, 'prometheus.query'),
+  'alerts are not all there are': check({ alerts: { filter: [] } }, /at least 1 items/u, 'alerts.filter'),
+  'a name of a hook is one of a DNS label': hook('name', 'Standby', /should match/u),
+  'a name of a hook has at most 30 characters': hook('name', 'a'.repeat(31), /(?:more|longer) than 30/u),
+  'a hook has a CronJob': hook('job', {}, /Required value/u),
+  'a hook proceeds or aborts': hook('onTimeout', 'Ignore', /supported values: "Proceed", "Abort"/u),
+  'a name of a check is there once': wrongAt(
+    '[1]',
+    'health.checks',
+    ['smoke', 'smoke'].map((name) => ({ name, when: ['After'], job: { cronJob: 'smoke' } })),
+    /Duplicate value/u,
+    TWICE,
+  ),
+};
+
 const others: Record<string, InvalidSpec> = {
   'a pause is not yes': wrong('paused', 'yes', /must be of type boolean/u),
   'a pause is not 1': wrong('paused', 1, /must be of type boolean/u),
@@ -205,6 +235,7 @@ export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...versions,
   ...retry,
   ...nodeSelector,
+  ...checks,
   ...others,
   ...Object.fromEntries(wrongTypes),
   ...Object.fromEntries(outOfRange),

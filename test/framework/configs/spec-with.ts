@@ -13,6 +13,9 @@ export interface InvalidSpec {
 export const ITEMS: Readonly<Record<string, object>> = {
   windows: { schedule: '0 2 * * *', duration: '4h' },
   blackouts: { from: '2026-12-20T00:00:00Z', to: '2027-01-06T00:00:00Z' },
+  checks: { name: 'smoke', when: ['After'], job: { cronJob: 'smoke' } },
+  before: { name: 'standby', job: { cronJob: 'enter-standby' } },
+  after: { name: 'standby', job: { cronJob: 'exit-standby' } },
   matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },
 };
 

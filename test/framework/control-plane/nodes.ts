@@ -84,6 +84,13 @@ export async function setNodeRebooting(cluster: Cluster, name: string): Promise<
   await patchPods(cluster, name, () => ({ conditions: [podReady('False')] }));
 }
 
+/** Sets Ready to Unknown, as kube-controller-manager does when the kubelet has stopped reporting, until `setNodeBooted`. */
+export async function setNodeUnreachable(cluster: Cluster, name: string, since = new Date()): Promise<void> {
+  await cluster.api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations: { [rebootingAnnotation]: 'true' } } });
+  const condition = ready('Unknown', 'NodeStatusUnknown', 'Kubelet stopped posting node status.');
+  await patchNodeStatus(cluster, name, { conditions: [{ ...condition, lastTransitionTime: since.toISOString() }] });
+}
+
 /** Sets Ready to True, a new boot ID and restarted pods, as after the boot of a host. */
 export async function setNodeBooted(cluster: Cluster, name: string, bootID: string, osImage?: string): Promise<void> {
   const nodeInfo = osImage === undefined ? { bootID } : { bootID, osImage };
@@ -99,7 +106,7 @@ async function patchNodeStatus(cluster: Cluster, name: string, status: object): 
   await cluster.api.request('PATCH', `/api/v1/nodes/${name}/status`, { status }, strategicMerge);
 }
 
-function ready(status: 'True' | 'False', reason: string, message: string): object {
+function ready(status: 'True' | 'False' | 'Unknown', reason: string, message: string): object {
   const now = new Date().toISOString();
   return { type: 'Ready', status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now };
 }

@@ -4,8 +4,8 @@
  * Nodes: KWOK makes a node Ready if its condition is missing or Unknown; `node-leases.ts` renews
  * the leases. A condition Ready=False stays, so that tests can stop a node.
  * Pods: KWOK ignores the operator's workloads (they have the component label), which the stand-in
- * kubelet runs. Other pods become ready, complete (if a Job owns them), and terminate at once or
- * after the time in their termination-delay annotation.
+ * kubelet runs. Other pods become ready, complete (if a Job owns them) or end as their annotation says,
+ * and terminate at once or after the time in their termination-delay annotation.
  */
 
 /** Nodes with this annotation (value `fake`) are KWOK's. */
@@ -14,6 +14,9 @@ export const kwokNodeAnnotation = 'kwok.x-k8s.io/node';
 export const rebootingAnnotation = 'test.brupop/rebooting';
 /** On a pod: how long its containers take to end, as a Go duration such as `3s`. */
 export const terminationDelayAnnotation = 'test.brupop/termination-delay';
+
+/** On a pod of a Job: `fail` makes it fail, `hold` makes it run on. Without it, it completes. */
+export const jobEndAnnotation = 'test.brupop/job-end';
 
 /** The operator's pods have this label. */
 export const ourPodLabel = 'brupop.bottlerocket.aws/component';
@@ -33,6 +36,14 @@ const noneOf = (key: string, ...values: string[]): Expression => ({ key, operato
 
 const ownPod = absent(`.metadata.labels["${ourPodLabel}"]`);
 const alive = absent('.metadata.deletionTimestamp');
+
+const jobEnd = `.metadata.annotations["${jobEndAnnotation}"]`;
+const runningOfJob = [
+  ownPod,
+  alive,
+  oneOf('.status.phase', 'Running'),
+  oneOf('.metadata.ownerReferences.[].kind', 'Job'),
+];
 
 const nodeReady = `
 {{ $now := Now | Quote }}
@@ -111,6 +122,11 @@ containerStatuses:
 {{ end }}
 `;
 
+const podFail = podComplete
+  .replace('phase: Succeeded', 'phase: Failed')
+  .replaceAll('PodCompleted', 'PodFailed')
+  .replace('exitCode: 0, reason: Completed', 'exitCode: 1, reason: Error');
+
 function stage(name: string, kind: 'Node' | 'Pod', matchExpressions: Expression[], rest: object): object {
   const spec = { resourceRef: { apiGroup: 'v1', kind }, selector: { matchExpressions }, ...rest };
   return { apiVersion: 'kwok.x-k8s.io/v1alpha1', kind: 'Stage', metadata: { name }, spec };
@@ -134,14 +150,8 @@ const stages = [
     [ownPod, alive, oneOf('.status.phase', 'Running'), oneOf(readyStatus, 'False'), absent(readyReason)],
     { delay: { durationMilliseconds: 1000 }, next: { statusTemplate: podReadyAgain } },
   ),
-  stage(
-    'pod-complete',
-    'Pod',
-    [ownPod, alive, oneOf('.status.phase', 'Running'), oneOf('.metadata.ownerReferences.[].kind', 'Job')],
-    {
-      next: { statusTemplate: podComplete },
-    },
-  ),
+  stage('pod-complete', 'Pod', [...runningOfJob, absent(jobEnd)], { next: { statusTemplate: podComplete } }),
+  stage('pod-fail', 'Pod', [...runningOfJob, oneOf(jobEnd, 'fail')], { next: { statusTemplate: podFail } }),
   stage('pod-delete', 'Pod', [ownPod, present('.metadata.deletionTimestamp')], {
     delay: {
       durationMilliseconds: 0,

@@ -30,8 +30,13 @@ export async function report({ api }: Cluster, node: string, status: Partial<Age
 }
 
 /** Creates a managed node and its idle shadow. The host offers `target`. */
-export async function createMember(cluster: Cluster, name: string, target = newVersion): Promise<V1Node> {
-  const node = await createNode(cluster, { name, labels: managedLabel, bootID: `boot-of-${name}` });
+export async function createMember(
+  cluster: Cluster,
+  name: string,
+  target = newVersion,
+  annotations: Readonly<Record<string, string>> = {},
+): Promise<V1Node> {
+  const node = await createNode(cluster, { name, labels: managedLabel, bootID: `boot-of-${name}`, annotations });
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid };
   const body = {
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,

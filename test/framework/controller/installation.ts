@@ -17,11 +17,12 @@ const paths: Readonly<Record<string, string>> = {
  * Installs what a controller needs of the chart: definitions, service accounts and exactly the
  * chart's permissions, but no workloads. Returns a folder with `token` and `ca.crt` of the
  * controller's service account.
+ * @param args - of Helm, such as `--set`, `checks.enabled=true`
  */
-export async function installForController(cluster: Connection): Promise<string> {
+export async function installForController(cluster: Connection, ...args: string[]): Promise<string> {
   await installCrds(cluster);
   await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
-  for (const object of await renderChart(cluster)) await create(cluster, object);
+  for (const object of await renderChart(cluster, ...args)) await create(cluster, object);
   const account = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/brupop-controller/token`;
   const { status } = await cluster.api.create<{ status: { token: string } }>(account, {
     spec: { audiences: [cluster.issuer] },

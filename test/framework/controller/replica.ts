@@ -1,3 +1,4 @@
+import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
 import type { ControllerConfig } from '../../../packages/controller/src/config.ts';
 import { serve } from '../../../packages/controller/src/main.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
@@ -43,6 +44,7 @@ export async function startReplica(
     tlsMode: 'provided',
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
+    checks: NO_CHECKS,
     ...settings,
   };
   const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });

@@ -189,14 +189,14 @@ export class Fleet {
     await this.#options.cluster.api.patch(this.shadowPath(node), { metadata });
   }
 
-  /** Creates or changes the BrupopConfig. */
+  /** Creates or changes the BrupopConfig. Without `monitoring`, updates succeed as soon as their node is healthy. */
   async configure(spec: BrupopConfigSpec): Promise<void> {
     const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
     const body = {
       apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
       kind: 'BrupopConfig',
       metadata: { name: 'cluster' },
-      spec,
+      spec: { monitoring: { healthyFor: '0s' }, ...spec },
     };
     const { api } = this.#options.cluster;
     await api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');

@@ -14,6 +14,8 @@ import {
   EXCLUSION_LABEL,
   AUTOSCALER_HOLDS,
   MANAGED_LABEL,
+  OUT_OF_SERVICE_ANNOTATION,
+  OUT_OF_SERVICE_TAINT,
   RETRY_ANNOTATION,
   WAITING_TAINT,
 } from '../../../packages/shared/src/api/names.ts';
@@ -88,6 +90,8 @@ export class Observer {
    */
   readonly #seenHealthy = new Set<string>();
   /** UIDs of budgets that are violated now. */
+  /** By UID of a budget: its latest change, and how many pods were missing right after it. */
+  readonly #changes = new Map<string, { readonly generation: number | undefined; readonly missing: number }>();
   readonly #short = new Set<string>();
 
   constructor(options: ObserverOptions) {
@@ -140,12 +144,12 @@ export class Observer {
   leftovers(): string[] {
     const ofNodes = this.nodes.list().flatMap(({ metadata, spec }) => {
       const { labels = {}, annotations = {} } = metadata;
-      const found: string[] = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS].filter(
-        (key) => annotations[key] !== undefined,
-      );
+      const recorded = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS, OUT_OF_SERVICE_ANNOTATION];
+      const found: string[] = recorded.filter((key) => annotations[key] !== undefined);
       if (labels[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
       if (spec?.unschedulable === true) found.push('cordon');
-      if (spec?.taints?.some(({ key }) => key === WAITING_TAINT) === true) found.push(WAITING_TAINT);
+      const taints = spec?.taints?.map(({ key }) => key) ?? [];
+      found.push(...[WAITING_TAINT, OUT_OF_SERVICE_TAINT].filter((key) => taints.includes(key)));
       return found.map((what) => `node ${metadata.name} still has ${what}`);
     });
     const ofShadows = this.shadows
@@ -204,13 +208,24 @@ export class Observer {
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
     const { name, uid } = budget.metadata;
     if (isWell(budget)) this.#seenHealthy.add(uid);
-    const missing = shortfall(budget) - this.#markedNotReady(budget);
+    const missing = shortfall(budget) - this.#shortBefore(budget) - this.#markedNotReady(budget);
     const isShort = missing > 0 && this.#seenHealthy.has(uid) && !this.hostsFail;
     if (isShort && !this.#short.has(uid)) {
       this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
     }
     if (isShort) this.#short.add(uid);
     else this.#short.delete(uid);
+  }
+
+  /** How many pods were missing when the budget was changed: a user may make it stricter during a drain. */
+  #shortBefore(budget: Observed<V1PodDisruptionBudget>): number {
+    const { uid } = budget.metadata;
+    const generation = budget.status?.observedGeneration;
+    const known = this.#changes.get(uid);
+    if (known !== undefined && known.generation === generation) return known.missing;
+    const missing = known === undefined ? 0 : Math.max(0, shortfall(budget));
+    this.#changes.set(uid, { generation, missing });
+    return missing;
   }
 
   /**

@@ -20,7 +20,7 @@ export interface FleetContext {
 
 export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
   readonly values?: Values;
-  /** The BrupopConfig, created before the operator is installed. */
+  /** The BrupopConfig, created before the operator is installed; see {@link Fleet.configure}. */
   readonly config?: BrupopConfigSpec;
   /** Called before the operator is installed. */
   readonly before?: (context: FleetContext) => Promise<void>;
@@ -55,16 +55,14 @@ export async function withFleet(
 
 async function runOn(
   context: FleetContext,
-  { nodes, values = {}, config, before }: FleetTestOptions,
+  { nodes, values = {}, config = {}, before }: FleetTestOptions,
   body: (context: FleetContext) => Promise<void>,
 ): Promise<void> {
   const { cluster, fleet, namespace } = context;
   await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
   await before?.(context);
-  if (config !== undefined) {
-    await installCrds(cluster);
-    await fleet.configure(config);
-  }
+  await installCrds(cluster);
+  await fleet.configure(config);
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
   await body(context);
   await eventually(

@@ -10,6 +10,9 @@ import {
   CORDONED_ANNOTATION,
   EXCLUSION_LABEL,
   GROUP,
+  OUT_OF_SERVICE_ANNOTATION,
+  OUT_OF_SERVICE_TAINT,
+  OUT_OF_SERVICE_VALUE,
   PRIORITY_ANNOTATION,
   RETRY_ANNOTATION,
   SHADOW_KIND,
@@ -25,7 +28,7 @@ import { readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { find, helm, releaseNamespace, renderChart } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { startLabellingWebhook } from '../../framework/control-plane/mutating-webhook.ts';
-import { createNode } from '../../framework/control-plane/nodes.ts';
+import { createNode, setNodeUnreachable } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -136,6 +139,39 @@ describe('the policy of Nodes', () => {
     await cluster.api.patch(NODE_PATH, { spec: { taints: [other] } });
     expect(await denial(api.patch(NODE_PATH, { spec: { taints } }))).toBe('');
     expect(await denial(api.patch(NODE_PATH, { spec: { taints: [other] } }))).toBe('');
+  });
+
+  const outOfService = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };
+  /** Sets the taint and its record beside the other taints; undefined removes both. */
+  const taintAs = async (account: string, taint?: object): Promise<string> => {
+    const { spec } = await readRaw();
+    const others = (spec?.taints ?? []).filter(({ key }) => key !== OUT_OF_SERVICE_TAINT);
+    const annotations = { [OUT_OF_SERVICE_ANNOTATION]: taint === undefined ? null : '2026-01-02T03:04:05Z' };
+    const taints = taint === undefined ? others : [...others, taint];
+    return await denial(apiOf(account).patch(NODE_PATH, { metadata: { annotations }, spec: { taints } }));
+  };
+  /** Kubernetes itself taints the Node meanwhile, so a request may be denied for what it has set. */
+  const untilTold = async (account: string, taint: object | undefined, text: string): Promise<void> =>
+    await eventually(async () => {
+      const message = await taintAs(account, taint);
+      if (text === '') expect(message).toBe('');
+      else expect(message).toContain(text);
+    });
+
+  it('lets the controller taint a cordoned Node as out of service whose kubelet is silent, and remove the taint', async () => {
+    await untilTold(CONTROLLER, outOfService, 'only on a Node that is cordoned');
+    await cluster.api.patch(NODE_PATH, { spec: { unschedulable: true } });
+    await untilTold(CONTROLLER, outOfService, 'whose condition Ready is Unknown');
+    await setNodeUnreachable(cluster, NODE);
+    await untilTold(APISERVER, outOfService, 'only unschedulable;');
+    await untilTold(CONTROLLER, { ...outOfService, value: 'nodeshutdown' }, 'with the value brupop');
+    await untilTold(CONTROLLER, { ...outOfService, effect: 'NoSchedule' }, 'the effect NoExecute');
+    expect((await readRaw()).metadata?.annotations).not.toHaveProperty([OUT_OF_SERVICE_ANNOTATION]);
+
+    await untilTold(CONTROLLER, outOfService, '');
+    expect((await readRaw()).spec?.taints).toContainEqual(expect.objectContaining(outOfService));
+    await untilTold(CONTROLLER, undefined, '');
+    expect((await readRaw()).metadata?.annotations).not.toHaveProperty([OUT_OF_SERVICE_ANNOTATION]);
   });
 
   const both = [APISERVER, CONTROLLER];
@@ -303,7 +339,10 @@ describe('the admission policies', () => {
       return [...expression.matchAll(/'([^']+)'/gu)].map(([, key = '']) => key);
     };
     expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
+    expect(named('controllerAnnotations')).toEqual([OUT_OF_SERVICE_ANNOTATION]);
     expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
+    expect(named('outOfService')).toEqual([OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE, 'NoExecute']);
+    expect(named('oldOutOfService')).toEqual(named('outOfService'));
     expect(JSON.stringify(spec)).toContain(`'${WAITING_TAINT}'`);
   });
 

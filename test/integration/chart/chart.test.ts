@@ -101,7 +101,7 @@ describe('the chart', () => {
         verbs.split(', ').map((verb) => `${account} ${verb} ${codeOf(resource)}`),
       ),
     );
-    const granted = grantedRights(await renderChart(cluster, '--set', 'drain.allowForce=true'));
+    const granted = grantedRights(await renderChart(cluster, '--set', 'drain.allowForce=true,checks.enabled=true'));
     expect(rights.toSorted()).toEqual([...granted].toSorted());
   });
 
@@ -277,6 +277,42 @@ describe('the controller', () => {
       TLS_SECRET: 'brupop-apiserver-tls',
       CA_CONFIG_MAP: 'brupop-ca',
     });
+  });
+
+  it('may run Jobs in a namespace of their own alone, as an account without rights', async () => {
+    const withChecks = await renderChart(cluster, '--set', 'checks.enabled=true');
+    const added = withChecks.filter(
+      ({ kind, metadata: { name } }) => !objects.some((one) => one.kind === kind && one.metadata.name === name),
+    );
+    expect(added.map(({ kind, metadata: { name, namespace } }) => `${kind} ${namespace}/${name}`).toSorted()).toEqual([
+      'Role brupop-checks/brupop-controller-checks',
+      'RoleBinding brupop-checks/brupop-controller-checks',
+      'ServiceAccount brupop-checks/brupop-checks',
+    ]);
+    expect(find(withChecks, 'ServiceAccount', 'brupop-checks')).toMatchObject({ automountServiceAccountToken: false });
+    expect(envOf(podOf(find(withChecks, 'Deployment', CONTROLLER)))).toMatchObject({
+      CHECKS_NAMESPACE: 'brupop-checks',
+      CHECKS_SERVICE_ACCOUNT: 'brupop-checks',
+    });
+    const inItsOwn = ['--set', `checks.enabled=true,checks.namespace=${releaseNamespace}`];
+    await expect(renderChart(cluster, ...inItsOwn)).rejects.toThrow(
+      /expected another namespace than that of the release/u,
+    );
+  });
+
+  it('knows Prometheus and Alertmanager from the values, with the Secrets of their credentials', async () => {
+    const urls = 'checks.prometheus.url=http://prometheus:9090,checks.alertmanager.url=https://alertmanager:9093';
+    const rendered = await renderChart(cluster, '--set', `${urls},checks.prometheus.secretName=token`);
+    const { pod, container } = podOf(find(rendered, 'Deployment', CONTROLLER));
+    expect(container.env?.filter(({ name }) => /PROMETHEUS|ALERTMANAGER/u.test(name))).toEqual([
+      { name: 'PROMETHEUS_URL', value: 'http://prometheus:9090' },
+      { name: 'PROMETHEUS_CREDENTIALS', value: '/etc/brupop-checks/prometheus' },
+      { name: 'ALERTMANAGER_URL', value: 'https://alertmanager:9093' },
+    ]);
+    expect([pod.volumes, container.volumeMounts]).toEqual([
+      [{ name: 'prometheus', secret: { secretName: 'token' } }],
+      [{ name: 'prometheus', mountPath: '/etc/brupop-checks/prometheus', readOnly: true }],
+    ]);
   });
 
   it.each([

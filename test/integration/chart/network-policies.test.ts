@@ -53,6 +53,22 @@ describe('the network policies', () => {
     ]);
   });
 
+  it('let the controller call Prometheus and Alertmanager if it has their URLs, and DNS for their names', async () => {
+    const url = ['--set', 'checks.prometheus.url=http://prometheus:9090'];
+    const egressOf = async (component: string, ...args: string[]): Promise<unknown> =>
+      policyOf(await renderChart(cluster, ...enabled, ...url, ...args), component).egress;
+    const kubernetes = { ports: [{ port: 443 }, { port: 6443 }] };
+    const dns = { ports: ['UDP', 'TCP'].map((protocol) => ({ port: 53, protocol })) };
+    expect(await egressOf(CONTROLLER)).toEqual([kubernetes, dns, { ports: [{ port: 9090 }, { port: 9093 }] }]);
+    expect(await egressOf(APISERVER)).toEqual([kubernetes]);
+    const peer = ['--set', 'networkPolicy.checksTo[0].podSelector.matchLabels.app=prometheus'];
+    expect(await egressOf(CONTROLLER, ...peer, '--set', 'networkPolicy.checksPorts={9090}')).toEqual([
+      kubernetes,
+      dns,
+      { ports: [{ port: 9090 }], to: [prometheus] },
+    ]);
+  });
+
   it('let nobody read metrics but whom a value names', async () => {
     const closed = await renderChart(cluster, ...enabled);
     expect(policyOf(closed, CONTROLLER).ingress).toBeUndefined();

@@ -12,6 +12,8 @@ import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
 
+/** In renders/everything; users create it. */
+const CHECKS_NAMESPACE = 'update-checks';
 const renders = join(import.meta.dirname, 'renders');
 const names = readdirSync(renders).toSorted();
 const valuesOf = (name: string): string => join(renders, name, 'values.yaml');
@@ -65,7 +67,8 @@ describe.each(names)('the chart with the values of renders/%s', (name) => {
 
 describe('the API server', () => {
   beforeAll(async () => {
-    await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
+    for (const name of [releaseNamespace, CHECKS_NAMESPACE])
+      await cluster.api.create('/api/v1/namespaces', { metadata: { name } });
     const crds = join(folder, 'monitoring.json');
     writeFileSync(crds, JSON.stringify(monitoringCrds));
     await kubectl('apply', '-f', crds);

@@ -130,7 +130,8 @@ it(`survives what the API server lets users write: other nodes update, and each 
   expect(accepted).toBeGreaterThan(30);
 
   // A node whose spec a user wrote holds an update slot until the deadline of its step.
-  await setConfig({ spec: { paused: null, pauseReason: null, concurrency: { maxUpdating: 5 } } });
+  const monitoring = { healthyFor: '0s' };
+  await setConfig({ spec: { paused: null, pauseReason: null, concurrency: { maxUpdating: 5 }, monitoring } });
   const healthy = 'healthy';
   await createMember(cluster, healthy);
   const agents = playAgents(cluster);

@@ -14,6 +14,7 @@ import {
   FAILED_VERSION_ANNOTATION,
   GROUP,
   RETRY_ANNOTATION,
+  STARTED_FROM_ANNOTATION,
   shadowName,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
@@ -38,6 +39,7 @@ import {
 } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
+import { transitionsOf } from '../../framework/controller/transitions.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
@@ -55,6 +57,8 @@ beforeAll(async () => {
   serviceAccountDir = await installForController(cluster);
   await createWorkload(cluster, releaseNamespace, 'DaemonSet', AGENT);
 });
+
+beforeEach(async () => await configure({}));
 
 afterEach(async () => {
   await Promise.all(replicas.splice(0).map((replica) => replica.stop()));
@@ -81,14 +85,13 @@ async function members(prefix: string, count: number): Promise<string[]> {
 
 async function configure(spec: BrupopConfig['spec']): Promise<void> {
   const resource = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
-  const body = { ...resource, metadata: { name: CONFIG_NAME }, spec };
+  const body = { ...resource, metadata: { name: CONFIG_NAME }, spec: { monitoring: { healthyFor: '0s' }, ...spec } };
   const path = `${configs}/${CONFIG_NAME}?fieldManager=user&force=true`;
   await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
 }
 
 async function progressing(name: string): Promise<Condition | undefined> {
-  const { status } = await readShadow(cluster, name);
-  return status?.conditions?.find(({ type }) => type === 'Progressing');
+  return (await readShadow(cluster, name)).status?.conditions?.find(({ type }) => type === 'Progressing');
 }
 
 async function waitFor(name: string, reason: string): Promise<Condition | undefined> {
@@ -124,10 +127,11 @@ describe('a controller', () => {
     const fleet = await members('fleet', 3);
     const position = await auditPosition(cluster.auditLogPath);
     const agents = playAgents(cluster);
-    await start();
+    const replica = await start();
     for (const name of fleet) await waitFor(name, 'UpToDate');
     await agents.stop();
 
+    expect(await transitionsOf(replica, oldVersion, newVersion)).toEqual({ Started: 3, Advanced: 6, Succeeded: 3 });
     expect(agents.mostUnderWay()).toBe(1);
     for (const name of fleet) {
       const { spec, status } = await readShadow(cluster, name);
@@ -252,6 +256,7 @@ describe('a controller', () => {
     }
     expect((await readShadow(cluster, name)).metadata.annotations).toEqual({
       [UPDATE_STARTED_ANNOTATION]: expect.stringContaining('T') as string,
+      [STARTED_FROM_ANNOTATION]: oldVersion,
       [FAILED_ATTEMPTS_ANNOTATION]: `${newVersion}=2`,
       [FAILED_VERSION_ANNOTATION]: expect.stringMatching(`^${newVersion}=RolledBack=`) as string,
       [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2',
@@ -456,7 +461,6 @@ describe('a controller', () => {
   it('only renews its Lease while nothing changes', async () => {
     const [name = ''] = await members('idle', 1);
     await report(cluster, name, { target_version: oldVersion });
-    await configure({});
     const [leader, other] = [await start(), await start()];
     await waitFor(name, 'UpToDate');
     await eventually(async () => {

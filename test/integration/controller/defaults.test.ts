@@ -43,7 +43,7 @@ async function configure(spec: BrupopConfigSpec): Promise<void> {
     apiVersion: `${GROUP}/${CONFIG_VERSION}`,
     kind: 'BrupopConfig',
     metadata: { name: CONFIG_NAME },
-    spec,
+    spec: { monitoring: { healthyFor: '0s' }, ...spec },
   };
   await cluster.api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
 }

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BrupopConfig, BrupopConfigStatus, VersionStatus } from '@brupop/shared/api/brupop-config';
-import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
+import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
-import { describeFrozen, statusOf } from '../plan/config-conditions.ts';
+import { statusOf } from '../plan/config-status.ts';
 import type { Plan } from '../plan/plan.ts';
+import { CONFIG_OBJECT, recordChanges } from './config-events.ts';
 import type { ApplyContext } from './writer.ts';
 
 /** Pause between two writes; the latest status is always written. */
@@ -11,10 +12,6 @@ const MIN_GAP_MS = 1_000;
 const WATCH_LIMIT_MS = 30_000;
 /** Leaves a user the time to create one with the chart, and after a deletion (`kubectl replace --force`). */
 const CREATE_AFTER_MS = 10_000;
-const OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
-/** Reasons of the Events on the BrupopConfig. `docs/runbook.md` explains each. */
-export const CONFIG_EVENT_REASONS = ['Frozen', 'Resumed'] as const;
-const [FROZEN, RESUMED] = CONFIG_EVENT_REASONS;
 const STATUS_KEY = 'config_status';
 const CREATE_KEY = 'config_create';
 const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
@@ -63,7 +60,7 @@ export class ConfigWriter {
   /** Without any field, so that the defaults apply and no field has an owner. */
   async #post(): Promise<void> {
     const { client, log, signal } = this.#context;
-    const body = { ...OBJECT, metadata: { name: CONFIG_NAME }, spec: {} };
+    const body = { ...CONFIG_OBJECT, metadata: { name: CONFIG_NAME }, spec: {} };
     await client.request({ method: 'POST', path: COLLECTION, query: { fieldManager: CONTROLLER }, body, signal });
     log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME });
   }
@@ -79,8 +76,7 @@ export class ConfigWriter {
     this.#writtenAt = clock.monotonic();
     const written = await writer.attempt('config_status', STATUS_KEY, () => this.#apply(uid, status));
     if (written) {
-      this.#logAges(before?.versions ?? [], status.versions ?? []);
-      this.#tellFreezes(uid, before, status, plan);
+      recordChanges(this.#context, { uid, before, now: status, failed: plan.failed });
     }
     return undefined;
   }
@@ -91,38 +87,9 @@ export class ConfigWriter {
     return isFresh ? this.#known?.status : status;
   }
 
-  #logAges(before: readonly VersionStatus[], now: readonly VersionStatus[]): void {
-    const aging = new Set(
-      now.flatMap(({ version, firstOfferedTime }) => (firstOfferedTime === undefined ? [] : [version])),
-    );
-    for (const { version, firstOfferedTime } of before) {
-      if (firstOfferedTime === undefined || aging.has(version)) continue;
-      this.#context.log.info('resetting the age of a version: too few nodes run it or are offered it', { version });
-    }
-  }
-
-  /** An Event and a line in the log for each version that was frozen or is no longer. */
-  #tellFreezes(uid: string, before: BrupopConfigStatus | undefined, now: BrupopConfigStatus, { failed }: Plan): void {
-    const { events, log } = this.#context;
-    const [old, current] = [before?.frozenVersions ?? [], now.frozenVersions ?? []];
-    const missing = (from: typeof old, other: typeof old): typeof old =>
-      from.filter(({ version }) => !other.some((one) => one.version === version));
-    const about = { ...OBJECT, name: CONFIG_NAME, uid };
-    for (const { version, since } of missing(current, old)) {
-      const message = describeFrozen(version, failed);
-      events.record({ reason: FROZEN, warning: true, about, message, key: `${uid}/${version}/${since}` });
-      log.error('version frozen: too many nodes failed with it', { version });
-    }
-    for (const { version, since } of missing(old, current)) {
-      const message = `${version} is no longer frozen`;
-      events.record({ reason: RESUMED, warning: false, about, message, key: `${uid}/${version}/${since}/resumed` });
-      log.info('version no longer frozen', { version });
-    }
-  }
-
   async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
     const { client, signal } = this.#context;
-    const body = { ...OBJECT, metadata: { name: CONFIG_NAME, uid }, status };
+    const body = { ...CONFIG_OBJECT, metadata: { name: CONFIG_NAME, uid }, status };
     await client.apply(STATUS, body, { fieldManager: CONTROLLER, signal });
     this.#remember(uid, status);
   }

@@ -128,8 +128,15 @@ function taintKey({ metadata }: NodeView): string {
   return `taint/${metadata.uid}`;
 }
 
-interface TaintedNode extends KubernetesObject {
-  readonly spec?: { readonly taints?: readonly { readonly key: string; readonly effect: string }[] };
+export interface Taint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: string;
+}
+
+/** As the Kubernetes API has it. */
+export interface TaintedNode extends KubernetesObject {
+  readonly spec?: { readonly taints?: readonly Taint[] };
 }
 
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */

@@ -3,12 +3,14 @@ import {
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   RETRY_ANNOTATION,
+  STARTED_FROM_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
-import { type SpecChange, specChange, type Transition } from '../plan/spec-change.ts';
+import type { Transition } from '../plan/outcomes.ts';
+import { type SpecChange, specChange } from '../plan/spec-change.ts';
 import { idle, startSpec } from '../plan/transition.ts';
 import {
   ago,
@@ -18,6 +20,7 @@ import {
   MINUTE,
   NEW,
   NOW,
+  OLD,
   POLICY,
   type ShadowParts,
   underWay,
@@ -36,7 +39,7 @@ describe('the patch of a spec', () => {
       metadata: {
         uid: 'shadow-node-a',
         resourceVersion: '1',
-        annotations: { [UPDATE_STARTED_ANNOTATION]: ago(0) },
+        annotations: { [UPDATE_STARTED_ANNOTATION]: ago(0), [STARTED_FROM_ANNOTATION]: OLD },
       },
       spec: {
         state: 'StagedAndPerformedUpdate',

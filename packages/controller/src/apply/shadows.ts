@@ -5,6 +5,7 @@ import { crPath } from '@brupop/shared/kube/paths';
 import { sameCondition } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
+import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
@@ -71,10 +72,11 @@ export async function writeSpecs(context: ApplyContext, changes: readonly SpecCh
 }
 
 async function writeSpec(context: ApplyContext, change: SpecChange): Promise<void> {
-  const { client, log, assumeCache, signal } = context;
+  const { client, log, assumeCache, metrics, signal } = context;
   const { outcome, spec, shadow, node } = change;
   const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
   assumeCache.shadow(answer);
+  countTransition(metrics, change);
   if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(SETTINGS_PRUNED);
   log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
   record(context, change);
@@ -157,6 +159,6 @@ export async function deleteShadow({ client, log, signal }: ApplyContext, shadow
   log.info('shadow deleted', { shadow: name });
 }
 
-function shadowPath({ metadata: { name, namespace = '' } }: ShadowView, subresource?: 'status'): string {
+export function shadowPath({ metadata: { name, namespace = '' } }: ShadowView, subresource?: 'status'): string {
   return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, ...(subresource && { subresource }) });
 }

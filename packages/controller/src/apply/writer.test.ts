@@ -53,6 +53,15 @@ test('an object that cannot be written backs off, longer each time, and does not
   expect(writer.canWrite('a')).toBe(true);
 });
 
+test('a write whose delay ends during a reconcile that kept it back is tried again at once', async () => {
+  const { writer, clock } = setUp();
+  writer.backOff('a');
+  expect(writer.canWrite('a')).toBe(false);
+  await clock.advance(2_000);
+  expect(writer.nextTryMs()).toBe(0);
+  expect(writer.nextTryMs()).toBeUndefined();
+});
+
 test('each write that ends counts as progress, also one that fails', async () => {
   const { writer, clock } = setUp();
   expect(writer.sinceWriteMs()).toBe(Infinity);

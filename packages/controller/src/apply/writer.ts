@@ -17,7 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { CertificateStatus } from '../plan/config-conditions.ts';
+import type { CertificateStatus } from '../plan/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -47,6 +47,10 @@ type WriteKind =
   | 'config_status'
   | 'node_restore'
   | 'node_taint'
+  | 'node_out_of_service'
+  | 'job_record'
+  | 'job_create'
+  | 'job_delete'
   | 'shadow_create'
   | 'shadow_delete';
 
@@ -84,6 +88,8 @@ export class NotLeading extends Error {
 export class Writer {
   readonly #options: WriterOptions;
   readonly #retries = new Map<string, Retry>();
+  /** The keys that {@link canWrite} kept back since the latest {@link nextTryMs}. */
+  readonly #delayed = new Set<string>();
   /** By cause: when it was last logged, monotonic milliseconds. */
   readonly #warnedAt = new Map<string, number>();
   #endedAt = -Infinity;
@@ -94,7 +100,9 @@ export class Writer {
 
   /** False while `key` backs off or waits for the watch. */
   canWrite(key: string): boolean {
-    return (this.#retries.get(key)?.at ?? -Infinity) <= this.#options.clock.monotonic();
+    const canWrite = (this.#retries.get(key)?.at ?? -Infinity) <= this.#options.clock.monotonic();
+    if (!canWrite) this.#delayed.add(key);
+    return canWrite;
   }
 
   /** Why the API server rejected the latest write of `key`, while that backs off. */
@@ -132,13 +140,18 @@ export class Writer {
     });
   }
 
+  /**
+   * After how many milliseconds the next delay ends; 0 for one that kept a write back since the latest call, and has
+   * ended meanwhile.
+   */
   nextTryMs(): number | undefined {
     const now = this.#options.clock.monotonic();
     let next: number | undefined;
     for (const [key, { at }] of this.#retries) {
-      if (at > now) next = Math.min(next ?? Infinity, at - now);
+      if (at > now || this.#delayed.has(key)) next = Math.min(next ?? Infinity, Math.max(0, at - now));
       else if (at + FORGET_MS < now) this.#retries.delete(key);
     }
+    this.#delayed.clear();
     return next;
   }
 

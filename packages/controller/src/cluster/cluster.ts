@@ -25,6 +25,7 @@ import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
+import type { CheckLookups } from './checks.ts';
 import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from './connectivity.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -38,6 +39,7 @@ interface ClusterOptions {
   readonly log: Logger;
   readonly namespace: string;
   readonly nodeName: string;
+  readonly checks: CheckLookups;
 }
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
@@ -55,6 +57,7 @@ const SHADOW_PREFIX = shadowName('');
 export class Cluster {
   readonly assumeCache = new AssumeCache();
   readonly lookups: PodLookups;
+  readonly checks: CheckLookups;
   readonly #options: ClusterOptions;
   readonly #nodes: Reflector<NodeView>;
   readonly #shadows: Reflector<ShadowView>;
@@ -79,6 +82,7 @@ export class Cluster {
       slim: (raw: unknown) => T,
     ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim });
     this.#options = options;
+    this.checks = options.checks;
     this.#startedAt = clock.now();
     this.lookups = new PodLookups({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
@@ -137,6 +141,7 @@ export class Cluster {
       on(this.#shadows, differs),
       on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
+      this.checks.onAnswer(listener),
     ];
     this.#onLeases.add(listener);
     return () => {
@@ -169,6 +174,7 @@ export class Cluster {
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
       connectivity,
+      checks: this.checks.view,
       ownNode: this.#options.nodeName,
     };
   }
@@ -210,6 +216,7 @@ export class Cluster {
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
+    const time = { monotonic: this.#options.clock.monotonic(), silentMs: this.#leases.idleForMs() };
     const pairs = this.#nodes
       .list()
       .map((node) => ({ node: this.#memory.inItsZone(node), shadow: this.#shadowOf(node.metadata.name) }));
@@ -227,6 +234,7 @@ export class Cluster {
         node,
         shadow,
         missingSince,
+        leaseExpired: this.#guard.hasExpired(name, this.#policy, time),
         ...this.#memory.of(name),
         ...(writeRejection !== undefined && { writeRejection }),
       };

@@ -50,6 +50,10 @@ class Fleet {
     return this.#guard.probe(this.#nodes, policy, now);
   }
 
+  hasExpired(name: string, silentMs = 0): boolean | undefined {
+    return this.#guard.hasExpired(name, POLICY, { monotonic: this.#ms, silentMs });
+  }
+
   wait(ms: number): void {
     this.#ms += ms;
   }
@@ -184,4 +188,15 @@ it('0 percent switches it off', () => {
   fleet.cut(4);
   fleet.wait(MINUTE);
   expect(fleet.probe(0, { percent: 0 })).toMatchObject({ lost: false, counted: 4 });
+});
+
+it('the Lease of one node has expired also while it updates, and not by the silence of the watch', () => {
+  const fleet = new Fleet(2, { shadow: { spec: { state: 'RebootedIntoUpdate', version: '1.21.0' } } });
+  fleet.cut(1);
+  fleet.pass(EXPIRY - 1);
+  expect(fleet.hasExpired('node-0')).toBe(false);
+  fleet.pass(1);
+  expect([fleet.hasExpired('node-0'), fleet.hasExpired('node-1')]).toEqual([true, false]);
+  expect(fleet.hasExpired('node-0', 1_000)).toBe(false);
+  expect(fleet.hasExpired('without-a-lease')).toBeUndefined();
 });

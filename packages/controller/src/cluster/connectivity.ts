@@ -120,6 +120,16 @@ export class ConnectivityGuard {
     return this.#latest;
   }
 
+  /** Of any node, also one that is updating; undefined: it has no Lease. */
+  hasExpired(
+    name: string,
+    { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
+    { monotonic, silentMs }: Pick<Now, 'monotonic' | 'silentMs'>,
+  ): boolean | undefined {
+    const renewal = this.#renewals.get(name);
+    return renewal && monotonic - silentMs - renewal.seenAt >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
+  }
+
   /** Undefined for a node that is new, on its way out or in an update, and for one without a Lease. */
   #leaseOf({ name, node, shadow }: NodeAndShadow, now: Now): CountedLease | undefined {
     const renewal = this.#renewals.get(name);

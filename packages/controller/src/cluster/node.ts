@@ -3,6 +3,8 @@ import {
   AUTOSCALER_HOLDS,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
+  OUT_OF_SERVICE_ANNOTATION,
+  OUT_OF_SERVICE_TAINT,
   PRIORITY_ANNOTATION,
   SKIP_ANNOTATION,
   WAITING_TAINT,
@@ -16,7 +18,11 @@ export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
   readonly unschedulable: boolean;
   readonly hasWaitingTaint: boolean;
+  /** Set by the operator or by another actor. */
+  readonly hasOutOfServiceTaint: boolean;
   readonly ready: boolean;
+  /** Ready is Unknown: its kubelet has stopped reporting. */
+  readonly isUnreachable: boolean;
   /** Types of its other conditions that are True, in order. */
   readonly conditions: readonly string[];
   /** When Ready last changed (RFC 3339). */
@@ -33,24 +39,36 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const ANNOTATIONS = [...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS, PRIORITY_ANNOTATION, SKIP_ANNOTATION];
+const ANNOTATIONS = [
+  ...OWNERSHIP_ANNOTATIONS,
+  OUT_OF_SERVICE_ANNOTATION,
+  ...AUTOSCALER_HOLDS,
+  PRIORITY_ANNOTATION,
+  SKIP_ANNOTATION,
+];
 
 export function readNode(raw: unknown): NodeView {
   const { metadata, spec = {}, status = {} } = raw as RawNode;
   const { unschedulable = false, taints = [] } = spec;
-  const ready = status.conditions?.find(({ type }) => type === 'Ready');
   return {
     metadata: readMetadata(metadata),
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
-    ready: ready?.status === 'True',
+    hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
+    ...readReady(status.conditions),
     conditions: trueConditions(status.conditions),
-    readySince: ready?.lastTransitionTime,
     bootID: status.nodeInfo?.bootID ?? '',
   };
 }
 
-function trueConditions(conditions: NonNullable<RawNode['status']>['conditions'] = []): readonly string[] {
+type Conditions = NonNullable<RawNode['status']>['conditions'];
+
+function readReady(conditions: Conditions = []): Pick<NodeView, 'ready' | 'isUnreachable' | 'readySince'> {
+  const { status, lastTransitionTime: readySince } = conditions.find(({ type }) => type === 'Ready') ?? {};
+  return { ready: status === 'True', isUnreachable: status === 'Unknown', readySince };
+}
+
+function trueConditions(conditions: Conditions = []): readonly string[] {
   return conditions.flatMap(({ type, status }) => (status === 'True' && type !== 'Ready' ? [type] : [])).toSorted();
 }
 
@@ -82,7 +100,12 @@ export function pick(
 }
 
 export function bearsOwnership(node: NodeView): boolean {
-  return ownedByUs(node) || node.hasWaitingTaint;
+  return ownedByUs(node) || node.hasWaitingTaint || outOfServiceByUs(node);
+}
+
+/** True when the operator has tainted the Node as out of service. */
+export function outOfServiceByUs({ metadata: { annotations = {} } }: NodeView): boolean {
+  return annotations[OUT_OF_SERVICE_ANNOTATION] !== undefined;
 }
 
 /** The zone of a node. Nodes without a zone share the empty one. */
@@ -93,6 +116,12 @@ export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
 /** True for a managed node that the configuration selects. */
 export function isSelected(node: NodeView, { nodeSelector }: UpdatePolicy): boolean {
   return isManaged(node) && (nodeSelector === undefined || selects(nodeSelector, node.metadata.labels ?? {}));
+}
+
+/** Why a user has left the node out: any value of the annotation other than false; undefined: it is not left out. */
+export function skippedBy({ metadata: { annotations } }: NodeView): string | undefined {
+  const value = annotations?.[SKIP_ANNOTATION];
+  return value === 'false' ? undefined : value;
 }
 
 export function isManaged(node: NodeView): boolean {

@@ -3,6 +3,7 @@ import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import type { ChecksView } from './checks.ts';
 import type { Connectivity } from './connectivity.ts';
 import type { NodeView } from './node.ts';
 import { isOwnedBy, type ShadowView } from './shadow.ts';
@@ -18,6 +19,8 @@ export interface ManagedNode {
   readonly former?: FormerShadow | undefined;
   /** Since when another actor has cordoned the Node, as far as known, epoch milliseconds. */
   readonly cordonedSince?: number | undefined;
+  /** Its kubelet has stopped renewing its Lease; undefined: it has no Lease. */
+  readonly leaseExpired?: boolean | undefined;
   /** Why the API server rejected the creation of its shadow, or the latest write of its spec during the backoff. */
   readonly writeRejection?: string;
 }
@@ -69,6 +72,7 @@ export interface Snapshot {
   readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];
   readonly connectivity: Connectivity;
+  readonly checks: ChecksView;
   /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;
 }

@@ -12,27 +12,33 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged } from '../cluster/node.ts';
 import { hasReached, isSettled, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
-import { wantedVersion } from '../policy/policy.ts';
+import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
   agentNotConnected,
   agentNotResponding,
+  goingBack,
   monitored,
   notConfigured,
   overdue,
   type ProgressingCondition,
+  runsHooks,
+  staged,
   updating,
   upToDate,
   waiting,
 } from './condition.ts';
 import { expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
-import { monitoringOf } from './facts/health.ts';
-import type { Drainable } from './facts/drainability.ts';
+import { isRollingBack, pendingRollback, rollbackOf } from './facts/rollback.ts';
+import { type Monitoring, monitoringOf } from './facts/health.ts';
+import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
+import { type Drainable, isDrainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
+import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
-import type { Transition } from './spec-change.ts';
+import type { Transition } from './outcomes.ts';
 import { idle, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
@@ -47,6 +53,8 @@ export interface Assessment {
   readonly lookUp?: boolean;
   readonly candidate?: Candidate;
   readonly cleanup?: Cleanup | undefined;
+  /** The Jobs that the node needs now. */
+  readonly jobs?: JobProgress | undefined;
   /** No agent has reported within the time limit of a confirmation. */
   readonly neverConnected?: boolean;
   /** When the assessment may change by time alone, epoch milliseconds. */
@@ -68,9 +76,15 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
   return {
     ...pair,
-    policy: policyFor(pair.node, fleetState),
+    policy: policyFor(pair, fleetState),
     drain: () => fleetState.drains.of(pair.node),
-    blockedBy: staged ? whyNotDrainedNow({ ...pair, status, version: spec.version ?? '' }, fleetState) : undefined,
+    blockedBy: staged
+      ? whyNotDrainedNow(
+          { ...pair, status, version: spec.version ?? '', isRollback: isRollingBack(pair.shadow) },
+          fleetState,
+        )
+      : undefined,
+    checks: fleetState.checks,
     now: fleetState.now,
   };
 }
@@ -81,10 +95,12 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const { estimate, now } = fleetState;
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
-  const overLimit = fleetState.nodesOverLimit.has(name) ? OVER_LIMIT : undefined;
+  // The slot of a rollback is that of the update that failed.
+  const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
+  const overLimit = isOverLimit ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node);
-  const input = { ...fleetState, ...candidate, drain, capacity: undefined, needMs };
+  const input = { ...fleetState, ...candidate, drain, capacity: undefined, canary: undefined, needMs };
   return whyNotDrained(input) ?? overLimit ?? late;
 }
 
@@ -116,17 +132,28 @@ function withRejection({ writeRejection }: TransitionInput, found: Partial<Asses
 
 function assessUnderWay(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
   const { shadow, policy, now } = input;
-  const { healthyAt, recheckAt, problem } = monitoringOf(input);
-  const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt];
+  const { healthyAt, recheckAt, problem, jobs } = { ...monitoringOf(input), ...jobsBeforeDrain(input) };
+  const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt, ...(jobs?.times ?? [])];
   const lookUp = change === undefined && needsPods(input);
   const isCancelled = change?.outcome === 'Cancelled';
   if (isOverdue(shadow, policy, now) && (change === undefined || isCancelled)) {
     const progressing = overdue(input, isCancelled);
-    return { change: change && { ...change, because: progressing }, progressing, phase: 'failed', lookUp, times };
+    const cancelled = change && { ...change, because: progressing };
+    return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times };
   }
   const progressing = updatingCondition(input, problem, lookUp);
   const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
-  return { change, progressing, phase: 'updating', pending, lookUp, times };
+  return { change, progressing, phase: 'updating', pending, lookUp, jobs, times };
+}
+
+/** Those of a staged node that may be drained otherwise. */
+function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | 'jobs'> {
+  const { shadow, blockedBy, drain } = input;
+  const isStaged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
+  if (!isStaged || blockedBy !== undefined) return {};
+  const { blocked, jobs } = beforeDrain(input);
+  const isDue = blocked === undefined && (jobs.isBegun || isDrainable(drain()));
+  return isDue ? { problem: jobs.waitsFor, jobs } : {};
 }
 
 function updatingCondition(
@@ -136,17 +163,20 @@ function updatingCondition(
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
   if (shadow.spec.state === 'MonitoringUpdate') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
+  if (unhealthy !== undefined) return staged(version, unhealthy);
+  if (isRollingBack(shadow)) return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
   return updating(version, lookUp ? drain().problem : undefined);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
-  const { shadow, policy } = input;
+  const { shadow, policy, now } = input;
   const { status } = shadow;
   if (status === undefined) return WAITING;
   const { current_version: running, target_version: offered } = status;
   const version = wantedVersion(offered, policy.versions);
   const problem = status.hostSettings?.message;
   const found = { change, pending: change !== undefined };
+  if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== undefined && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
@@ -154,7 +184,13 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
     return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
-  return change === undefined ? { candidate: { ...input, status, version }, phase } : { ...found, phase };
+  const isRollback = pendingRollback(shadow, policy, now) !== undefined;
+  return change === undefined ? { candidate: { ...input, status, version, isRollback }, phase } : { ...found, phase };
+}
+
+function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy): Partial<Assessment> {
+  const progressing = runsHooks(jobs.waitsFor ?? 'all hooks have ended');
+  return { progressing, phase: 'updating', ...(!isSuspended && { jobs, times: jobs.times }) };
 }
 
 function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | undefined): Partial<Assessment> {

@@ -41,6 +41,20 @@ export function updating(version: string, podsProblem?: string): ProgressingCond
   return progressing('True', 'Updating', `Updating to ${version}; status.lastOperation names the step`);
 }
 
+export function goingBack(previous: string, failed: string): ProgressingCondition {
+  return progressing('True', 'Updating', `Going back to ${previous}: the node was not healthy on ${failed}`);
+}
+
+/** @param waitsFor - the Job that has to end before the drain */
+export function staged(version: string, waitsFor: string): ProgressingCondition {
+  return progressing('True', 'Updating', `${version} is staged; before the drain, ${waitsFor}`);
+}
+
+/** @param waitsFor - the hook after the update that has to end */
+export function runsHooks(waitsFor: string): ProgressingCondition {
+  return progressing('True', 'Updating', `The update has ended; after it, ${waitsFor}`);
+}
+
 /** @param problem - why the node is not healthy after its update, if known */
 export function monitored(version: string, problem: string | undefined): ProgressingCondition {
   if (problem === undefined) return updating(version);

@@ -3,7 +3,8 @@ import { DEFAULT_SPEC } from '@brupop/shared/api/config-spec';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { readPolicy } from '../policy/policy.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
-import { type CertificateStatus, CONDITIONS, statusOf } from './config-conditions.ts';
+import { CONDITIONS } from './config-conditions.ts';
+import { type CertificateStatus, statusOf } from './config-status.ts';
 import { plan } from './plan.ts';
 
 interface Case {

@@ -1,22 +1,17 @@
 /**
- * The status of the BrupopConfig, made from a plan: its conditions, the forecast of the rollout, and
- * since when each version is available. `apply/brupop-config.ts` calls {@link statusOf} in each
- * reconcile and writes what differs. Times and messages stay the same while nothing changes, since
- * each difference is a write.
+ * The conditions of the BrupopConfig, made from a plan. Messages stay the same while nothing changes,
+ * since each difference is a write.
  */
-import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
-import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import type { Condition } from '@brupop/shared/api/meta';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { printable, shorten } from '@brupop/shared/runtime/errors';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { describeStuck, namesOf } from './capacity.ts';
-import { transitionTime } from './condition.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
-import type { VersionCount } from './facts/versions.ts';
-import type { Forecast } from './forecast.ts';
 import { unconfirmed } from './gates/fleet.ts';
+import { describeLost } from './lost-nodes.ts';
 import type { Plan } from './plan.ts';
+import type { Progress } from './progress.ts';
 import { MAX_MESSAGE, type Reason } from './gates/reasons.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
@@ -40,6 +35,7 @@ export const CONFIG_REASONS = [
   'Waiting',
   'NodesFailed',
   'NodesNeedAttention',
+  'ProgressDeadlineExceeded',
   'AsExpected',
 ] as const;
 
@@ -148,23 +144,35 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
 function degraded({
   policy: { problem },
   counts: { failed },
-  forecast: { needAttention },
+  forecast: { needAttention, reasons },
   stuckNodes,
+  lost,
   uncreated,
   orphanedNodes,
+  progress,
 }: Plan): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
   const counted = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
   const found = [
     ...(counted === '' ? [] : [`${counted}; kubectl get brs -A -o wide shows the nodes and reasons`]),
+    ...describeLost(lost),
     ...describeUncreated(uncreated),
     ...describeOrphaned(orphanedNodes),
   ];
-  if (found.length > 0) return isTrue('NodesNeedAttention', `Nodes need attention: ${found.join('; ')}`);
+  const others = found.length === 0 ? '' : `Nodes need attention: ${found.join('; ')}`;
+  if (progress?.isLate === true) return isTrue('ProgressDeadlineExceeded', describeLate(progress, reasons, others));
+  if (others !== '') return isTrue('NodesNeedAttention', others);
   if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
   const nodes = failed === 1 ? 'node' : 'nodes';
   return isTrue('NodesFailed', `The latest attempt failed on ${failed} ${nodes}; retried automatically`);
+}
+
+function describeLate({ lastProgressAt }: Progress, reasons: ReadonlyMap<Reason, number>, others: string): string {
+  const late = `No node has succeeded since ${rfc3339(lastProgressAt)}, which is longer than spec.rollout.progressDeadline allows`;
+  const [reason, waiting] = mostFrequent(reasons);
+  const why = reason === undefined ? '' : `; ${waiting} waiting: ${reason}`;
+  return others === '' ? `${late}${why}` : `${late}${why}. ${others}`;
 }
 
 function describeUncreated(uncreated: Plan['uncreated']): string[] {
@@ -176,114 +184,4 @@ function describeUncreated(uncreated: Plan['uncreated']): string[] {
 function describeOrphaned(nodes: readonly string[]): string[] {
   if (nodes.length === 0) return [];
   return [`orphaned annotations on ${namesOf(nodes)}: no update of the operator set them; see kubectl describe node`];
-}
-
-/** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
-export type CertificateStatus = Told | 'unknown' | undefined;
-
-const CERTIFICATE_CONDITION = 'CertificateReady';
-
-interface ReportInput {
-  readonly config: BrupopConfig;
-  readonly plan: Plan;
-  readonly before: BrupopConfigStatus | undefined;
-  /** Everything that the configuration requests is written. */
-  readonly isInEffect: boolean;
-  readonly now: number;
-  readonly certificate?: CertificateStatus;
-}
-
-export function statusOf({ config, plan, before, isInEffect, now, certificate }: ReportInput): BrupopConfigStatus {
-  const { generation = 0 } = config.metadata;
-  const { policy, forecast, counts } = plan;
-  const takesEffect = isInEffect && policy.problem === undefined;
-  const observed = takesEffect ? generation : before?.observedGeneration;
-  const conditions = Object.entries(told(plan, before, certificate)).map(([type, judged]): Condition => {
-    const lastTransitionTime = transitionTime(lastOf(before, type), judged.status, now);
-    return { type, ...judged, message: printable(judged.message), lastTransitionTime, observedGeneration: generation };
-  });
-  return {
-    ...(observed !== undefined && { observedGeneration: observed }),
-    conditions,
-    nodes: counts,
-    versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
-    ...failuresOf(plan),
-    ...windowOf(plan),
-    ...expectations(forecast),
-    plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
-      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
-    }),
-    ...(policy.inForce !== undefined && { inForce: policy.inForce }),
-  };
-}
-
-type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
-
-/** What the condition of each type says. */
-function told(
-  plan: Plan,
-  before: BrupopConfigStatus | undefined,
-  certificate: CertificateStatus,
-): Readonly<Record<string, Told>> {
-  const ofPlan = Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]);
-  const known = certificate === 'unknown' ? lastOf(before, CERTIFICATE_CONDITION) : certificate;
-  if (known === undefined) return Object.fromEntries(ofPlan);
-  const { status, reason, message } = known;
-  return { ...Object.fromEntries(ofPlan), [CERTIFICATE_CONDITION]: { status, reason, message } };
-}
-
-function lastOf(before: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {
-  return before?.conditions?.find(({ type }) => type === wanted);
-}
-
-const MAX_FAILED = 50;
-const MAX_FROZEN = 20;
-
-function failuresOf({ failed, frozen: versions }: Plan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
-  const frozenVersions = versions
-    .slice(0, MAX_FROZEN)
-    .map(({ version, since }) => ({ version, since: rfc3339(since) }));
-  const failedNodes = failed.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
-  return { ...(versions.length > 0 && { frozenVersions }), ...(failed.length > 0 && { failedNodes }) };
-}
-
-function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
-  if (policy.maintenance.windows.length === 0 && policy.maintenance.blackouts.length === 0) return {};
-  const { open, until } = window;
-  const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
-  return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
-}
-
-function expectations({ measuredMs, completionTime }: Forecast): Partial<BrupopConfigStatus> {
-  return {
-    ...(measuredMs !== undefined && { updateEstimate: formatDuration(measuredMs) }),
-    ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
-  };
-}
-
-const MAX_VERSIONS = 50;
-
-/**
- * Returns the versions for the status at `now` (epoch milliseconds), newest first. The age of a
- * version starts when a second node runs it or is offered it, and is reset when fewer do.
- */
-function versionStatuses(
-  counts: readonly VersionCount[],
-  before: readonly VersionStatus[],
-  now: number,
-): VersionStatus[] {
-  const current = counts.map(({ hasAge, ...count }): VersionStatus => {
-    if (!hasAge) return count;
-    const known = before.find(({ version }) => sameVersion(version, count.version))?.firstOfferedTime;
-    return { ...count, firstOfferedTime: parseTime(known) === undefined ? rfc3339(now) : (known ?? rfc3339(now)) };
-  });
-  return current.toSorted(mostNodesFirst).slice(0, MAX_VERSIONS).toSorted(newestFirst);
-}
-
-function mostNodesFirst(a: VersionStatus, b: VersionStatus): number {
-  return b.running + b.offered - (a.running + a.offered) || newestFirst(a, b);
-}
-
-function newestFirst(a: VersionStatus, b: VersionStatus): number {
-  return b.version.localeCompare(a.version, 'en', { numeric: true });
 }

@@ -9,7 +9,7 @@ import {
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
-import { statusOf } from './config-conditions.ts';
+import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
 const HOUR = 60 * MINUTE;

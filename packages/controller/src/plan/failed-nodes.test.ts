@@ -20,7 +20,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { statusOf } from './config-conditions.ts';
+import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
 const HOUR = 60 * MINUTE;

@@ -6,9 +6,10 @@ import {
   UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aNode, aShadow, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { ago, aManagedNode, aNode, aShadow, aSnapshot, MINUTE, NEW, NOW, POLICY } from '../testing/objects.ts';
 import type { Candidate } from './gates/reasons.ts';
 import { inOrder } from './fleet.ts';
+import { plan } from './plan.ts';
 
 interface Parts {
   readonly priority?: string;
@@ -33,13 +34,13 @@ function candidate(
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
-  return { name, missingSince: NOW, former, node, shadow, status, version };
+  return { isRollback: false, name, missingSince: NOW, former, node, shadow, status, version };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>
   inOrder(
     Object.entries(parts).map(([name, one]) => candidate(name, one, version)),
-    { ownNode: 'own', order, now: NOW },
+    { ownNode: 'own', policy: { ...POLICY, order }, now: NOW },
   ).map(({ node }) => node.metadata.name);
 
 const orders: Record<string, [string[], string[]]> = {
@@ -93,3 +94,20 @@ test('a random order is the same for the same version, and another one for anoth
   expect(once.toSorted()).toEqual(Object.keys(many).toSorted());
   expect(once).not.toEqual(sorted(many));
 });
+
+test.each([
+  ['First', ['c', 'a', 'b']],
+  ['Last', ['a', 'b', 'c']],
+])(
+  'nodes with a condition of spec.health.conditions go %s if the configuration says so',
+  (unhealthyNodes, expected) => {
+    const nodes = [aManagedNode('a'), aManagedNode('b'), aManagedNode('c', { conditions: ['DiskPressure'] })];
+    const spec = { health: { unhealthyNodes }, concurrency: { maxUpdating: 3 } };
+    const started = plan(aSnapshot(nodes, spec), NOW).specs.map(({ node }) => node.metadata.name);
+    expect(started).toHaveLength(3);
+    const one = plan(aSnapshot(nodes, { ...spec, concurrency: { maxUpdating: 1 } }), NOW);
+    expect([...one.specs.map(({ node }) => node.metadata.name), ...one.forecast.queue.map(({ node }) => node)]).toEqual(
+      expected,
+    );
+  },
+);

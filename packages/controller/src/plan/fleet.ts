@@ -4,20 +4,23 @@
  */
 import { createHash } from 'node:crypto';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import type { Order } from '@brupop/shared/api/config-spec';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
-import { isSelected, type NodeView } from '../cluster/node.ts';
+import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, isUnderWay, startedAt } from '../cluster/shadow.ts';
-import { type ManagedNode, type Snapshot, staleResources } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import { Canaries } from './canaries.ts';
 import { Capacity, isDown, isUnavailable, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { Drains } from './facts/drainability.ts';
+import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
+import { problemCondition } from './facts/health.ts';
+import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { type Slot, slotOf } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -28,6 +31,7 @@ export interface FleetState {
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
   readonly drains: Drains;
+  readonly checks: Checks;
   readonly versions: readonly VersionCount[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
@@ -45,6 +49,8 @@ export interface FleetState {
   readonly nodesOverLimit: ReadonlySet<string>;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Capacity;
+  /** Counts the canaries, and then those that start. */
+  readonly canaries: Canaries;
   readonly now: number;
 }
 
@@ -52,7 +58,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const { managedNodes, config, policy } = snapshot;
   const slots = new Map(
     managedNodes.flatMap((managedNode) => {
-      const slot = slotOf(managedNode, policy, now);
+      const slot = slotOf(managedNode, snapshot, now);
       return slot === undefined ? [] : [[managedNode, slot] as const];
     }),
   );
@@ -68,6 +74,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     stale: staleResources(snapshot.watchLags),
     connectivity: snapshot.connectivity,
     drains: new Drains(snapshot, policy.drain, now),
+    checks: new Checks(snapshot.checks, now),
     versions,
     offeredSince: (version) => agesSince(version, versions, config?.status?.versions ?? [], now),
     estimate: estimateOf(managedNodes, policy.maintenance),
@@ -79,6 +86,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     before: config?.status,
     nodesOverLimit: nodesOverLimit([...slots.keys()], capacityOf(unavailable)),
     capacity: capacityOf(slots),
+    canaries: new Canaries(selected.filter(isPair), snapshot, now),
     now,
   };
 }
@@ -114,8 +122,10 @@ function countedBy(
   return capacity;
 }
 
-/** Hosts that the configuration does not select have their own settings. */
-export function policyFor(node: NodeView, { policy }: FleetState): UpdatePolicy {
+/** Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. */
+export function policyFor({ node, shadow }: NodePair, { policy, now }: FleetState): UpdatePolicy {
+  const rollback = currentRollback(shadow, policy, now);
+  if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
   return isSelected(node, policy) ? policy : { ...policy, hostSettings: undefined };
 }
 
@@ -123,6 +133,7 @@ export function policyFor(node: NodeView, { policy }: FleetState): UpdatePolicy 
 type Rank = readonly [
   lastAttempt: number,
   own: number,
+  health: number,
   priority: number,
   failures: number,
   order: number | string,
@@ -134,13 +145,13 @@ const RECENT_MS = 24 * 60 * 60_000;
 
 interface Ordering {
   readonly ownNode: string;
-  readonly order: Order;
+  readonly policy: Pick<UpdatePolicy, 'order' | 'health'>;
   readonly now: number;
 }
 
 /**
  * Sorts candidates: first the nodes without a recent attempt, then the others by the start of their
- * latest attempt. After that, the node of the controller goes last, and the rest is sorted by
+ * latest attempt. After that, the node of the controller goes last, and the rest is sorted by health,
  * priority, fewest failures, `order` and name. A kubelet may set its priority, and an agent may report
  * any failure or success, so neither moves a node before one without a recent attempt.
  */
@@ -151,8 +162,9 @@ export function inOrder(candidates: readonly Candidate[], ordering: Ordering): C
     .map(({ candidate }) => candidate);
 }
 
-function rankOf(candidate: Candidate, { ownNode, order, now }: Ordering): Rank {
+function rankOf(candidate: Candidate, { ownNode, policy, now }: Ordering): Rank {
   const { node, shadow, version, status } = candidate;
+  const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   const position = { Name: name, Random: shuffled(uid, version), OldestBoot: parseTime(status.bootTime) ?? Infinity }[
     order
@@ -161,11 +173,18 @@ function rankOf(candidate: Candidate, { ownNode, order, now }: Ordering): Rank {
   return [
     lastAttempt(candidate, now),
     own,
+    healthRank(node, policy),
     -priority(annotations[PRIORITY_ANNOTATION]),
     failures(shadow),
     position,
     name,
   ];
+}
+
+/** As `spec.health.unhealthyNodes` says. */
+function healthRank(node: NodeView, { health }: Ordering['policy']): number {
+  if (health.unhealthyNodes === 'Wait' || problemCondition(node, { health }) === undefined) return 0;
+  return health.unhealthyNodes === 'First' ? -1 : 1;
 }
 
 /** When the latest attempt started, epoch milliseconds; 0: not within RECENT_MS. */

@@ -139,19 +139,23 @@ function isUnforeseeable({ reason, retryAt }: Blocked): boolean {
   return !passesInTime(reason) || (reason === 'MinimumAgeNotReached' && retryAt === undefined);
 }
 
+/** A node that waits for its own retry time does not delay other nodes. */
+function waitsAlone({ reason, retryAt }: Blocked): boolean {
+  return retryAt !== undefined && traitsOf(reason).fleetWide !== true;
+}
+
 function expected({ shadow }: Candidate, blocked: Blocked, fleetState: FleetState, slots: Slots): number | undefined {
   const { policy, estimate, now } = fleetState;
-  const { reason, retryAt } = blocked;
-  const { passes, fleetWide = false } = traitsOf(reason);
+  const { reason, retryAt = now } = blocked;
+  const { passes } = traitsOf(reason);
   if (isUnforeseeable(blocked) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
     return start === undefined ? undefined : start + needMs;
   };
-  // A node that waits for its own retry time does not delay other nodes.
-  if (retryAt !== undefined && !fleetWide) return endOf(retryAt);
-  const end = endOf(slots.free[slots.next] ?? now);
+  if (waitsAlone(blocked)) return endOf(retryAt);
+  const end = endOf(Math.max(slots.free[slots.next] ?? now, retryAt));
   if (end === undefined) return undefined;
   slots.next += 1;
   slots.free.push(end);

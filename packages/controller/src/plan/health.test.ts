@@ -76,6 +76,17 @@ describe('a node with the condition DiskPressure', () => {
     expect(message(made)).toBe('Runs 1.21.0, and is not healthy yet: the Node has the condition DiskPressure');
   });
 
+  it('is updated where such nodes do not wait, and then does not count', () => {
+    const spec = { health: { unhealthyNodes: 'Last' } };
+    expect(outcomes(planOf(aManagedNode('a', pressed), { spec }))).toEqual(['Started']);
+    const staged = aManagedNode('a', pressed, { spec: underWay('StagedAndPerformedUpdate') });
+    const drained = planOf(staged, { spec });
+    expect(drained.specs[0]?.annotations[UNREADY_BEFORE_ANNOTATION]).toBe('condition DiskPressure');
+    const before = { [UNREADY_BEFORE_ANNOTATION]: 'condition DiskPressure' };
+    expect(outcomes(planOf(updated(MINUTE, pressed, before), { spec }))).toEqual(['Succeeded']);
+    expect(outcomes(planOf(updated(MINUTE, pressed), { spec }))).toEqual([]);
+  });
+
   it('is updated if the configuration does not name it', () => {
     const spec = { health: { conditions: ['MemoryPressure'] } };
     expect(outcomes(planOf(aManagedNode('a', pressed), { spec }))).toEqual(['Started']);
@@ -88,7 +99,8 @@ describe('the update of a node', () => {
     ['are Ready', [daemonPod('cni'), daemonPod('logs')]],
     ['are on their way out', [broken('cni', { metadata: { ...aPod('cni', { goneBy: ago(0) }).metadata } })]],
     ['are to be ignored', [broken('cni', { healthIgnored: true })]],
-    ['are not of DaemonSets', [aPod('web', { ready: false })]],
+    ['are not of DaemonSets, and only not Ready yet', [aPod('web', { ready: false })]],
+    ['cannot start and have no controller', [aPod('web', { failing: true, controller: '' })]],
   ])('has succeeded when pods on it %s', (_, pods) => {
     expect(outcomes(planOf(updated(), { pods }))).toEqual(['Succeeded']);
   });
@@ -100,6 +112,17 @@ describe('the update of a node', () => {
       'Runs 1.21.0, and is not healthy yet: on it, the pods of these DaemonSets are not Ready: kube-system/cni, kube-system/csi',
     );
     expect(made.wakeAt).toBe(NOW + 5 * SECOND);
+  });
+
+  it('has not succeeded while another pod on it cannot start, and names its controller', () => {
+    const spec = { health: { pods: 'Required' } };
+    const made = planOf(updated(), { spec, pods: [aPod('web', { failing: true }), broken('cni')] });
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toBe(
+      'Runs 1.21.0, and is not healthy yet: on it, the pods of these DaemonSets are not Ready: kube-system/cni; ' +
+        'pods of these controllers cannot start: ReplicaSet apps/web',
+    );
+    expect(outcomes(planOf(updated(), { pods: [aPod('web', { failing: true })] }))).toEqual(['Succeeded']);
   });
 
   it('has succeeded although they are not Ready, if the configuration ignores them', () => {
@@ -150,6 +173,7 @@ describe('what was not Ready before the drain', () => {
     expect(recorded(planOf(staged(), { pods }))).toBe('kube-system/csi,kube-system/logs');
     expect(recorded(planOf(staged({ [UNREADY_BEFORE_ANNOTATION]: 'kube-system/cni' }), { pods: [] }))).toBeNull();
     expect(recorded(planOf(staged()))).toBeUndefined();
+    expect(recorded(planOf(staged(), { pods: [aPod('web', { failing: true })] }))).toBe('ReplicaSet apps/web');
   });
 
   it('does not count against the update, and is forgotten when that has succeeded', () => {
@@ -158,5 +182,9 @@ describe('what was not Ready before the drain', () => {
     expect(outcomes(made)).toEqual(['Succeeded']);
     expect(recorded(made)).toBeNull();
     expect(outcomes(planOf(updated(MINUTE, {}, before), { pods: [broken('cni')] }))).toEqual([]);
+    const failing = { [UNREADY_BEFORE_ANNOTATION]: 'ReplicaSet apps/web' };
+    const pods = [aPod('web', { failing: true })];
+    const spec = { health: { pods: 'Required' } };
+    expect(outcomes(planOf(updated(MINUTE, {}, failing), { spec, pods }))).toEqual(['Succeeded']);
   });
 });

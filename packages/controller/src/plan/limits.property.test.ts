@@ -130,7 +130,17 @@ test('nothing is written to a node past its drain but the next step', () => {
   never(40, 0, ({ before, made }) =>
     made.specs.some(({ node, outcome }) => {
       const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
-      const expected = ['Advanced', 'Succeeded', 'Failed', 'Cancelled', 'Repaired', 'Interrupted', 'Released'];
+      const expected = [
+        'Advanced',
+        'Succeeded',
+        'Failed',
+        'Cancelled',
+        'Repaired',
+        'Interrupted',
+        'Released',
+        'Reverting',
+        'Reverted',
+      ];
       return shadow?.spec.state === 'MonitoringUpdate' && !expected.includes(outcome);
     }),
   );

@@ -11,9 +11,10 @@ import {
   tell,
   type Reconcile,
 } from '../testing/fleet-simulation.ts';
-import { badRelease, NODES, story } from '../testing/stories.ts';
+import { badRelease, NODES, story, unhealthyRelease } from '../testing/stories.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import { underWay, type World } from '../testing/world.ts';
+import { rollbackOf } from './facts/rollback.ts';
 import { plan, type Plan } from './plan.ts';
 
 /** Expects that `isWrong` is true of no reconcile of stories whose events are at most `maxMinutes` apart. */
@@ -53,6 +54,22 @@ test('no node starts or is drained for a version that two nodes rolled back from
   expect.hasAssertions();
 });
 
+test('nodes that go back keep to the limit, and go back once from a version', () => {
+  let reverted = 0;
+  const property = fc.property(unhealthyRelease, (events) => {
+    const told = tell(events);
+    expect(told.filter(({ before, made, after }) => startsOf(made) > 0 && underWay(after) > limitOf(before))).toEqual(
+      [],
+    );
+    const back = told.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverting'));
+    const from = back.map(({ node, shadow }) => `${node.metadata.name} from ${shadow.spec.version}`);
+    expect(from).toEqual([...new Set(from)]);
+    reverted += told.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverted')).length;
+  });
+  fc.assert(property, { numRuns: 40, endOnFailure: true });
+  expect(reverted).toBeGreaterThan(0);
+});
+
 test('a pause or a configuration that cannot be followed starts nothing', () => {
   never(40, ({ before, made }) => {
     const { paused, problem } = aSnapshot([], before.config).policy;
@@ -61,9 +78,12 @@ test('a pause or a configuration that cannot be followed starts nothing', () => 
   expect.hasAssertions();
 });
 
-test('whatever is started was healthy, and nobody else had cordoned it', () => {
+test('whatever is started was healthy, unless it goes back, and nobody else had cordoned it', () => {
   never(40, ({ made }) =>
-    made.specs.some(({ outcome, node }) => outcome === 'Started' && (!node.ready || node.unschedulable)),
+    made.specs.some(({ outcome, node, shadow }) => {
+      const isUnhealthy = !node.ready && rollbackOf(shadow) === undefined;
+      return outcome === 'Started' && (isUnhealthy || node.unschedulable);
+    }),
   );
   expect.hasAssertions();
 });

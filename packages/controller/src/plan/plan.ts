@@ -12,16 +12,21 @@ import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
+import type { CompletedCanary } from './canaries.ts';
 import type { Cleanup } from './cleanup.ts';
 import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
 import { expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
-import { type FleetState, fleetStateOf, inOrder } from './fleet.ts';
+import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
+import { recordsAtStart } from './facts/jobs.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
 import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
+import { type Progress, progressOf } from './progress.ts';
+import { type LostNode, lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
@@ -54,6 +59,9 @@ export interface Plan {
   /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
   readonly taints: readonly TaintChange[];
+  readonly lost: readonly LostNode[];
+  readonly outOfService: readonly OutOfServiceChange[];
+  readonly checks: CheckWork;
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
@@ -62,7 +70,10 @@ export interface Plan {
   /** The nodes that failed with a version, the latest first. */
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
+  readonly canaries: readonly CompletedCanary[];
   readonly forecast: Forecast;
+  /** Undefined when no node needs an update. */
+  readonly progress: Progress | undefined;
   /** Names of nodes that hold an update slot past a deadline, also if they are not selected. */
   readonly stuckNodes: readonly string[];
   /** Names of Nodes that have annotations of the operator, but hold no slot. */
@@ -75,44 +86,56 @@ export interface Plan {
 
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, connectivity, slots, stuck } = fleetState;
+  const { policy, stale, connectivity, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
-  const admitted = admit(
-    inOrder(candidates, { ownNode: snapshot.ownNode, order: policy.order, now }),
-    fleetState,
-    snapshot,
-  );
+  const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, policy, now }), fleetState, snapshot);
   const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
+  const progress = progressOf(fleetState, counted);
+  const { lost, outOfService, lostTimes } = lostNodesOf(snapshot.managedNodes, fleetState);
+  const { lookUps, conditions } = lookUpsOf(decisions, snapshot, now);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
-    ...[...slots.values()].map(({ deadline }) => deadline),
+    ...timesOf(fleetState, snapshot),
+    ...lostTimes,
+    ...fleetState.canaries.times,
     forecast.window.until,
-    policy.rollout.resumeMs,
-    ...staleCheckTimes(snapshot.watchLags, now),
-    ...[...snapshot.pods.values()].map(({ retryAt }) => retryAt),
+    progress?.deadline,
   ];
   return {
     ...specsOf(decisions),
     ...newNodesOf(stale.length === 0 ? snapshot.managedNodes : []),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
-    ...lookUpsOf(decisions, snapshot, now),
+    lookUps,
+    conditions: conditions.map((one) => withLoss(one, lost)),
+    lost,
+    outOfService,
     needsPodsOf: fleetState.drains.requested,
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
+    checks: checkWork(decisions, fleetState),
     policy,
     stale,
     connectivity,
     counts: count(counted),
     failed: fleetState.failed,
     frozen: fleetState.frozen,
+    canaries: fleetState.canaries.completed,
     forecast,
+    progress,
     stuckNodes: stuck.map(({ metadata: { name } }) => name),
     orphanedNodes: fleetState.orphaned,
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };
+}
+
+/** When the state of the fleet may change by time alone. */
+function timesOf({ slots, policy, checks, now }: FleetState, { watchLags, pods }: Snapshot): (number | undefined)[] {
+  const deadlines = [...slots.values()].map(({ deadline }) => deadline);
+  const retries = [...pods.values()].map(({ retryAt }) => retryAt);
+  return [...deadlines, ...retries, ...checks.times, policy.rollout.resumeMs, ...staleCheckTimes(watchLags, now)];
 }
 
 const MAX_LOOK_UPS = 10;
@@ -123,18 +146,24 @@ function admit(
   fleetState: FleetState,
   { pods }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, estimate, drains } = fleetState;
+  const { capacity, canaries, estimate, drains } = fleetState;
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
-      const { node, shadow } = candidate;
+      const { node, shadow, version } = candidate;
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
       const drain = (): Drainable => drains.of(node);
-      const input = { ...fleetState, ...candidate, drain, capacity: capacity.check(node), needMs };
+      const limits = { capacity: capacity.check(node), canary: canaries.check(node, version) };
+      const policy = policyFor(candidate, fleetState);
+      const input = { ...fleetState, ...candidate, ...limits, policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
       const keepsPosition = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
-      if (blocked === undefined || keepsPosition) capacity.reserve(node, true);
+      const holdsSlot = candidate.isRollback;
+      if ((blocked === undefined || keepsPosition || blocked.isUnknown === true) && !holdsSlot) {
+        capacity.reserve(node, true);
+        canaries.reserve(node, version);
+      }
       return [candidate, blocked];
     }),
   );
@@ -143,7 +172,7 @@ function admit(
 function decide(
   assessment: Assessment,
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
-  { policy, now }: FleetState,
+  fleetState: FleetState,
 ): Decision {
   const { candidate } = assessment;
   if (candidate === undefined) return assessment;
@@ -151,7 +180,9 @@ function decide(
   if (blocked !== undefined) {
     return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing: waiting(blocked) };
   }
-  const change = { spec: startSpec(candidate.version, policy, now), outcome: 'Started' } as const;
+  const policy = policyFor(candidate, fleetState);
+  const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
+  const change = { spec: startSpec(candidate.version, policy, fleetState.now), outcome: 'Started', jobs } as const;
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
 }
 
@@ -187,7 +218,8 @@ function lookUpsOf(
     .filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now)
     .toSorted((a, b) => seenAt(a) - seenAt(b));
   const said = decisions.filter(
-    ({ lookUp, managedNode }) => lookUp !== true || pods.get(managedNode.name)?.problem !== undefined,
+    ({ lookUp, blocked, managedNode }) =>
+      blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
   );
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }

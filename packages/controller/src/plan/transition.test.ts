@@ -9,6 +9,7 @@ import {
   failure,
   MINUTE,
   NEW,
+  NO_CHECKS_KNOWN,
   type NodeParts,
   NOW,
   OLD,
@@ -17,8 +18,9 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import type { Drainable } from './facts/drainability.ts';
+import { Checks } from './facts/evaluations.ts';
 import type { Blocked } from './gates/reasons.ts';
-import type { Transition } from './spec-change.ts';
+import type { Transition } from './outcomes.ts';
 import { transition } from './transition.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
@@ -36,6 +38,7 @@ const next = (
     policy: { ...POLICY, ...more },
     drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,
+    checks: new Checks(NO_CHECKS_KNOWN, NOW),
     now: NOW,
   });
 

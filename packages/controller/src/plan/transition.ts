@@ -7,6 +7,7 @@
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
  *     supersede   the configuration rules out the version, until the drain is over
  *     answer      the agent reports the step as reached or failed; a staged node may be deferred
+ *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
  *     cancel      the deadline has passed, until the drain is over
  *     configure   an idle host gets other settings
  *
@@ -14,7 +15,7 @@
  */
 import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import {
   answers,
   hasReached,
@@ -27,16 +28,22 @@ import {
 import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
-import { isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
+import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
-import { monitoringOf } from './facts/health.ts';
+import type { Checks } from './facts/evaluations.ts';
+import { hasFailedCheck } from './facts/failed-nodes.ts';
+import { monitoringOf, unhealthyNow } from './facts/health.ts';
+import { failedJob, recordsAtEnd } from './facts/jobs.ts';
+import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
+import { beforeDrain } from './gates/checks.ts';
 import type { Blocked, Reason } from './gates/reasons.ts';
-import type { Outcome, Transition } from './spec-change.ts';
+import type { Outcome, Transition } from './outcomes.ts';
 
 export interface TransitionInput extends NodePair {
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
   readonly blockedBy: Blocked | undefined;
+  readonly checks: Checks;
   readonly now: number;
 }
 
@@ -65,7 +72,16 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
 }
 
 export function transition(input: TransitionInput): Transition | undefined {
-  return repair(input) ?? interrupt(input) ?? supersede(input) ?? answer(input) ?? cancel(input) ?? configure(input);
+  const next =
+    repair(input) ??
+    interrupt(input) ??
+    supersede(input) ??
+    answer(input) ??
+    rollBack(input) ??
+    cancel(input) ??
+    configure(input);
+  const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
+  return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
@@ -75,8 +91,9 @@ function interrupt(input: TransitionInput): Transition | undefined {
 }
 
 function supersede(input: TransitionInput): Transition | undefined {
-  const { shadow, policy } = input;
-  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions);
+  const { shadow, policy, now } = input;
+  const isEnded = isRollingBack(shadow) && !isRollbackWanted(shadow, policy, now);
+  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded;
   return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
 }
 
@@ -131,27 +148,48 @@ function isFirstWithdrawal(shadow: ShadowView): boolean {
   return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
 }
 
-const NEXT: Partial<Record<ShadowState, ShadowState>> = {
-  StagedAndPerformedUpdate: 'RebootedIntoUpdate',
-  RebootedIntoUpdate: 'MonitoringUpdate',
-};
-
 function reached(input: TransitionInput): Transition | undefined {
-  const { shadow, policy, drain, blockedBy, now } = input;
-  if (shadow.spec.state === 'StagedAndPerformedUpdate' && (blockedBy !== undefined || !isDrainable(drain())))
-    return defer(input);
-  const next = NEXT[shadow.spec.state];
-  if (next !== undefined) {
-    const unreadyBefore = next === 'RebootedIntoUpdate' ? { unreadyBefore: drain().daemonPods().unready } : {};
-    return { spec: stepSpec(shadow.spec, next, policy, now), outcome: 'Advanced', ...unreadyBefore };
+  const { shadow, policy, now } = input;
+  switch (shadow.spec.state) {
+    case 'StagedAndPerformedUpdate': {
+      const waits = staysStaged(input);
+      if (waits !== undefined) return waits === 'stays' ? undefined : waits;
+      const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
+      // What is unhealthy on the version that failed must not excuse the previous one.
+      return { spec, outcome: 'Advanced', ...(!isRollingBack(shadow) && { unreadyBefore: unhealthyNow(input) }) };
+    }
+    case 'RebootedIntoUpdate':
+      return { spec: stepSpec(shadow.spec, 'MonitoringUpdate', policy, now), outcome: 'Advanced' };
+    default:
+      return monitored(input);
+  }
+}
+
+function monitored(input: TransitionInput): Transition | undefined {
+  if (hasFailedCheck(input)) {
+    const because = { reason: 'CheckFailed', message: failedJob(input)?.message ?? '' } as const;
+    return goBack(input, because) ?? { ...idle(input, 'CheckFailed'), because };
   }
   const { healthyAt = Infinity } = monitoringOf(input);
-  return now < healthyAt ? undefined : succeeded(input);
+  return input.now < healthyAt ? undefined : succeeded(input);
+}
+
+/** Undefined: the node is drained. */
+function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
+  const { blockedBy, drain } = input;
+  if (blockedBy !== undefined) return defer(input) ?? 'stays';
+  const { blocked, jobs } = beforeDrain(input);
+  if (blocked !== undefined)
+    return blocked.isUnknown === true ? 'stays' : { ...idle(input, 'Deferred'), because: blocked };
+  const runs = jobs.isBegun && !jobs.isDone;
+  if (!runs && !isDrainable(drain())) return defer(input) ?? 'stays';
+  return jobs.isDone ? undefined : 'stays';
 }
 
 function succeeded(input: TransitionInput): Transition {
   const { deadlinesFrom = 0 } = input.policy;
   const wasSuspended = deadlinesFrom > (startedAt(input.shadow) ?? 0);
+  if (isRollingBack(input.shadow)) return idle(input, 'Reverted');
   return { ...idle(input, 'Succeeded'), ...(wasSuspended && { wasSuspended }) };
 }
 
@@ -169,6 +207,29 @@ function defer(input: TransitionInput): Transition | undefined {
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
+/** Only while its agent responds: the same agent must stage the previous version. */
+function rollBack(input: TransitionInput): Transition | undefined {
+  const { shadow, policy, now } = input;
+  const { problem, lasting, isUnknown } = monitoringOf(input);
+  const isKnown = problem !== undefined && lasting !== true && isUnknown !== true;
+  if (shadow.spec.state !== 'MonitoringUpdate' || !isKnown || hasGoneDown(input)) return undefined;
+  const deadline = deadlineOf(shadow, policy, now);
+  return now >= deadline && !isAccepted(deadline, policy, now)
+    ? goBack(input, { reason: 'DeadlineExceeded', message: problem })
+    : undefined;
+}
+
+/** Its agent has reported before that, and may not run any more. */
+function hasGoneDown({ node, shadow, now }: TransitionInput): boolean {
+  return !node.ready && (parseTime(node.readySince) ?? 0) > (stateSince(shadow.spec, now) ?? now);
+}
+
+function goBack({ shadow, policy, now }: TransitionInput, because: Transition['because']): Transition | undefined {
+  const previous = previousVersion(shadow, policy);
+  if (previous === undefined || because === undefined) return undefined;
+  return { ...idle({ policy: rollbackPolicy(policy, previous), now }, 'Reverting'), previous, because };
+}
+
 function cancel(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
   const cannotSucceed = monitoringOf(input).lasting === true;
@@ -181,5 +242,7 @@ export function needsPods(input: TransitionInput): boolean {
   const { shadow, drain, blockedBy } = input;
   if (monitoringOf(input).lookUp === true) return true;
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  return staged && blockedBy === undefined && !isDrainable(drain());
+  if (!staged || blockedBy !== undefined || isDrainable(drain())) return false;
+  const { blocked, jobs } = beforeDrain(input);
+  return blocked === undefined && (jobs.isDone || !jobs.isBegun);
 }

@@ -8,7 +8,7 @@ import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import { statusOf } from '../plan/config-conditions.ts';
+import { statusOf } from '../plan/config-status.ts';
 import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
 import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NOW } from './objects.ts';
@@ -234,7 +234,7 @@ function rebootedBy({ rebooted }: World, specs: Plan['specs']): Set<string> {
     outcome,
   } of specs) {
     if (state === 'RebootedIntoUpdate') names.add(node.metadata.name);
-    if (outcome === 'Succeeded') names.delete(node.metadata.name);
+    if (outcome === 'Succeeded' || outcome === 'Reverted') names.delete(node.metadata.name);
   }
   return names;
 }

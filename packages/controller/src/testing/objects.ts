@@ -3,6 +3,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ChecksView } from '../cluster/checks.ts';
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
@@ -31,7 +32,9 @@ export interface NodeParts {
   readonly deletionTimestamp?: string;
   readonly unschedulable?: boolean;
   readonly hasWaitingTaint?: boolean;
+  readonly hasOutOfServiceTaint?: boolean;
   readonly ready?: boolean;
+  readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
   readonly readySince?: string;
   readonly bootID?: string;
@@ -42,12 +45,15 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
+  const { hasWaitingTaint, hasOutOfServiceTaint, isUnreachable } = { ...HEALTHY, ...parts };
   const metadata = { name, uid, resourceVersion: '1', creationTimestamp, labels, annotations };
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     unschedulable,
-    hasWaitingTaint: parts.hasWaitingTaint ?? false,
+    hasWaitingTaint,
+    hasOutOfServiceTaint,
     ready,
+    isUnreachable,
     conditions,
     readySince,
     bootID,
@@ -57,7 +63,10 @@ export function aNode(parts: NodeParts = {}): NodeView {
 const HEALTHY = {
   creationTimestamp: ago(30 * 24 * 60 * MINUTE),
   unschedulable: false,
+  hasWaitingTaint: false,
+  hasOutOfServiceTaint: false,
   ready: true,
+  isUnreachable: false,
   conditions: [],
   readySince: ago(24 * 60 * MINUTE),
   bootID: 'boot-1',
@@ -142,6 +151,9 @@ export function podsOf({ metadata: { uid } }: NodeView, pods: readonly DrainPod[
   return { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 };
 }
 
+/** No check is known; Jobs are allowed. */
+export const NO_CHECKS_KNOWN: ChecksView = { namespace: 'brupop-checks', evaluations: new Map(), jobs: new Map() };
+
 /** Nothing speaks against a drain. */
 export const DRAINABLE: Drainable = {
   block: undefined,
@@ -149,10 +161,18 @@ export const DRAINABLE: Drainable = {
   recheckAt: NOW,
   problem: undefined,
   seenAt: NOW,
-  daemonPods: () => ({ unready: [], readySince: 0 }),
+  podHealth: () => ({ unready: [], readySince: 0, failing: [] }),
 };
-/** What holds without a configuration. */
-export const POLICY = readPolicy(undefined);
+/** Most tests are about something else: a node that is healthy has succeeded at once. */
+const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };
+
+/** The defaults, but for `monitoring`. */
+export const POLICY = readPolicy(configOf({}));
+
+function configOf(spec: unknown): NonNullable<Snapshot['config']> {
+  const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
+  return { metadata, spec: isObject(spec) ? { ...MONITORING, ...spec } : spec } as NonNullable<Snapshot['config']>;
+}
 
 /** As the cluster does: the same configuration is read once. */
 const policies = new WeakMap<object, UpdatePolicy>();
@@ -170,13 +190,12 @@ function isObject(value: unknown): value is object {
 
 /** `now`: when the pods were seen. */
 export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, now = NOW): Snapshot {
-  const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
-  const config = spec === undefined ? undefined : ({ metadata, spec } as NonNullable<Snapshot['config']>);
+  const config = spec === undefined ? undefined : configOf(spec);
   const pods = new Map(
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
-  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, ownNode: 'own' };
+  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ownNode: 'own' };
   return { managedNodes, config, policy, pods, ...rest };
 }
 

@@ -46,6 +46,18 @@ export const spec: fc.Arbitrary<unknown> = fc.oneof(
       { requiredKeys: [] },
     ),
   }),
+  fc.record({
+    rollout: fc.record(
+      {
+        rollback: fc.constantFrom('None', 'Automatic'),
+        canary: fc.record({ nodes: fc.constantFrom(1, 2, '50%', '100%') }),
+        soak: fc.constantFrom('0s', '30m'),
+        approval: fc.constantFrom('NotRequired', 'Required'),
+        approvedVersion: fc.constantFrom(NEW, '1.22.0'),
+      },
+      { requiredKeys: [] },
+    ),
+  }),
   fc.constant(undefined),
 );
 const report = fc.record({
@@ -104,3 +116,30 @@ const ofBadRelease = fc.oneof(
 );
 /** What happens when hosts do not boot a version. */
 export const badRelease: fc.Arbitrary<Happening[]> = fc.array(ofBadRelease, { minLength: 60, maxLength: 200 });
+
+const ofUnhealthyRelease = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('report' as const),
+      node,
+      how: fc.constantFrom<Report>('reached', 'reached', 'reached', 'reached', 'reached', 'started', 'failed'),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('offer' as const), node, version: fc.constant(NEW) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('time' as const), minutes: fc.integer({ min: 1, max: 40 }) }) },
+);
+/** What happens when nodes are not healthy on a version, and go back from it. */
+export const unhealthyRelease: fc.Arbitrary<Happening[]> = fc
+  .tuple(fc.constantFrom(1, 2), fc.array(ofUnhealthyRelease, { minLength: 200, maxLength: 400 }))
+  .map(([maxUpdating, events]): Happening[] => [
+    {
+      kind: 'config',
+      spec: { concurrency: { maxUpdating }, rollout: { rollback: 'Automatic', failureBudget: '100%' } },
+    },
+    ...events,
+  ]);

@@ -53,12 +53,33 @@ const statusSchema = object({
       'is set to a later time.',
     { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
   ),
+  canaries: optional(
+    v.array(
+      object({
+        version: described(text(128), 'The Bottlerocket version.'),
+        since: described(time(), 'Since when as many canaries as necessary have updated to it and are healthy.'),
+      }),
+    ),
+    'The versions whose canaries have succeeded. spec.rollout.soak counts from here.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
+  progress: optional(
+    object({
+      lastProgressTime: described(time(), 'When the rollout began, or a node last succeeded.'),
+      countedSeconds: described(
+        count(),
+        'Seconds since then that count for spec.rollout.progressDeadline, until countedFrom.',
+      ),
+      countedFrom: optional(time(), 'Since when time counts. Absent while the configuration lets no node start.'),
+    }),
+    'How long the rollout has made no progress. Absent when no node needs an update.',
+  ),
   failedNodes: optional(
     v.array(
       object({
         name: described(text(253), 'Name of the Node, which may have been deleted since.'),
         version: described(text(128), 'Version that it failed with.'),
-        code: described(text(64), 'An error code of its agent, NotReturned or NotHealthy.'),
+        code: described(text(64), 'An error code of its agent, NotReturned, NotHealthy or CheckFailed.'),
         since: described(time(), 'When it failed, or when its deadline passed.'),
       }),
     ),

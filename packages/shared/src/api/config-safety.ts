@@ -1,7 +1,10 @@
 /** Fields of the spec of a BrupopConfig that keep a bad update, or a bad moment, from spreading. */
-import { conditionType, failureLimit, when } from './config-values.ts';
+import { checks, HOOKS } from './config-checks.ts';
+import { conditionType, failureLimit, nodeLimit, when } from './config-values.ts';
+import { labelSelector } from './label-selector.ts';
 import { oneOf, whole } from './schema.ts';
 import { always, duration, field, group, listOf } from './spec-schema.ts';
+import { version } from './version.ts';
 
 export const SAFETY = {
   monitoring: group('How a node is watched after its update, while it holds its update slot. A change acts at once.', {
@@ -9,19 +12,19 @@ export const SAFETY = {
       duration('0s', '24h'),
       'How long a node must have been healthy after its update, without a break, before the update has succeeded and the ' +
         'next one starts.',
-      always('0s'),
+      { default: '30s', absent: '0s' },
     ),
     timeout: field(
       duration('1m', '24h'),
       'How long a node may take to become healthy, beside healthyFor, until it counts as failed. It keeps its update slot.',
-      always('30m'),
+      { default: '5m', absent: '30m' },
     ),
   }),
   health: group('What makes a node healthy, beside being Ready.', {
     conditions: field(
       listOf(conditionType, 50, 'set'),
-      'Types of conditions of the Node that are a problem when True, such as those of node-problem-detector, at most 50. A node with ' +
-        'one starts no update, and one that has it after its update is not healthy.',
+      'Types of conditions of the Node that are a problem when True, such as those of node-problem-detector, at most 50. A node that ' +
+        'has one after its update, and did not have it before, is not healthy; unhealthyNodes says when one that has it starts.',
       {
         default: [
           'DiskPressure',
@@ -40,8 +43,23 @@ export const SAFETY = {
         'before its drain, and those with the label or annotation brupop.bottlerocket.aws/health=ignore. Ignored: these pods do not count.',
       { default: 'Required', absent: 'Ignored' },
     ),
+    pods: field(
+      oneOf(['Required', 'Ignored']),
+      'Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or ' +
+        'configuration), except pods of a controller whose pods did so before its drain, and those with health=ignore. Only for clusters ' +
+        'in which nobody who may create pods would keep the fleet from an update. Ignored: these pods do not count.',
+      always('Ignored'),
+    ),
+    unhealthyNodes: field(
+      oneOf(['Wait', 'First', 'Last']),
+      'When a node with one of the conditions starts its update. Wait: not while it has one. First, Last: before or after all others, and ' +
+        'the condition does not count after the update.',
+      always('Wait'),
+    ),
+    checks,
   }),
-  rollout: group('When the rollout of a version stops.', {
+  ...HOOKS,
+  rollout: group('How a version spreads, and when it stops.', {
     failureBudget: field(
       failureLimit,
       'Nodes that may fail with a version: a number from 0, or a percentage of the managed nodes, rounded down but at ' +
@@ -54,6 +72,57 @@ export const SAFETY = {
       when,
       'Failures up to this time are accepted, such as 2026-11-23T10:00:00Z: they freeze no version, and a node that missed ' +
         'a deadline before it no longer holds its update slot. A time in the future has no effect until then.',
+    ),
+    rollback: field(
+      oneOf(['None', 'Automatic']),
+      'What happens to a node that runs a new version and was not healthy in time. None: it stays as it is, and keeps its update ' +
+        'slot. Automatic: it goes back to its previous version, which it must still be offered, with the same care: it is ' +
+        'drained and rebooted once more, also outside of windows. That happens once, and the failure counts all the same.',
+      always('None'),
+    ),
+    canary: group('Which nodes update to a version before all others.', {
+      nodes: field(
+        nodeLimit,
+        'How many: a number from 1, or a percentage of the managed nodes that canary.nodeSelector selects, without those that joined ' +
+          'with the version, rounded down but at least 1 node. The other nodes start when as many have succeeded. With 100% ' +
+          'and no canary.nodeSelector no node waits for another.',
+        always('100%'),
+      ),
+      nodeSelector: field(labelSelector, 'Which nodes may be canaries. By default all managed nodes.'),
+    }),
+    soak: field(
+      duration('0s', '720h'),
+      'How long the canaries must have been Ready, without one of health.conditions, after the last of them has succeeded and before ' +
+        'the other nodes start. When one becomes unhealthy in that time, it starts again.',
+      always('0s'),
+    ),
+    approval: field(
+      oneOf(['NotRequired', 'Required']),
+      'Required: the nodes that are no canaries start an update only to approvedVersion. Where every node is a canary, all ' +
+        'nodes wait for it.',
+      always('NotRequired'),
+    ),
+    approvedVersion: field(version, 'The version that a user has approved, such as 1.21.0.'),
+    progressDeadline: field(
+      duration('10m', '8760h'),
+      'After how long without a node that has succeeded, beside soak, a rollout is late: then the condition Degraded says so. Pauses, ' +
+        'closed windows and other times in which the configuration lets no node start do not count.',
+      { default: '24h' },
+    ),
+  }),
+  lostNode: group('What happens when a node does not return from the reboot of its update.', {
+    after: field(
+      duration('5m', '24h'),
+      'How long its kubelet must have been silent after the reboot was requested, until the node counts as lost. The time ' +
+        'starts again after a loss of connectivity.',
+      always('30m'),
+    ),
+    action: field(
+      oneOf(['Report', 'OutOfServiceTaint']),
+      'Report: the loss is only shown. OutOfServiceTaint: the Node also gets the taint node.kubernetes.io/out-of-service with the ' +
+        'effect NoExecute until it returns, so that Kubernetes deletes the pods that the drain left and moves their volumes. Only for ' +
+        'hosts that are surely down by then: one that still runs, cut off, would write to volumes that another node has mounted.',
+      always('Report'),
     ),
   }),
   connectivity: group(

@@ -32,6 +32,14 @@ export const AUTOSCALER_HOLDS = [
 ] as const;
 /** Key of the taint, with the effect PreferNoSchedule, of nodes that wait for their update. */
 export const WAITING_TAINT = `${GROUP}/update-pending`;
+/**
+ * Key of the taint by which Kubernetes moves the volumes of a Node whose host is known to be down (Kubernetes "Non-graceful
+ * node shutdown"). The operator sets it with {@link OUT_OF_SERVICE_VALUE} and the effect NoExecute.
+ */
+export const OUT_OF_SERVICE_TAINT = 'node.kubernetes.io/out-of-service';
+export const OUT_OF_SERVICE_VALUE = 'brupop';
+/** On a Node: when the operator set that taint (RFC 3339). Without it, the taint belongs to another actor. */
+export const OUT_OF_SERVICE_ANNOTATION = `${GROUP}/out-of-service`;
 /** Label or annotation of a pod, by users: `skip` or `last`. */
 export const DRAIN_KEY = `${GROUP}/drain`;
 /** Label or annotation of a pod of a DaemonSet; with the value `ignore` its readiness does not count. */
@@ -51,6 +59,13 @@ export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
 export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
+/**
+ * On a shadow: a rollback, as the version that failed, the previous one, and the time (RFC 3339), joined
+ * by `=`.
+ */
+export const ROLLBACK_ANNOTATION = `${GROUP}/rollback`;
+/** On a shadow: the version that the node ran when its latest update started; after the reboot nothing else shows it. */
+export const STARTED_FROM_ANNOTATION = `${GROUP}/started-from`;
 /**
  * On a shadow: when the configuration ended its latest update (a pause, a window, `spec.versions`), so
  * that the attempt does not count for the order of nodes (RFC 3339).
@@ -77,6 +92,15 @@ export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
  * `1.21.0=RolledBack=2026-11-22T10:00:00Z`; absent after a success.
  */
 export const FAILED_VERSION_ANNOTATION = `${GROUP}/failed-version`;
+/**
+ * On a shadow: the Jobs of its latest attempt, as `Before/check/NAME=Succeeded`, separated by commas. A Job
+ * is recorded before it is created, so that no other controller creates it again.
+ */
+export const JOBS_ANNOTATION = `${GROUP}/jobs`;
+/** Label of the Jobs of checks and hooks, and of their pods: the name of the check or hook. */
+export const CHECK_LABEL = `${GROUP}/check`;
+/** On such a Job: whose it is, as `shadow UID/start of the update/PHASE/KIND/NAME`. */
+export const JOB_OF_ANNOTATION = `${GROUP}/job-of`;
 /** On a Node, by users: a whole number; nodes with a higher one are updated first. */
 export const PRIORITY_ANNOTATION = `${GROUP}/priority`;
 /** On a Node, by users: with any value but `false`, the node starts no update. */

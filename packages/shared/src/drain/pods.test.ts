@@ -35,6 +35,14 @@ describe('the pods that a drain must see gone', () => {
   });
 });
 
+/** A container of it does not run yet. */
+function waitingFor(
+  reason: string,
+  which: 'containerStatuses' | 'initContainerStatuses' = 'containerStatuses',
+): object {
+  return { status: { phase: 'Running', [which]: [{ state: { running: {} } }, { state: { waiting: { reason } } }] } };
+}
+
 describe('a pod of the API', () => {
   const creationTimestamp = '2026-01-01T00:00:00Z';
   const metadata = { name: 'web', namespace: 'apps', uid: 'u', resourceVersion: '1', creationTimestamp };
@@ -54,7 +62,8 @@ describe('a pod of the API', () => {
         conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }],
       },
     };
-    expect(slimPod(raw)).toEqual(aPod('web', { metadata: { ...metadata, labels: { app: 'web' } } }));
+    const expected = { metadata: { ...metadata, labels: { app: 'web' } }, controller: 'ReplicaSet apps/logs' };
+    expect(slimPod(raw)).toEqual(aPod('web', expected));
   });
 
   it.each<[string, object, object, Partial<DrainPod>]>([
@@ -73,7 +82,10 @@ describe('a pod of the API', () => {
     ['of a DaemonSet', owner('DaemonSet'), {}, { daemonSet: 'apps/logs', unmanaged: false }],
     ['only owned, not controlled, by a DaemonSet', owner('DaemonSet', false), {}, { unmanaged: true }],
     ['of a StatefulSet', owner('StatefulSet'), {}, { stateful: true, unmanaged: false }],
-    ['without an owner', {}, {}, { unmanaged: true, stateful: false }],
+    ['without an owner', {}, {}, { unmanaged: true, stateful: false, controller: '' }],
+    ['that crashes again and again', {}, waitingFor('CrashLoopBackOff'), { failing: true }],
+    ['that has no image', {}, waitingFor('ImagePullBackOff', 'initContainerStatuses'), { failing: true }],
+    ['that is being created', {}, waitingFor('ContainerCreating'), { failing: false }],
     ['with a priority', {}, { spec: { priority: 1000 } }, { priority: 1000 }],
     ['with patience', {}, { spec: { terminationGracePeriodSeconds: 600 } }, { graceSeconds: 600 }],
     ['that is put on any node', {}, tolerating({ operator: 'Exists' }), { toleratesCordon: true }],

@@ -37,6 +37,10 @@ export interface DrainPod extends KubernetesObject {
   readonly healthIgnored: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
   readonly daemonSet?: string;
+  /** A container of it does not start: it crashes again and again, or has no image or configuration. */
+  readonly failing: boolean;
+  /** What controls it, as `Kind namespace/name`; empty: nothing. */
+  readonly controller: string;
 }
 
 /** Of a pod's label or annotation {@link DRAIN_KEY}: never evict it, or after all others. */
@@ -55,6 +59,10 @@ interface RawVolume {
   readonly emptyDir?: unknown;
 }
 
+interface RawContainer {
+  readonly state?: { readonly waiting?: { readonly reason?: string } };
+}
+
 interface RawPod {
   readonly metadata: ObjectMeta;
   readonly spec?: {
@@ -71,6 +79,8 @@ interface RawPod {
       readonly status: string;
       readonly lastTransitionTime?: string;
     }[];
+    readonly containerStatuses?: readonly RawContainer[];
+    readonly initContainerStatuses?: readonly RawContainer[];
   };
 }
 
@@ -116,6 +126,7 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
   const controller = ownerReferences.find((owner) => owner.controller === true);
   return {
     unmanaged: controller === undefined,
+    controller: controller === undefined ? '' : `${controller.kind} ${namespace}/${controller.name}`,
     stateful: controller?.kind === 'StatefulSet',
     ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${controller.name}` }),
   };
@@ -126,13 +137,28 @@ function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
   return value === 'skip' || value === 'last' ? value : undefined;
 }
 
-function fromStatus({ phase, conditions = [] }: NonNullable<RawPod['status']>) {
+/** Reasons of a waiting container (kubelet), which do not pass by themselves soon. */
+const FAILING: readonly (string | undefined)[] = [
+  'CrashLoopBackOff',
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+];
+
+function fromStatus(status: NonNullable<RawPod['status']>) {
+  const { phase, conditions = [], containerStatuses = [], initContainerStatuses = [] } = status;
   const ready = conditions.find(({ type }) => type === 'Ready');
   return {
     finished: phase === 'Succeeded' || phase === 'Failed',
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
     readyChanged: ready?.lastTransitionTime,
+    failing: [...containerStatuses, ...initContainerStatuses].some(({ state }) =>
+      FAILING.includes(state?.waiting?.reason),
+    ),
   };
 }
 

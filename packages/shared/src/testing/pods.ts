@@ -23,6 +23,8 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     ready: true,
     readyChanged: '2026-01-01T00:00:00Z',
     healthIgnored: false,
+    failing: false,
+    controller: `ReplicaSet apps/${name}`,
     claims: [],
     emptyDir: false,
     unmanaged: false,

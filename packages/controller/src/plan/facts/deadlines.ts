@@ -24,6 +24,7 @@ import type { NodeView } from '../../cluster/node.ts';
 import { isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
+import { msAfter, msBefore } from './jobs.ts';
 
 /** Returns the latest of the times that are readable and not in the future, or undefined. */
 export function latestTime(texts: readonly (string | null | undefined)[], now: number): number | undefined {
@@ -57,18 +58,16 @@ function drainingSince({ metadata, spec, status }: ShadowView, now: number): num
 }
 
 /** Returns milliseconds. The limit that the spec told the agent takes precedence. */
-export function limitMs(
-  { state, timeoutSeconds }: ShadowSpec,
-  { monitoring, drainMs, timeouts }: UpdatePolicy,
-): number {
+export function limitMs({ state, timeoutSeconds }: ShadowSpec, policy: UpdatePolicy): number {
+  const { monitoring, drainMs, timeouts } = policy;
   const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
   switch (state) {
     case 'StagedAndPerformedUpdate':
-      return stageDeadlineMs(toldMs ?? timeouts.stageMs);
+      return stageDeadlineMs(toldMs ?? timeouts.stageMs) + msBefore(policy);
     case 'RebootedIntoUpdate':
       return rebootDeadlineMs(drainMs, toldMs ?? timeouts.rebootMs);
     case 'MonitoringUpdate':
-      return monitoring.timeoutMs + monitoring.healthyForMs;
+      return monitoring.timeoutMs + monitoring.healthyForMs + msAfter(policy);
     default:
       return IDLE_DEADLINE_MS;
   }

@@ -18,15 +18,17 @@ export interface Drainable {
   readonly problem: string | undefined;
   /** When the pods were listed, epoch milliseconds; undefined: not yet. */
   readonly seenAt: number | undefined;
-  /** Pods of DaemonSets on the node. */
-  readonly daemonPods: () => DaemonPods;
+  readonly podHealth: () => PodHealth;
 }
 
-export interface DaemonPods {
+/** Of the pods on the node. */
+export interface PodHealth {
   /** The DaemonSets whose pods are not Ready, as `namespace/name`, in order. */
   readonly unready: readonly string[];
-  /** Since when the others are Ready, epoch milliseconds. */
+  /** Since when their other pods are Ready, epoch milliseconds. */
   readonly readySince: number;
+  /** The other controllers whose pods cannot start, as `Kind namespace/name`, in order. */
+  readonly failing: readonly string[];
 }
 
 /** A drain may start on a list of this age. */
@@ -66,26 +68,38 @@ export class Drains {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      daemonPods: () => daemonPodsOf(known.pods),
+      podHealth: () => healthOf(known.pods),
     };
   }
 }
 
-const NO_DAEMON_PODS: DaemonPods = { unready: [], readySince: 0 };
+const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [] };
 const UNKNOWN: Drainable = {
   block: undefined,
   fresh: false,
   recheckAt: 0,
   problem: undefined,
   seenAt: undefined,
-  daemonPods: () => NO_DAEMON_PODS,
+  podHealth: () => NO_PODS,
 };
 
-function daemonPodsOf(pods: readonly DrainPod[]): DaemonPods {
-  const counted = pods.filter((pod) => pod.daemonSet !== undefined && !pod.healthIgnored && !isTerminating(pod));
-  const unready = counted.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
-  const times = counted.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
-  return { unready: [...new Set(unready)].toSorted(), readySince: Math.max(0, ...times) };
+function healthOf(pods: readonly DrainPod[]): PodHealth {
+  const counted = pods.filter((pod) => !pod.healthIgnored && !isTerminating(pod));
+  const daemons = counted.filter(({ daemonSet }) => daemonSet !== undefined);
+  const unready = daemons.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
+  const failing = counted.filter(
+    (pod) => pod.failing && pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror,
+  );
+  const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
+  return {
+    unready: inOrder(unready),
+    readySince: Math.max(0, ...times),
+    failing: inOrder(failing.map(({ controller }) => controller)),
+  };
+}
+
+function inOrder(names: readonly string[]): string[] {
+  return [...new Set(names)].toSorted();
 }
 
 interface DrainCheck {

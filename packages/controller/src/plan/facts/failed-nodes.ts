@@ -3,7 +3,7 @@
  * one that the version may have caused: the node booted another version, or was not back and healthy in
  * time after its reboot. Failures before the reboot concern the network, a disk or a disruption budget.
  *
- *     the agent reports it, or the deadline passes     the node counts, in this plan already
+ *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
  *     its attempt ends                                 the annotation `failed-version` on its shadow records it
  *     it succeeds                                      it no longer counts
  *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it
@@ -18,12 +18,18 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot } from '../../cluster/snapshot.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import type { ChecksView } from '../../cluster/checks.ts';
 import { success } from './attempts.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
+import { jobsAfter, progressOf } from './jobs.ts';
+import { isRollingBack } from './rollback.ts';
 import type { VersionCount } from './versions.ts';
 
-/** `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time. */
-type FailureCode = ErrorCode | 'NotReturned' | 'NotHealthy';
+/**
+ * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
+ * `CheckFailed`: the Job of a check failed on the version.
+ */
+type FailureCode = ErrorCode | 'NotReturned' | 'NotHealthy' | 'CheckFailed';
 
 export interface FailedNode {
   readonly name: string;
@@ -61,14 +67,19 @@ export function missedDeadline(shadow: ShadowView): FailureCode | undefined {
   return isPastDrain(shadow) && !isActivating ? 'NotReturned' : undefined;
 }
 
+/** Returns why an update that ended without a report of its agent counts; undefined before the reboot. */
+export function failureAtEnd(shadow: ShadowView, reason: string | undefined): FailureCode | undefined {
+  return reason === 'CheckFailed' ? reason : missedDeadline(shadow);
+}
+
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
-  { managedNodes, policy, config }: Snapshot,
+  { managedNodes, policy, config, checks }: Snapshot,
   versions: readonly VersionCount[],
   now: number,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap((one) => failureOf(one, known, policy, now) ?? []);
+  const current = managedNodes.flatMap((one) => failureOf(one, known, { policy, view: checks, now }) ?? []);
   const shadows = new Map(managedNodes.map(({ name, shadow }) => [name, shadow]));
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
@@ -96,12 +107,12 @@ function isLeftBehind({ version }: Pick<FailedNode, 'version'>, versions: readon
 function failureOf(
   managedNode: ManagedNode,
   known: readonly FailedNode[],
-  policy: UpdatePolicy,
-  now: number,
+  input: FailureInput,
 ): FailedNode | undefined {
   const { name, shadow } = managedNode;
   if (shadow === undefined) return undefined;
-  const current = isPair(managedNode) && isUnderWay(shadow) ? currentFailure(shadow, policy, now) : undefined;
+  const isCounted = isPair(managedNode) && isUnderWay(shadow) && !isRollingBack(shadow);
+  const current = isCounted ? currentFailure(shadow, input) : undefined;
   if (current === undefined) return annotated(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };
   // A report whose answer cannot be written is not new each time.
@@ -109,16 +120,29 @@ function failureOf(
   return { ...found, since };
 }
 
+interface FailureInput {
+  readonly policy: UpdatePolicy;
+  readonly view: ChecksView;
+  readonly now: number;
+}
+
 function currentFailure(
   shadow: ShadowView,
-  policy: UpdatePolicy,
-  now: number,
+  { policy, view, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow) : undefined;
   if (reported !== undefined) return { code: reported, since: now };
+  if (hasFailedCheck({ shadow, policy, checks: { view }, now })) return { code: 'CheckFailed', since: now };
   const missed = isOverdue(shadow, policy, now) ? missedDeadline(shadow) : undefined;
   return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
+}
+
+/** True when the Job of a check has failed after the update. */
+export function hasFailedCheck(input: Parameters<typeof jobsAfter>[0]): boolean {
+  const { shadow, policy } = input;
+  if (shadow.spec.state !== 'MonitoringUpdate' || policy.isSuspended === true) return false;
+  return progressOf(jobsAfter(input), input).failed !== undefined;
 }
 
 function annotated(name: string, { metadata: { annotations = {} } }: ShadowView): FailedNode | undefined {
@@ -128,7 +152,7 @@ function annotated(name: string, { metadata: { annotations = {} } }: ShadowView)
 }
 
 /** Reads the times of a list in the status; an entry whose time is unreadable is left out. */
-function recorded<T extends { readonly since: string }>(
+export function recorded<T extends { readonly since: string }>(
   entries: readonly T[] = [],
 ): (Omit<T, 'since'> & { readonly since: number })[] {
   return entries.flatMap(({ since, ...one }) => {
@@ -159,4 +183,15 @@ export function frozenVersions(
     const count = failed.filter((one) => sameVersion(one.version, version)).length;
     return managed > 0 && count > budget ? [{ version, since: now }] : [];
   });
+}
+
+/** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
+export function budgetLeft(
+  failed: readonly FailedNode[],
+  { rollout }: Pick<UpdatePolicy, 'rollout'>,
+  managed: number,
+): ReadonlyMap<string, number> {
+  const budget = nodesAtOnce(rollout.failureBudget, managed);
+  const byVersion = Map.groupBy(failed, ({ version }) => releaseOf(version));
+  return new Map([...byVersion].map(([version, nodes]) => [version, Math.max(0, budget - nodes.length)]));
 }

@@ -4,11 +4,11 @@
  *
  *     the Node is Ready, and its agent has reported since the boot that it runs the version
  *     no condition of spec.health.conditions is True
- *     the pods of DaemonSets on it are Ready, except those that were not before the drain
+ *     the checks after the update pass: their Jobs run once all of this holds
  *
  * all of that for spec.monitoring.healthyFor. Pods are not watched: those of a monitored node are
  * listed when it is otherwise healthy, every RECHECK_MS while some are not Ready, and once more at the
- * end. Of workloads, only DaemonSets tell about the node: other pods may have moved to any node.
+ * end.
  */
 import { CORDONED_ANNOTATION, UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -19,11 +19,14 @@ import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isOverdue, stateSince } from './deadlines.ts';
-import type { Drainable } from './drainability.ts';
+import type { Drainable, PodHealth } from './drainability.ts';
+import { type Checks, probesOf } from './evaluations.ts';
+import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
+  readonly checks: Checks;
   readonly now: number;
 }
 
@@ -32,12 +35,16 @@ export interface Monitoring {
   readonly problem?: string | undefined;
   /** Only another attempt, or Idle, repairs it. */
   readonly lasting?: boolean;
+  /** The controller cannot tell. */
+  readonly isUnknown?: boolean;
   /** When it will have been healthy for long enough, epoch milliseconds; undefined: not known yet. */
   readonly healthyAt?: number;
   /** The pods on the node must be listed. */
   readonly lookUp?: boolean;
   /** When they must be listed, epoch milliseconds. */
   readonly recheckAt?: number;
+  /** The Jobs of the checks after the update. */
+  readonly jobs?: JobProgress;
 }
 
 const RECHECK_MS = 5_000;
@@ -47,9 +54,22 @@ const MAX_NAMED = 3;
 export function problemCondition(
   { conditions }: NodeView,
   { health }: Pick<UpdatePolicy, 'health'>,
+  before: readonly string[] = [],
 ): string | undefined {
-  const found = conditions.find((type) => health.conditions.includes(type));
+  const found = conditions.find((type) => health.conditions.includes(type) && !before.includes(recordOf(type)));
   return found && `the Node has the condition ${found}`;
+}
+
+/** As {@link unhealthyNow} names a condition. */
+function recordOf(condition: string): string {
+  return `condition ${condition}`;
+}
+
+/** Returns what does not count against the update that is about to drain the node. */
+export function unhealthyNow({ node, policy, drain }: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): string[] {
+  const { unready, failing } = drain().podHealth();
+  const conditions = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf);
+  return [...conditions, ...unready, ...failing];
 }
 
 /** Judges a node whose spec calls for MonitoringUpdate; of others it says nothing. While connectivity is lost, it has no end. */
@@ -60,45 +80,89 @@ export function monitoringOf(input: MonitoringInput): Monitoring {
   if (temporary !== undefined) return { problem: temporary };
   const lasting = lastingProblem(shadow, node);
   if (lasting !== undefined) return { problem: lasting, lasting: true };
-  const problem = problemCondition(node, policy);
-  return problem === undefined ? endOf(input) : { problem };
+  const problem = problemCondition(node, policy, unhealthyBefore(shadow));
+  if (problem !== undefined) return { problem };
+  return policy.isSuspended === true ? {} : checksOf(input);
+}
+
+/** Pods are not listed while Jobs run. */
+function checksOf(input: MonitoringInput): Monitoring {
+  const jobs = progressOf(jobsAfter(input), input);
+  if (jobs.failed !== undefined) return { problem: jobs.failed.message, jobs };
+  if (jobs.isBegun && !jobs.isDone) return { problem: jobs.waitsFor, jobs };
+  const end = endOf(input);
+  if (end.healthyAt === undefined) return end;
+  return jobs.isDone ? { ...queriesOf(input, end.healthyAt), jobs } : { problem: jobs.waitsFor, jobs };
+}
+
+/** Answers from before the update do not count. The time in the spec has no fraction of a second. */
+function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: number): Monitoring {
+  const { healthyForMs } = policy.monitoring;
+  const since = stateSince(shadow.spec, now) ?? now;
+  const found = probesOf(policy, 'After').map((probe) => ({ probe, latest: checks.of(probe) }));
+  const failed = found.find(({ latest }) => latest?.passed === false);
+  if (failed?.latest !== undefined)
+    return { problem: `the check ${failed.probe.check} does not pass: ${failed.latest.found}` };
+  const passed = found.flatMap(({ latest }) =>
+    latest === undefined || latest.at < since + 1_000 ? [] : [latest.since],
+  );
+  if (passed.length < found.length) return {};
+  return { healthyAt: Math.max(healthyAt, ...passed.map((time) => time + healthyForMs)) };
 }
 
 function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
-  const { deadlinesFrom = 0, isSuspended = false, health, monitoring } = policy;
-  if (isSuspended) return {};
+  const { deadlinesFrom = 0, health, monitoring } = policy;
   const start = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
   const since = Math.max(start, parseTime(node.readySince) ?? start);
-  return health.daemonSets === 'Ignored' ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
+  const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
+  return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
 }
 
 /** `since`: when everything but its pods became healthy. */
 function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, since: number): Monitoring {
-  const { seenAt, problem, daemonPods, recheckAt: laterAt } = drain();
+  const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
   const isListed = seenAt !== undefined && (seenAt >= start || isRecent(seenAt, now));
-  if (!isListed) return { lookUp: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
-  const { unready, readySince } = daemonPods();
-  const broken = notBefore(unready, shadow);
+  if (!isListed) {
+    return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
+  }
+  const health = podHealth();
+  const readySince = policy.health.daemonSets === 'Required' ? health.readySince : 0;
+  const broken = problemOfPods(health, shadow, policy);
   // A node past its deadline may stay as it is for days.
   const recheckAt = isOverdue(shadow, policy, now) ? laterAt : seenAt + RECHECK_MS;
-  if (broken.length > 0) return { problem: describe(broken), lookUp: now >= recheckAt, recheckAt };
+  if (broken !== undefined) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
   return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
 }
 
-function notBefore(unready: readonly string[], { metadata: { annotations = {} } }: ShadowView): string[] {
-  const before = (annotations[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
-  return unready.filter((name) => !before.includes(name));
+function problemOfPods(
+  { unready, failing }: PodHealth,
+  shadow: ShadowView,
+  { health }: UpdatePolicy,
+): string | undefined {
+  const before = unhealthyBefore(shadow);
+  const isNew = (name: string): boolean => !before.includes(name);
+  const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
+  const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
+  const found = [
+    ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : []),
+    ...(controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : []),
+  ];
+  return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
+}
+
+function unhealthyBefore({ metadata: { annotations = {} } }: ShadowView): string[] {
+  return (annotations[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
 }
 
 function isRecent(seenAt: number, now: number): boolean {
   return now - seenAt < RECHECK_MS;
 }
 
-function describe(daemonSets: readonly string[]): string {
-  const more = daemonSets.length > MAX_NAMED ? ` and ${daemonSets.length - MAX_NAMED} more` : '';
-  return `on it, the pods of these DaemonSets are not Ready: ${daemonSets.slice(0, MAX_NAMED).join(', ')}${more}`;
+function named(names: readonly string[]): string {
+  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
+  return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
 }
 
 function temporaryProblem({ status }: ShadowView, node: NodeView): string | undefined {

@@ -7,9 +7,11 @@
  * a deadline that was missed frees the slot.
  *
  *     under way                       holds a slot
+ *     idle, it goes back to its previous version     holds one until it runs that
  *     idle, a reboot was requested    holds it until Idle is confirmed; then until the Node is restored,
  *                                     but at most 15 minutes after the end of the update
  *     idle, otherwise                 holds none: staging disrupts no workload
+ *     idle, hooks after the update    holds one until they have ended, for a limited time
  *     no record of any update         holds one for a limited time, since the shadow may have been
  *                                     deleted and recreated during an update
  */
@@ -18,9 +20,11 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import { isSettled, isUnderWay, rebootRequested, type ShadowView, wasEverStarted } from '../../cluster/shadow.ts';
-import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
+import { pendingRollback, startDeadline } from './rollback.ts';
+import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 
 export interface Slot {
   /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */
@@ -29,11 +33,15 @@ export interface Slot {
 }
 
 /** Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored. */
-export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: number): Slot | undefined {
+export function slotOf(
+  managedNode: ManagedNode,
+  { policy, checks: view }: Pick<Snapshot, 'policy' | 'checks'>,
+  now: number,
+): Slot | undefined {
   const { node } = managedNode;
   if (node === undefined) return undefined;
   const slot = isPair(managedNode)
-    ? slotOfPair(managedNode, policy, now)
+    ? (slotOfPair(managedNode, policy, now) ?? slotOfHooks({ ...managedNode, policy, checks: { view }, now }))
     : slotWithoutRecord({ ...managedNode, shadow: undefined }, node, policy);
   if (slot === undefined || now < slot.deadline) return slot;
   return slot.expires || isAccepted(slot.deadline, policy, now) ? undefined : slot;
@@ -42,8 +50,17 @@ export function slotOf(managedNode: ManagedNode, policy: UpdatePolicy, now: numb
 function slotOfPair(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {
   const { shadow } = pair;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
+  const rollback = pendingRollback(shadow, policy, now);
+  if (rollback !== undefined) return { deadline: startDeadline(rollback), expires: false };
   if (rebootRequested(shadow)) return slotAfterReboot(pair, policy, now);
   return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node, policy);
+}
+
+/** They start when the agent has confirmed Idle. */
+function slotOfHooks(input: Parameters<typeof hasHooksLeft>[0]): Slot | undefined {
+  const { shadow, policy, now } = input;
+  if (!hasHooksLeft(input)) return undefined;
+  return { deadline: notRespondingAt(shadow, now) + msOfHooksAfter(policy), expires: true };
 }
 
 function slotAfterReboot(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {

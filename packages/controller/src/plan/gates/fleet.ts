@@ -44,6 +44,9 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
   return { reason: 'Frozen', message };
 };
 
+/** Other nodes go first, or a user has not approved the version. */
+export const released: Gate = (input) => input.canary;
+
 export const capacity: Gate = (input) => input.capacity;
 
 export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {

@@ -16,12 +16,14 @@ import {
   failure,
   MINUTE,
   NEW,
+  NO_CHECKS_KNOWN,
   type NodeParts,
   NOW,
   OLD,
   type ShadowParts,
 } from '../../testing/objects.ts';
 import type { Drainable } from '../facts/drainability.ts';
+import { Checks } from '../facts/evaluations.ts';
 import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
 
@@ -30,6 +32,7 @@ interface Case {
   readonly shadow?: ShadowParts;
   readonly config?: unknown;
   readonly capacity?: Blocked;
+  readonly canary?: Blocked;
   readonly needMs?: number;
   readonly offeredSince?: number;
   readonly writeRejection?: string;
@@ -44,6 +47,7 @@ function blockedBy({
   shadow: parts,
   config,
   capacity,
+  canary,
   needMs = 0,
   offeredSince,
   writeRejection,
@@ -59,14 +63,16 @@ function blockedBy({
   const drain = (): Drainable => ({ ...DRAINABLE, ...found });
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
-  const pair = { name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
+  const pair = { isRollback: false, name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
   const fleet = {
     policy,
     stale,
     connectivity: { ...CONNECTED, lost },
     frozen,
     capacity,
+    canary,
     offeredSince: () => offeredSince,
+    checks: new Checks(NO_CHECKS_KNOWN, NOW),
     now: NOW,
   };
   return whyNot({ ...pair, status, version, ...fleet, drain, needMs });

@@ -3,8 +3,10 @@
  * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
  */
-import { capacity, connected, notFrozen, paused, validConfig, watchFresh, windowOpen } from './fleet.ts';
+import { checksPass } from './checks.ts';
+import { capacity, connected, notFrozen, paused, released, validConfig, watchFresh, windowOpen } from './fleet.ts';
 import {
+  agentCurrent,
   allowedVersion,
   drainNotBlocked,
   nodeHealthy,
@@ -19,7 +21,7 @@ import {
   writable,
 } from './node.ts';
 import type { Blocked, Gate, GateInput } from './reasons.ts';
-import { backoff } from './retry.ts';
+import { backoff, notRolledBack } from './retry.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
@@ -36,16 +38,37 @@ const GATES: readonly Gate[] = [
   notCordonedExternally,
   restored,
   backoff,
+  notRolledBack,
   writable,
   notFrozen,
+  released,
   windowOpen,
   drainNotBlocked,
   capacity,
+  checksPass,
+  podsListed,
+];
+
+/** A rollback holds its slot, and its version was good; only what makes any disruption unsafe or impossible stops it. */
+const ROLLBACK_GATES: readonly Gate[] = [
+  watchFresh,
+  connected,
+  paused,
+  validConfig,
+  selected,
+  notSkipped,
+  offeredVersion,
+  agentCurrent,
+  notCordonedExternally,
+  restored,
+  backoff,
+  writable,
+  drainNotBlocked,
   podsListed,
 ];
 
 export function whyNot(input: GateInput): Blocked | undefined {
-  return firstOf(GATES, input);
+  return firstOf(input.isRollback ? ROLLBACK_GATES : GATES, input);
 }
 
 const DRAIN_GATES: readonly Gate[] = [
@@ -61,8 +84,17 @@ const DRAIN_GATES: readonly Gate[] = [
   windowOpen,
 ];
 
+const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
+  watchFresh,
+  connected,
+  selected,
+  notSkipped,
+  agentCurrent,
+  notCordonedExternally,
+];
+
 export function whyNotDrained(input: GateInput): Blocked | undefined {
-  return firstOf(DRAIN_GATES, input);
+  return firstOf(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
 }
 
 function firstOf(gates: readonly Gate[], input: GateInput): Blocked | undefined {

@@ -8,7 +8,7 @@ import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import { isSelected } from '../../cluster/node.ts';
+import { isSelected, skippedBy } from '../../cluster/node.ts';
 import { problemCondition } from '../facts/health.ts';
 import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
@@ -20,10 +20,9 @@ const NOT_SELECTED: Blocked = {
   message: 'spec.nodeSelector of BrupopConfig "cluster" does not select this node',
 };
 
-/** Any value of the annotation other than false skips the node. */
 export const notSkipped: Gate = ({ node }) => {
-  const value = node.metadata.annotations?.[SKIP_ANNOTATION];
-  if (value === undefined || value === 'false') return undefined;
+  const value = skippedBy(node);
+  if (value === undefined) return undefined;
   return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${shorten(value, 100)}` };
 };
 
@@ -66,12 +65,20 @@ export const offeredVersion: Gate = (input) => {
   return { reason: 'VersionNotOffered', message: whyNotOffered(input) };
 };
 
-function whyNotOffered({ version, status: { hostSettings } }: GateInput): string {
+function whyNotOffered({ version, status: { hostSettings }, isRollback }: GateInput): string {
   const trouble = hostSettings?.message;
+  if (isRollback) return notOfferedForRollback(version, trouble);
   if (trouble !== undefined) return `The host does not offer the pinned version ${version}: ${trouble}`;
   return (
     `The host does not offer the pinned version ${version}: its repository does not have it, the wave of the host has not come ` +
     '(spec.versions.ignoreWaves), or its agent is of a release that does not set the lock'
+  );
+}
+
+function notOfferedForRollback(version: string, trouble = 'its repository may no longer have it'): string {
+  return (
+    `The node is to go back to ${version} (spec.rollout.rollback), which its host does not offer: ${trouble}. ` +
+    'Publish it, or set spec.rollout.resume to the current time to leave the node on the version that it runs'
   );
 }
 
@@ -82,13 +89,15 @@ export const validVersion: Gate = ({ status, version }) => {
   return { reason: 'InvalidVersion', message };
 };
 
-export const nodeReady: Gate = ({ node, status }) => {
+export const nodeReady: Gate = (input) => {
+  const { node } = input;
+  return agentCurrent(input) ?? (node.ready ? undefined : notReady('The Node is not Ready'));
+};
+
+export const agentCurrent: Gate = ({ node, status }) => {
   if (node.metadata.deletionTimestamp !== undefined) return notReady('The Node is being deleted');
-  if (!node.ready) return notReady('The Node is not Ready');
-  if (node.bootID !== '' && status.bootID !== '' && node.bootID !== status.bootID) {
-    return notReady('The host has booted since its agent last reported');
-  }
-  return undefined;
+  const isCurrent = node.bootID === '' || status.bootID === '' || node.bootID === status.bootID;
+  return isCurrent ? undefined : notReady('The host has booted since its agent last reported');
 };
 
 function notReady(message: string): Blocked {
@@ -97,7 +106,7 @@ function notReady(message: string): Blocked {
 
 /** An update would hide the problem, or make it worse. */
 export const nodeHealthy: Gate = ({ node, policy }) => {
-  const problem = problemCondition(node, policy);
+  const problem = policy.health.unhealthyNodes === 'Wait' ? problemCondition(node, policy) : undefined;
   return problem === undefined ? undefined : { reason: 'NodeUnhealthy', message: `No update starts while ${problem}` };
 };
 

@@ -9,12 +9,13 @@ import type { Connectivity } from '../../cluster/connectivity.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
+import type { Checks } from '../facts/evaluations.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
 
-interface ReasonTraits {
+export interface ReasonTraits {
   /**
    * What ends it. `capacity`: another node releases its slot. `time`: the clock; `retryAt` says
    * when. `event`: the node, its agent or its pods change. `manual`: a user changes something.
@@ -24,6 +25,8 @@ interface ReasonTraits {
   readonly needsAttention?: true;
   /** A node that waits for it is not about to be drained, so it gets no taint of waiting nodes. */
   readonly withoutTaint?: true;
+  /** The configuration or a user asks for it: a rollout that waits for it is not late. */
+  readonly isIntended?: true;
 }
 
 /** Every reason of the Progressing condition of a shadow and of `brupop_waiting_nodes`. */
@@ -32,26 +35,33 @@ export const REASONS = {
   Updating: { passes: 'event' },
   WatchStale: { passes: 'event', fleetWide: true },
   ConnectivityLost: { passes: 'event', fleetWide: true, needsAttention: true },
-  Paused: { passes: 'manual', fleetWide: true },
+  Paused: { passes: 'manual', fleetWide: true, isIntended: true },
   InvalidConfiguration: { passes: 'manual', fleetWide: true },
-  Frozen: { passes: 'manual', fleetWide: true, needsAttention: true },
-  NotSelected: { passes: 'manual', withoutTaint: true },
-  Skipped: { passes: 'manual', withoutTaint: true },
+  Frozen: { passes: 'manual', fleetWide: true, needsAttention: true, isIntended: true },
+  WaitingForCanary: { passes: 'event', fleetWide: true, withoutTaint: true },
+  Soaking: { passes: 'time', fleetWide: true, withoutTaint: true },
+  WaitingForApproval: { passes: 'manual', fleetWide: true, withoutTaint: true, isIntended: true },
+  NotSelected: { passes: 'manual', withoutTaint: true, isIntended: true },
+  Skipped: { passes: 'manual', withoutTaint: true, isIntended: true },
   InvalidVersion: { passes: 'manual', needsAttention: true },
-  VersionDenied: { passes: 'manual', withoutTaint: true },
-  MinimumAgeNotReached: { passes: 'time' },
+  VersionDenied: { passes: 'manual', withoutTaint: true, isIntended: true },
+  MinimumAgeNotReached: { passes: 'time', isIntended: true },
   VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
   NodeNotReady: { passes: 'event' },
   NodeUnhealthy: { passes: 'event' },
-  CordonedExternally: { passes: 'manual' },
+  CordonedExternally: { passes: 'manual', isIntended: true },
   CleanupPending: { passes: 'event' },
   Backoff: { passes: 'time' },
   ManualRetryRequired: { passes: 'manual', needsAttention: true, withoutTaint: true },
   SpecWriteRejected: { passes: 'manual', needsAttention: true },
-  OutsideMaintenanceWindow: { passes: 'time', fleetWide: true },
-  Blackout: { passes: 'time', fleetWide: true },
+  OutsideMaintenanceWindow: { passes: 'time', fleetWide: true, isIntended: true },
+  Blackout: { passes: 'time', fleetWide: true, isIntended: true },
   WindowTooShort: { passes: 'manual', needsAttention: true },
+  Reverted: { passes: 'manual', needsAttention: true, withoutTaint: true },
+  CheckNotPassed: { passes: 'event', fleetWide: true },
+  CheckFailed: { passes: 'time' },
+  HookFailed: { passes: 'time' },
   DrainBlocked: { passes: 'event' },
   WaitingForCapacity: { passes: 'capacity' },
   MaxUnavailableReached: { passes: 'capacity' },
@@ -78,6 +88,8 @@ export interface Blocked {
   /** Epoch milliseconds. */
   readonly retryAt?: number;
   readonly lookUp?: boolean;
+  /** Known in a moment: nothing is concluded from it. */
+  readonly isUnknown?: boolean;
 }
 
 export function specRejected(writeRejection: string): Blocked {
@@ -88,6 +100,8 @@ export function specRejected(writeRejection: string): Blocked {
 export interface Candidate extends NodePair {
   readonly status: ShadowStatus;
   readonly version: string;
+  /** It goes back to its previous version. */
+  readonly isRollback: boolean;
 }
 
 export interface GateInput extends Candidate {
@@ -95,6 +109,7 @@ export interface GateInput extends Candidate {
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
   readonly capacity: Blocked | undefined;
+  readonly canary: Blocked | undefined;
   /** The versions that too many nodes failed with. */
   readonly frozen: readonly FrozenVersion[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
@@ -102,6 +117,7 @@ export interface GateInput extends Candidate {
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;
   readonly drain: () => Drainable;
+  readonly checks: Checks;
   readonly now: number;
 }
 

@@ -3,9 +3,13 @@ import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures, success } from '../facts/attempts.ts';
-import { latestTime } from '../facts/deadlines.ts';
+import { isAccepted, latestTime } from '../facts/deadlines.ts';
+import { failedJob } from '../facts/jobs.ts';
+import { rollbackOf } from '../facts/rollback.ts';
+import { failureReason } from './checks.ts';
 import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
@@ -14,8 +18,7 @@ const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 /** Applies the recovery rule of the error code. A user's retry annotation overrides it. */
 export const backoff: Gate = (input) => {
   const { shadow, status, version } = input;
-  const asked = shadow.metadata.annotations?.[RETRY_ANNOTATION];
-  if (asked !== undefined && sameVersion(asked, version)) return undefined;
+  if (isRetryRequested(shadow, version)) return undefined;
   if (failures(shadow) === 0) return undone(input);
   const recovery = recoveryOf(status);
   const forGood = blocked(input, recovery);
@@ -24,13 +27,22 @@ export const backoff: Gate = (input) => {
   return retried(input, recovery);
 };
 
+/** A node that went back from a version does not try it again by itself. */
+export const notRolledBack: Gate = ({ shadow, version, policy, now }) => {
+  const rollback = rollbackOf(shadow);
+  if (rollback === undefined || !sameVersion(rollback.failed, version)) return undefined;
+  if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow, version)) return undefined;
+  const found = `The node was not healthy on ${version}, and went back to ${rollback.previous}`;
+  return { reason: 'Reverted', message: `${found}. ${howToRetry(shadow, version)}` };
+};
+
 function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
-  const { shadow, version, now } = input;
+  const { shadow, version } = input;
   const { retry } = input.policy;
   if (recovery !== 'RetrySoon' && attempts(shadow, version) >= retry.attempts) {
     return failedForGood(input, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
-  return delayed(input, recovery === 'RetrySoon' ? soon(retry) : retry, now);
+  return delayed(input, recovery === 'RetrySoon' ? soon(retry) : retry);
 }
 
 /** Otherwise an agent that reports the old version after each success would start again and again. */
@@ -78,13 +90,16 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
   return operation.operation !== 'Reboot' && status.bootID !== '' && status.bootID !== operation.bootID;
 }
 
-function delayed(candidate: Candidate, { backoffMs, maxBackoffMs }: Delays, now: number): Blocked | undefined {
-  const failedAt = failureTime(candidate, now);
-  if (failedAt === undefined) return failedForGood(candidate, 'the time of the failure is unknown');
-  const doublings = Math.min(failures(candidate.shadow) - 1, 30);
+function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked | undefined {
+  const { shadow, now } = input;
+  const failedAt = failureTime(input, now);
+  if (failedAt === undefined) return failedForGood(input, 'the time of the failure is unknown');
+  const doublings = Math.min(failures(shadow) - 1, 30);
   const retryAt = failedAt + Math.min(maxBackoffMs, backoffMs * 2 ** doublings);
   if (now >= retryAt) return undefined;
-  return { reason: 'Backoff', message: `${whatFailed(candidate)}; retried after ${rfc3339(retryAt)}`, retryAt };
+  const job = failedJob(input);
+  const reason = job === undefined ? 'Backoff' : failureReason(job.run.kind);
+  return { reason, message: `${job?.message ?? whatFailed(input)}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
 
 /**
@@ -96,9 +111,16 @@ function failureTime({ shadow, status }: Candidate, now: number): number | undef
 }
 
 function failedForGood(candidate: Candidate, why: string): Blocked {
-  const { name, namespace } = candidate.shadow.metadata;
-  const command = `kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${candidate.version}`;
-  return { reason: 'ManualRetryRequired', message: `${whatFailed(candidate)}; ${why}. To retry: ${command}` };
+  const message = `${whatFailed(candidate)}; ${why}. ${howToRetry(candidate.shadow, candidate.version)}`;
+  return { reason: 'ManualRetryRequired', message };
+}
+
+function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
+  return sameVersion(annotations[RETRY_ANNOTATION], version);
+}
+
+function howToRetry({ metadata: { name, namespace } }: ShadowView, version: string): string {
+  return `To retry: kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version}`;
 }
 
 function whatFailed({ shadow, status: { crash_count, lastOperation } }: Candidate): string {

@@ -1,0 +1,110 @@
+/**
+ * What users are told when the status of the BrupopConfig has changed: Events on it, and lines in the
+ * log. `brupop-config.ts` calls {@link recordChanges} after each write, so that each change is told once.
+ */
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { Condition } from '@brupop/shared/api/meta';
+import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
+import { describeFrozen } from '../plan/config-conditions.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { ApplyContext } from './writer.ts';
+
+export const CONFIG_OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
+
+/** Reasons of the Events on the BrupopConfig. `docs/runbook.md` explains each. */
+export const CONFIG_EVENT_REASONS = [
+  'Frozen',
+  'Resumed',
+  'CanariesSucceeded',
+  'WaitingForApproval',
+  'ProgressDeadlineExceeded',
+] as const;
+const [FROZEN, RESUMED, CANARIES_SUCCEEDED, APPROVAL, LATE] = CONFIG_EVENT_REASONS;
+
+type Context = Pick<ApplyContext, 'events' | 'log'>;
+
+interface Change {
+  readonly uid: string;
+  readonly before: BrupopConfigStatus | undefined;
+  readonly now: BrupopConfigStatus;
+  readonly failed: Plan['failed'];
+}
+
+export function recordChanges(context: Context, change: Change): void {
+  logAges(context, change);
+  recordFreezes(context, change);
+  recordCanaries(context, change);
+  recordApproval(context, change);
+  recordLateness(context, change);
+}
+
+function aboutConfig({ uid }: Change) {
+  return { ...CONFIG_OBJECT, name: CONFIG_NAME, uid };
+}
+
+function logAges({ log }: Context, { before, now }: Change): void {
+  const aging = new Set(
+    (now.versions ?? []).flatMap(({ version, firstOfferedTime }) => (firstOfferedTime === undefined ? [] : [version])),
+  );
+  for (const { version, firstOfferedTime } of before?.versions ?? []) {
+    if (firstOfferedTime === undefined || aging.has(version)) continue;
+    log.info('resetting the age of a version: too few nodes run it or are offered it', { version });
+  }
+}
+
+function recordFreezes({ events, log }: Context, change: Change): void {
+  const { uid, before, now, failed } = change;
+  const [old, current] = [before?.frozenVersions ?? [], now.frozenVersions ?? []];
+  const missing = (from: typeof old, other: typeof old): typeof old =>
+    from.filter(({ version }) => !other.some((one) => one.version === version));
+  const about = aboutConfig(change);
+  for (const { version, since } of missing(current, old)) {
+    const message = describeFrozen(version, failed);
+    events.record({ reason: FROZEN, warning: true, about, message, key: `${uid}/${version}/${since}` });
+    log.error('version frozen: too many nodes failed with it', { version });
+  }
+  for (const { version, since } of missing(old, current)) {
+    const message = `${version} is no longer frozen`;
+    events.record({ reason: RESUMED, warning: false, about, message, key: `${uid}/${version}/${since}/resumed` });
+    log.info('version no longer frozen', { version });
+  }
+}
+
+function recordCanaries({ events, log }: Context, change: Change): void {
+  const { uid, before, now } = change;
+  for (const { version, since } of now.canaries ?? []) {
+    if (before?.canaries?.some((one) => one.version === version) === true) continue;
+    const message = `As many canaries as spec.rollout.canary asks for run ${version} and are healthy`;
+    const key = `${uid}/${version}/${since}/canaries`;
+    events.record({ reason: CANARIES_SUCCEEDED, warning: false, about: aboutConfig(change), message, key });
+    log.info('canaries have succeeded', { version });
+  }
+}
+
+function recordApproval({ events, log }: Context, change: Change): void {
+  if (!isNew(change, 'Progressing', APPROVAL)) return;
+  const { uid, now } = change;
+  const command = `kubectl patch brc ${CONFIG_NAME} --type merge -p '{"spec":{"rollout":{"approvedVersion":"VERSION"}}}'`;
+  const message = `Nodes wait for an approval of their version; kubectl get brs -A -o wide shows it. To approve: ${command}`;
+  const key = `${uid}/approval/${now.progress?.lastProgressTime ?? ''}`;
+  events.record({ reason: APPROVAL, warning: false, about: aboutConfig(change), message, key });
+  log.info('nodes wait for an approval of their version');
+}
+
+function recordLateness({ events, log }: Context, change: Change): void {
+  if (!isNew(change, 'Degraded', LATE)) return;
+  const { uid, now } = change;
+  const message = conditionOf(now, 'Degraded')?.message ?? '';
+  const key = `${uid}/late/${now.progress?.lastProgressTime ?? ''}`;
+  events.record({ reason: LATE, warning: true, about: aboutConfig(change), message, key });
+  log.error('rollout late', { message });
+}
+
+function conditionOf(status: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {
+  return status?.conditions?.find(({ type }) => type === wanted);
+}
+
+/** True when a condition has got this reason. */
+function isNew({ before, now }: Change, type: string, reason: string): boolean {
+  return conditionOf(now, type)?.reason === reason && conditionOf(before, type)?.reason !== reason;
+}

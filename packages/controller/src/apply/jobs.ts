@@ -1,0 +1,161 @@
+/**
+ * Creates the Jobs of checks and hooks, and deletes those that nobody needs any more. A Job is recorded in
+ * its shadow first, with the resourceVersion of the plan, so that of several controllers only one gets to
+ * create it, and none creates it again. A Job whose attempt is over is deleted, with its pods; one that
+ * failed stays for its logs, until Kubernetes deletes it by its TTL.
+ *
+ *     at the start of a leadership, when the attempt of a known Job is over, and every SWEEP_MS
+ *     while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
+ */
+import { CHECK_LABEL, JOBS_ANNOTATION } from '@brupop/shared/api/names';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { readList } from '@brupop/shared/kube/list';
+import { groupPath } from '@brupop/shared/kube/paths';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { attemptOf, type CheckLookups, type RawJob, readJob } from '../cluster/checks.ts';
+import type { NodeView } from '../cluster/node.ts';
+import { cronJobPath } from '../cluster/probes.ts';
+import { readShadow } from '../cluster/shadow.ts';
+import type { CheckWork, NodeJobs } from '../plan/check-work.ts';
+import type { JobRun } from '../plan/facts/jobs.ts';
+import { jobOf } from './job-template.ts';
+import { shadowPath } from './shadows.ts';
+import { type ApplyContext, forEachOf } from './writer.ts';
+
+const SWEEP_MS = 600_000;
+const SWEEP_KEY = 'jobs/sweep';
+
+export class CheckJobs {
+  readonly #context: ApplyContext;
+  readonly #lookups: CheckLookups;
+  /** Of the Jobs that may exist. */
+  #attempts: ReadonlySet<string> = new Set();
+  /** On the monotonic clock. */
+  #sweptAt = -Infinity;
+
+  constructor(context: ApplyContext, lookups: CheckLookups) {
+    this.#context = context;
+    this.#lookups = lookups;
+  }
+
+  /** Returns after how many milliseconds the next sweep is due, or undefined. */
+  async run({ nodes, attempts }: CheckWork): Promise<number | undefined> {
+    this.#lookups.retain(attempts);
+    if (this.#lookups.config.namespace === '') return undefined;
+    await forEachOf(nodes, (node) => this.#runNode(node));
+    return await this.#sweepIfDue(attempts);
+  }
+
+  async #runNode(work: NodeJobs): Promise<void> {
+    const { writer, events } = this.#context;
+    const { shadow, node, records, event, start, create } = work;
+    const key = `jobs/${shadow.metadata.uid}`;
+    let due = create;
+    if (records !== undefined && writer.canWrite(key)) {
+      const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records));
+      if (!isRecorded) return;
+      writer.settle(key);
+      if (event !== undefined) events.record(event);
+      for (const run of start) this.#lookups.creating(run);
+      due = [...create, ...start];
+    }
+    this.#attempts = new Set([...this.#attempts, ...due.map((run) => attemptOf(run.jobOf))]);
+    for (const run of due) await this.#create(run, node);
+  }
+
+  async #record({ shadow }: NodeJobs, records: string | null): Promise<void> {
+    const { client, assumeCache, signal } = this.#context;
+    const { uid, resourceVersion } = shadow.metadata;
+    const body = { metadata: { uid, resourceVersion, annotations: { [JOBS_ANNOTATION]: records } } };
+    assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
+  }
+
+  /** A Job of this name that exists is looked at like one that was created here. */
+  async #create(run: JobRun, node: NodeView): Promise<void> {
+    const { client, log, writer, signal } = this.#context;
+    const { namespace } = this.#lookups.config;
+    const key = `job/${run.jobName}`;
+    if (!writer.canWrite(key)) return;
+    let problem = '';
+    const created = await writer.attempt('job_create', key, async () => {
+      try {
+        const raw = await client.find(cronJobPath(namespace, run.cronJob), signal);
+        if (raw === undefined) throw new Error(`there is no CronJob ${namespace}/${run.cronJob}`);
+        const body = jobOf(raw, run, node, this.#lookups.config);
+        await client.request({ method: 'POST', path: groupPath('batch/v1', 'jobs', { namespace }), body, signal });
+        log.info('job created', { node: node.metadata.name, check: run.name, phase: run.phase, job: run.jobName });
+      } catch (error) {
+        if (isAlreadyThere(error)) return;
+        problem = messageOf(error);
+        throw error;
+      }
+    });
+    if (created) this.#lookups.created(run);
+    else this.#lookups.creating(run, problem);
+  }
+
+  async #sweepIfDue(attempts: ReadonlySet<string>): Promise<number | undefined> {
+    const { clock, writer, log, signal } = this.#context;
+    const nextMs = (): number | undefined =>
+      this.#attempts.size === 0 ? undefined : Math.max(0, this.#sweptAt + SWEEP_MS - clock.monotonic());
+    const isFirst = this.#sweptAt === -Infinity;
+    const isDue = isFirst || [...this.#attempts].some((one) => !attempts.has(one)) || nextMs() === 0;
+    if (!isDue || !writer.canWrite(SWEEP_KEY)) return nextMs();
+    try {
+      this.#sweptAt = clock.monotonic();
+      await this.#sweep(attempts);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.warn('cannot list the Jobs of checks, retrying', { error: messageOf(error) });
+      writer.backOff(SWEEP_KEY);
+    }
+    return nextMs();
+  }
+
+  async #sweep(attempts: ReadonlySet<string>): Promise<void> {
+    const { client, signal } = this.#context;
+    const path = groupPath('batch/v1', 'jobs', { namespace: this.#lookups.config.namespace });
+    const { items } = await readList(client, { path, query: { labelSelector: CHECK_LABEL }, signal, slim: ours });
+    const left = new Set<string>();
+    await forEachOf(items, async (job) => {
+      const attempt = attemptOf(job.jobOf);
+      if (attempts.has(attempt) || !(await this.#isDeleted(job))) left.add(attempt);
+    });
+    this.#attempts = left;
+    // A Job that cannot be deleted is tried again with the list.
+    if ([...left].some((one) => !attempts.has(one))) this.#context.writer.backOff(SWEEP_KEY);
+  }
+
+  /** True also for what is left to Kubernetes. */
+  async #isDeleted({ name, uid, result }: RawJob): Promise<boolean> {
+    if (result === 'Failed' || result === 'TimedOut') return true;
+    const { client, log, writer, signal } = this.#context;
+    const { namespace } = this.#lookups.config;
+    const key = `job/${name}`;
+    if (!writer.canWrite(key)) return false;
+    return await writer.attempt('job_delete', key, async () => {
+      const body = { preconditions: { uid }, propagationPolicy: 'Background' };
+      await client.request({
+        method: 'DELETE',
+        path: groupPath('batch/v1', 'jobs', { namespace, name }),
+        body,
+        signal,
+      });
+      log.info('job deleted', { job: name });
+    });
+  }
+}
+
+function isAlreadyThere(error: unknown): boolean {
+  return hasStatus(error, 409) && error.reason === 'AlreadyExists';
+}
+
+/** Undefined for a Job of another owner, or one that cannot be read. */
+function ours(raw: unknown): RawJob | undefined {
+  try {
+    const job = readJob(raw);
+    return job.jobOf === '' ? undefined : job;
+  } catch {
+    return undefined;
+  }
+}

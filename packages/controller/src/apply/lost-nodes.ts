@@ -1,0 +1,65 @@
+/**
+ * Tells of lost nodes, and writes the taint `node.kubernetes.io/out-of-service`. The taint has Kubernetes delete pods and
+ * detach volumes, so it is decided once more on a live read, and written with the resourceVersion of that read.
+ */
+import { OUT_OF_SERVICE_ANNOTATION, OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE } from '@brupop/shared/api/names';
+import type { Events } from '@brupop/shared/kube/events';
+import { corePath } from '@brupop/shared/kube/paths';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
+import { type LostNode, mayTaint, type OutOfServiceChange } from '../plan/lost-nodes.ts';
+import type { Taint, TaintedNode } from './nodes.ts';
+import { type ApplyContext, forEachOf } from './writer.ts';
+
+interface ReportContext {
+  readonly log: Pick<Logger, 'error'>;
+  readonly events: Pick<Events, 'record'>;
+}
+
+/** Remembers which losses it has told of, as long as they last. An Event that another process wrote is not repeated. */
+export class LossReporter {
+  #told: ReadonlySet<string> = new Set();
+
+  report({ log, events }: ReportContext, lost: readonly LostNode[]): void {
+    for (const { name, event } of lost.filter(({ event: { key } }) => !this.#told.has(key))) {
+      log.error('node lost: it did not return from the reboot of its update', { node: name });
+      events.record(event);
+    }
+    this.#told = new Set(lost.map(({ event: { key } }) => key));
+  }
+}
+
+export async function writeOutOfService(context: ApplyContext, changes: readonly OutOfServiceChange[]): Promise<void> {
+  const { writer } = context;
+  await forEachOf(changes, async (change) => {
+    const key = `out-of-service/${change.node.metadata.uid}`;
+    await writer.once(key, () => writer.attempt('node_out_of_service', key, () => write(context, change)));
+  });
+}
+
+const TAINT: Taint = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };
+
+async function write(context: ApplyContext, { node, wanted, event }: OutOfServiceChange): Promise<void> {
+  const { client, log, clock, events, signal } = context;
+  const { name, uid } = node.metadata;
+  const path = corePath('nodes', { name });
+  const raw = await client.request<TaintedNode>({ method: 'GET', path, signal });
+  if (!isStillDue(readNode(raw), node, wanted)) return;
+  const others = (raw.spec?.taints ?? []).filter((taint) => !isOurs(taint));
+  const annotations = { [OUT_OF_SERVICE_ANNOTATION]: wanted ? rfc3339(clock.now()) : null };
+  const metadata = { uid, resourceVersion: raw.metadata.resourceVersion, annotations };
+  await client.mergePatch(path, { metadata, spec: { taints: wanted ? [...others, TAINT] : others } }, { signal });
+  if (event === undefined) return;
+  log[wanted ? 'warn' : 'info'](wanted ? 'out-of-service taint set' : 'out-of-service taint removed', { node: name });
+  events.record(event);
+}
+
+function isStillDue(live: NodeView, planned: NodeView, wanted: boolean): boolean {
+  if (live.metadata.uid !== planned.metadata.uid) return false;
+  return wanted ? mayTaint(live) && live.bootID === planned.bootID : outOfServiceByUs(live);
+}
+
+function isOurs({ key, value, effect }: Taint): boolean {
+  return key === TAINT.key && value === TAINT.value && effect === TAINT.effect;
+}

@@ -1,0 +1,99 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { CheckLookups, type Evaluation, readJob } from './checks.ts';
+import { keyOf, NO_CHECKS, type Probe } from './probes.ts';
+
+const SECOND = 1_000;
+const PROBE: Probe = { check: 'errors', kind: 'prometheus', query: 'up' };
+
+describe('evaluations', () => {
+  let value = '1';
+  let requests = 0;
+  let server: Server;
+  let lookups: CheckLookups;
+  let clock: FakeClock;
+  const counted: string[] = [];
+
+  beforeAll(async () => {
+    server = createServer((_, response) => {
+      requests += 1;
+      response.end(JSON.stringify({ data: { resultType: 'scalar', result: [1, value] } }));
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  });
+  afterAll(async () => await new Promise((done) => server.close(done)));
+  beforeEach(() => {
+    clock = new FakeClock();
+    requests = 0;
+    counted.length = 0;
+    const log = createLogger({ level: 'error', write: () => undefined });
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const config = { ...NO_CHECKS, prometheus: { url, credentials: '' } };
+    const count = ({ check, phase, result }: { check: string; phase: string; result: string }): void =>
+      void counted.push(`${check} ${phase} ${result}`);
+    lookups = new CheckLookups({ client: {} as KubeClient, clock, log, config, count });
+  });
+
+  /** Evaluates the check, some time after the latest evaluation. */
+  async function evaluate(answer: string, afterMs = 0): Promise<Evaluation | undefined> {
+    value = answer;
+    await clock.advance(afterMs);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const unsubscribe = lookups.onAnswer(resolve);
+    lookups.look({ evaluate: [PROBE, PROBE], read: [] }, new AbortController().signal);
+    await promise;
+    unsubscribe();
+    return lookups.view.evaluations.get(keyOf(PROBE));
+  }
+
+  it('are asked once at a time, and counted', async () => {
+    await evaluate('1');
+    expect([requests, counted]).toEqual([1, ['errors Query Passed']]);
+  });
+
+  it('have passed since the first one of an unbroken series', async () => {
+    const start = clock.now();
+    expect(await evaluate('1')).toMatchObject({ passed: true, at: start, since: start });
+    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ at: start + 15 * SECOND, since: start });
+    expect(await evaluate('1', 46 * SECOND)).toMatchObject({ since: start + 61 * SECOND });
+    expect(await evaluate('0', 15 * SECOND)).toMatchObject({ passed: false, since: start + 76 * SECOND });
+    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ passed: true, since: start + 91 * SECOND });
+  });
+
+  it('do not change what nodes show with each number', async () => {
+    expect(await evaluate('NaN')).toMatchObject({ found: 'the query is NaN' });
+    expect(await evaluate('0')).toMatchObject({ found: 'the query is 0' });
+    expect(await evaluate('0.0')).toMatchObject({ found: 'the query is 0' });
+  });
+
+  it('are forgotten with the leadership', async () => {
+    await evaluate('1');
+    lookups.clear();
+    expect(lookups.view.evaluations.size).toBe(0);
+  });
+});
+
+describe('a Job', () => {
+  const job = (conditions?: object[]): object => ({
+    metadata: { name: 'a', uid: 'u', annotations: { 'brupop.bottlerocket.aws/job-of': 'x' } },
+    status: { ...(conditions && { conditions }) },
+  });
+
+  it.each([
+    ['runs without conditions', undefined, undefined],
+    ['runs while it is about to fail', [{ type: 'FailureTarget', status: 'True' }], undefined],
+    ['has succeeded', [{ type: 'Complete', status: 'True' }], 'Succeeded'],
+    ['has failed', [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], 'Failed'],
+    ['has timed out', [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded' }], 'TimedOut'],
+  ])('%s', (_, conditions, result) =>
+    expect(readJob(job(conditions))).toEqual({ name: 'a', uid: 'u', jobOf: 'x', result }),
+  );
+
+  it('of another owner is known as such', () => {
+    expect(readJob({ metadata: { name: 'a', uid: 'u' } }).jobOf).toBe('');
+    expect(() => readJob({ metadata: {} })).toThrow('the Job.metadata.name: expected a text, found nothing');
+  });
+});

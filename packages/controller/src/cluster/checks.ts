@@ -1,0 +1,248 @@
+/**
+ * What is known of the checks of the configuration: the latest answer of each query, and the Jobs
+ * that updates wait for. Neither is watched: a plan names what it needs to know ({@link
+ * CheckLookups.look}), and the next snapshot has it. All is asked in the background, so that a slow
+ * Prometheus delays nothing but what waits for it. Nothing is asked while no plan needs it.
+ *
+ * A Job is `Creating` from when its creation is recorded in the shadow until the Kubernetes API has it;
+ * a controller that takes over knows only the record. A recorded Job that is not there is `Gone`: it may
+ * have run.
+ */
+import * as v from 'valibot';
+import { JOB_OF_ANNOTATION } from '@brupop/shared/api/names';
+import { object, parse } from '@brupop/shared/api/schema';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { groupPath } from '@brupop/shared/kube/paths';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
+
+export const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
+export type JobResult = (typeof JOB_RESULTS)[number];
+
+/** A Job of a check or hook, for one node, one attempt and one phase. */
+export interface JobRef {
+  readonly jobName: string;
+  /** Whose it is, in the annotation of the Job. */
+  readonly jobOf: string;
+  /** Of the check or hook. */
+  readonly name: string;
+  readonly phase: 'Before' | 'After';
+  readonly timeoutMs: number;
+}
+
+export interface JobView extends Pick<JobRef, 'jobOf'> {
+  readonly state: 'Creating' | 'Running' | JobResult;
+  /** Why it could not be created or read, so far. */
+  readonly problem?: string;
+  /** When this process first knew of it, epoch milliseconds. */
+  readonly since: number;
+  /** Epoch milliseconds. */
+  readonly seenAt: number;
+}
+
+export interface Evaluation extends Answer {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** Since when each evaluation has passed or not, as this one; epoch milliseconds. */
+  readonly since: number;
+}
+
+export interface ChecksView {
+  /** Of the Jobs; empty: the chart allows none. */
+  readonly namespace: string;
+  /** By key of the probe. */
+  readonly evaluations: ReadonlyMap<string, Evaluation>;
+  /** By name. */
+  readonly jobs: ReadonlyMap<string, JobView>;
+}
+
+export interface CheckRequests {
+  readonly evaluate: readonly Probe[];
+  readonly read: readonly JobRef[];
+}
+
+interface CheckLookupsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly config: ChecksConfig;
+  readonly count: (labels: { check: string; phase: string; result: string }) => void;
+}
+
+/** A check that was not asked for this long has not passed without a break. */
+const UNBROKEN_MS = 45_000;
+/** Answers are forgotten when no plan has asked for them for this long. */
+const FORGET_MS = 600_000;
+/** How much longer than its timeout a Job may take, if nothing ends it. */
+export const JOB_SLACK_MS = 60_000;
+
+export class CheckLookups {
+  readonly #options: CheckLookupsOptions;
+  readonly #evaluations = new Map<string, Evaluation>();
+  readonly #jobs = new Map<string, JobView>();
+  readonly #busy = new Set<string>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(options: CheckLookupsOptions) {
+    this.#options = options;
+  }
+
+  get config(): ChecksConfig {
+    return this.#options.config;
+  }
+
+  get view(): ChecksView {
+    const { namespace } = this.#options.config;
+    return { namespace, evaluations: this.#evaluations, jobs: this.#jobs };
+  }
+
+  /** Calls `listener` after each answer. Returns a function that unsubscribes. */
+  onAnswer(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Asks in the background, each one only once at a time, until `signal` aborts. */
+  look({ evaluate, read }: CheckRequests, signal: AbortSignal): void {
+    for (const probe of evaluate) this.#inBackground(keyOf(probe), signal, () => this.#evaluate(probe, signal));
+    for (const job of read) this.#inBackground(job.jobName, signal, () => this.#read(job, signal));
+  }
+
+  /** The creation of a Job is recorded, and it may not exist yet. */
+  creating(job: JobRef, problem?: string): void {
+    this.#known(job, 'Creating', problem);
+  }
+
+  /** The Kubernetes API has the Job, or one of its name. */
+  created(job: JobRef): void {
+    this.#known(job, 'Running');
+  }
+
+  /** Forgets all: another process may act until this one leads again. */
+  clear(): void {
+    this.#evaluations.clear();
+    this.#jobs.clear();
+  }
+
+  /** Forgets the Jobs of other attempts, and answers that nobody needs. */
+  retain(attempts: ReadonlySet<string>): void {
+    const { clock } = this.#options;
+    for (const [name, { jobOf }] of this.#jobs) if (!attempts.has(attemptOf(jobOf))) this.#jobs.delete(name);
+    for (const [key, { at }] of this.#evaluations) if (clock.now() - at > FORGET_MS) this.#evaluations.delete(key);
+  }
+
+  #inBackground(key: string, signal: AbortSignal, work: () => Promise<void>): void {
+    if (this.#busy.has(key)) return;
+    this.#busy.add(key);
+    void work()
+      .catch((error: unknown) => this.#options.log.debug('a check was not asked', { error: messageOf(error) }))
+      .finally(() => {
+        this.#busy.delete(key);
+        if (!signal.aborted) for (const listener of this.#listeners) listener();
+      });
+  }
+
+  async #evaluate(probe: Probe, signal: AbortSignal): Promise<void> {
+    const { clock, count, log } = this.#options;
+    const answer = await ask(probe, { ...this.#options, signal });
+    signal.throwIfAborted();
+    const key = keyOf(probe);
+    const at = clock.now();
+    const before = this.#evaluations.get(key);
+    const isSame = before?.passed === answer.passed && at - before.at <= UNBROKEN_MS;
+    const found = isSame && withoutNumbers(before.found) === withoutNumbers(answer.found) ? before.found : answer.found;
+    this.#evaluations.set(key, { passed: answer.passed, found, at, since: isSame ? before.since : at });
+    const result = answer.passed ? 'Passed' : 'NotPassed';
+    if (probe.kind !== 'cronJob') count({ check: probe.check, phase: 'Query', result });
+    if (!isSame) log.info('check evaluated', { check: probe.check, result, found: answer.found });
+  }
+
+  async #read(job: JobRef, signal: AbortSignal): Promise<void> {
+    const { client, clock, config } = this.#options;
+    const path = groupPath('batch/v1', 'jobs', { namespace: config.namespace, name: job.jobName });
+    try {
+      const found = await client.find(path, signal);
+      signal.throwIfAborted();
+      this.#known(job, found === undefined ? 'Gone' : stateOf(readJob(found), job));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#known(job, 'Running', messageOf(error));
+    }
+    const { since = 0, state } = this.#jobs.get(job.jobName) ?? {};
+    if (state === 'Running' && clock.now() - since > job.timeoutMs + JOB_SLACK_MS) this.#known(job, 'TimedOut');
+  }
+
+  #known(job: JobRef, state: JobView['state'], problem?: string): void {
+    const { clock, count, log } = this.#options;
+    const { jobName, jobOf, name, phase } = job;
+    const now = clock.now();
+    const before = this.#jobs.get(jobName);
+    const since = before?.since ?? now;
+    this.#jobs.set(jobName, { jobOf, state, since, seenAt: now, ...(problem !== undefined && { problem }) });
+    if (before?.state === state || !isResult(state)) return;
+    count({ check: name, phase, result: state });
+    log.info('job ended', { job: jobName, check: name, phase, result: state, ...(problem && { error: problem }) });
+  }
+}
+
+/** A message must not change with each evaluation, since nodes that wait show it. */
+function withoutNumbers(found: string): string {
+  return found.replaceAll(/\d+(?:\.\d+)?/gu, '');
+}
+
+/** The attempt that a Job belongs to: the UID of its shadow, and when the update started. */
+export function attemptOf(jobOf: string): string {
+  return jobOf.split('/').slice(0, 2).join('/');
+}
+
+export function isResult(state: string | undefined): state is JobResult {
+  return JOB_RESULTS.some((one) => one === state);
+}
+
+const text = v.string('a text');
+const job = object({
+  metadata: object({
+    name: text,
+    uid: text,
+    annotations: v.exactOptional(v.record(text, text, 'annotations')),
+  }),
+  status: v.exactOptional(
+    object({
+      conditions: v.exactOptional(
+        v.array(object({ type: text, status: text, reason: v.exactOptional(text) }), 'a list'),
+      ),
+    }),
+  ),
+});
+
+export interface RawJob {
+  readonly name: string;
+  readonly uid: string;
+  /** Whose it is; empty: not the operator's. */
+  readonly jobOf: string;
+  readonly result: 'Succeeded' | 'Failed' | 'TimedOut' | undefined;
+}
+
+/** Throws an error that names the field which is not as expected. */
+export function readJob(raw: unknown): RawJob {
+  const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
+  const { name, uid, annotations = {} } = metadata;
+  return { name, uid, jobOf: annotations[JOB_OF_ANNOTATION] ?? '', result: resultOf(status?.conditions) };
+}
+
+function resultOf(
+  conditions: readonly { readonly type: string; readonly status: string; readonly reason?: string }[] = [],
+): RawJob['result'] {
+  const found = (wanted: string) => conditions.find(({ type, status }) => type === wanted && status === 'True');
+  if (found('Complete') !== undefined) return 'Succeeded';
+  const failed = found('Failed');
+  if (failed === undefined) return undefined;
+  return failed.reason === 'DeadlineExceeded' ? 'TimedOut' : 'Failed';
+}
+
+/** A Job of another owner with this name says nothing, and keeps ours from being created. */
+function stateOf({ jobOf, result }: RawJob, expected: JobRef): JobView['state'] {
+  return jobOf === expected.jobOf ? (result ?? 'Running') : 'Failed';
+}

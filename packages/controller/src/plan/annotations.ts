@@ -1,0 +1,218 @@
+/**
+ * What a change of a spec records on the shadow: when the attempt began and how it ended, how many
+ * failed, and with which version. `facts/` reads these annotations. An agent cannot write them.
+ */
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
+import {
+  DEFERRED_AFTER_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
+  ENDED_BY_CONFIG_ANNOTATION,
+  JOBS_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
+  RETRY_ANNOTATION,
+  ROLLBACK_ANNOTATION,
+  STARTED_FROM_ANNOTATION,
+  UNREADY_BEFORE_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  UPDATE_SECONDS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
+} from '@brupop/shared/api/names';
+import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { hasStarted, isSettled, isUnderWay, rebootRequested, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
+import { isRollingBack, rollbackOf } from './facts/rollback.ts';
+import { traitsOf } from './gates/reasons.ts';
+import type { Transition } from './outcomes.ts';
+
+export type Annotations = Readonly<Record<string, string | null>>;
+
+/** null removes an annotation. */
+export function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
+  return {
+    ...started(transition, shadow),
+    ...endedByConfig(transition, shadow),
+    ...reboot(transition, shadow),
+    ...unreadyBefore(transition, shadow),
+    ...jobs(transition, shadow),
+    ...BY_OUTCOME[transition.outcome]?.(transition, shadow),
+  };
+}
+
+/** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
+function started({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+  const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
+  if (outcome !== 'Started' && !isUnknown) return {};
+  return {
+    [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
+    ...(outcome === 'Started' && { [STARTED_FROM_ANNOTATION]: shadow.status?.current_version ?? null }),
+    ...without(shadow, UPDATE_SUCCEEDED_ANNOTATION),
+  };
+}
+
+/** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
+function endedByConfig({ outcome, because, spec }: Transition, shadow: ShadowView): Annotations {
+  if (outcome === 'Started') return without(shadow, ENDED_BY_CONFIG_ANNOTATION);
+  const isFleetWide = outcome === 'Deferred' && because !== undefined && traitsOf(because.reason).fleetWide === true;
+  if (!isFleetWide && outcome !== 'Interrupted' && outcome !== 'Superseded') return {};
+  return { [ENDED_BY_CONFIG_ANNOTATION]: spec.state_transition_timestamp ?? null };
+}
+
+/** Recorded before an agent may drain; removed after a success or a confirmed Idle. */
+function reboot({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+  if (outcome === 'Succeeded' || outcome === 'Reverted' || isSettled(shadow))
+    return without(shadow, REBOOT_REQUESTED_ANNOTATION);
+  const isRequested = [shadow.spec, spec].some(
+    ({ state }) => state === 'RebootedIntoUpdate' || state === 'MonitoringUpdate',
+  );
+  if (!isRequested || rebootRequested(shadow)) return {};
+  return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
+}
+
+const MAX_UNREADY = 50;
+
+/** What was not Ready before does not count after the update. */
+function unreadyBefore({ unreadyBefore: names }: Transition, shadow: ShadowView): Annotations {
+  if (names === undefined) return {};
+  if (names.length === 0) return without(shadow, UNREADY_BEFORE_ANNOTATION);
+  return { [UNREADY_BEFORE_ANNOTATION]: names.slice(0, MAX_UNREADY).join(',') };
+}
+
+function jobs({ jobs: value }: Transition, shadow: ShadowView): Annotations {
+  return value == null ? without(shadow, ...(value === null ? [JOBS_ANNOTATION] : [])) : { [JOBS_ANNOTATION]: value };
+}
+
+type Recorder = (transition: Transition, shadow: ShadowView) => Annotations;
+
+const cancelled: Recorder = (transition, shadow) => ({
+  ...oneMore(shadow),
+  ...oneMoreAttempt(shadow),
+  ...failedVersion(transition, shadow),
+});
+
+const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
+  /** It uses up a user's request for another attempt. */
+  Started: (transition, shadow) => ({ ...without(shadow, RETRY_ANNOTATION), ...endRollback(transition, shadow) }),
+  Failed: (transition, shadow) => ({
+    ...oneMore(shadow),
+    ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
+    ...failedVersion(transition, shadow),
+  }),
+  Configured: endedRollback,
+  Cancelled: cancelled,
+  CheckFailed: cancelled,
+  /** The update that follows is not delayed by earlier failures. */
+  Reverting: (transition, shadow) => ({
+    ...without(shadow, UNSUCCESSFUL_ATTEMPTS_ANNOTATION),
+    ...oneMoreAttempt(shadow),
+    ...failedVersion(transition, shadow),
+    ...startRollback(transition, shadow),
+  }),
+  Reverted: (transition, shadow) => ({
+    ...succeededWith(transition, shadow),
+    ...doneRollback(shadow),
+    ...without(shadow, ...UNTIL_REVERTED),
+  }),
+  Withdrawn: (_, shadow) => ({ [WITHDRAWN_ATTEMPTS_ANNOTATION]: String(withdrawn(shadow) + 1) }),
+  Deferred: (transition, shadow) => ({ ...deferredAfter(transition, shadow), ...failedJob(transition, shadow) }),
+  Succeeded: (transition, shadow) => ({
+    ...succeededWith(transition, shadow),
+    ...updateSeconds(transition, shadow),
+    ...without(shadow, ...UNTIL_SUCCESS),
+  }),
+};
+
+const UNTIL_SUCCESS = [
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  WITHDRAWN_ATTEMPTS_ANNOTATION,
+  FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
+  DEFERRED_AFTER_ANNOTATION,
+  UNREADY_BEFORE_ANNOTATION,
+];
+
+/** The failure with the other version remains on record. */
+const UNTIL_REVERTED = UNTIL_SUCCESS.filter((name) => name !== FAILED_VERSION_ANNOTATION);
+
+function succeededWith({ spec }: Transition, shadow: ShadowView): Annotations {
+  return { [UPDATE_SUCCEEDED_ANNOTATION]: `${shadow.spec.version ?? ''}=${spec.state_transition_timestamp ?? ''}` };
+}
+
+function startRollback({ spec, previous = '' }: Transition, shadow: ShadowView): Annotations {
+  return { [ROLLBACK_ANNOTATION]: `${shadow.spec.version ?? ''}=${previous}=${spec.state_transition_timestamp ?? ''}` };
+}
+
+/** Any other update than the one to the previous version. */
+function endRollback({ spec }: Transition, shadow: ShadowView): Annotations {
+  const { previous, isDone } = rollbackOf(shadow) ?? {};
+  return isDone === false && sameVersion(previous, spec.version) ? {} : without(shadow, ROLLBACK_ANNOTATION);
+}
+
+function doneRollback({ metadata: { annotations = {} } }: ShadowView): Annotations {
+  return { [ROLLBACK_ANNOTATION]: `${annotations[ROLLBACK_ANNOTATION] ?? ''}=done` };
+}
+
+/** A user has ended it before its drain; or it has ended without success, and the node runs the previous version. */
+function endedRollback({ spec }: Transition, shadow: ShadowView): Annotations {
+  const { failed, previous, isDone = true } = rollbackOf(shadow) ?? {};
+  if (isDone || spec.hostSettings?.versionLock === previous) return {};
+  const runsFailed = sameVersion(shadow.status?.current_version, failed);
+  return runsFailed ? without(shadow, ROLLBACK_ANNOTATION) : doneRollback(shadow);
+}
+
+/** It is retried with a backoff, and is no failure of the version. */
+function failedJob({ because }: Transition, shadow: ShadowView): Annotations {
+  return because?.reason === 'CheckFailed' || because?.reason === 'HookFailed' ? oneMore(shadow) : {};
+}
+
+function oneMore(shadow: ShadowView): Annotations {
+  return { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: String(unsuccessful(shadow) + 1) };
+}
+
+function oneMoreAttempt(shadow: ShadowView): Annotations {
+  const version = shadow.spec.version ?? '';
+  return { [FAILED_ATTEMPTS_ANNOTATION]: `${version}=${attempts(shadow, version) + 1}` };
+}
+
+/** Of an attempt that ended after the host was asked to reboot into the version. */
+function failedVersion({ outcome, because, spec }: Transition, shadow: ShadowView): Annotations {
+  const code = outcome === 'Failed' ? reportedFailure(shadow) : failureAtEnd(shadow, because?.reason);
+  if (code === undefined || isRollingBack(shadow)) return {};
+  const { version } = shadow.spec;
+  return { [FAILED_VERSION_ANNOTATION]: `${version ?? ''}=${code}=${spec.state_transition_timestamp ?? ''}` };
+}
+
+/** A failure that soon passes does not use up an attempt with the version. */
+function usesAttempt({ status }: ShadowView): boolean {
+  const code = status?.lastOperation?.errorCode;
+  return code === undefined || !isErrorCode(code) || ERROR_CODES[code] !== 'RetrySoon';
+}
+
+function without({ metadata: { annotations = {} } }: ShadowView, ...names: string[]): Annotations {
+  return Object.fromEntries(names.filter((name) => annotations[name] !== undefined).map((name) => [name, null]));
+}
+
+/** An update that passed a deadline predicts nothing about the next one. */
+function updateSeconds({ spec, wasSuspended = false }: Transition, shadow: ShadowView): Annotations {
+  const isTypical = shadow.progressing?.reason !== 'DeadlineExceeded' && !wasSuspended;
+  const seconds = isTypical ? secondsSoFar(shadow, spec) : undefined;
+  return seconds === undefined ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
+}
+
+/** Otherwise a node that did not fit into its window would be staged in vain in each one. */
+function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Annotations {
+  const seconds = secondsSoFar(shadow, spec);
+  const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
+  return closed && seconds !== undefined ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : {};
+}
+
+function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
+  const start = startedAt(shadow);
+  const end = parseTime(spec.state_transition_timestamp);
+  return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
+}

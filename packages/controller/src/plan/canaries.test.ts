@@ -1,0 +1,223 @@
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { ROLLBACK_ANNOTATION, SKIP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, type NodeParts, NOW, OLD, underWay } from '../testing/objects.ts';
+import { statusOf } from './config-status.ts';
+import { plan, type Plan } from './plan.ts';
+
+const HOUR = 60 * MINUTE;
+
+/** Updated by this operator `ms` ago. */
+function updated(name: string, ms = MINUTE, node: NodeParts = {}): ManagedNode {
+  const annotations = { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(ms)}` };
+  return aManagedNode(name, node, { annotations, status: { current_version: NEW, target_version: NEW } });
+}
+
+function snapshotOf(nodes: readonly ManagedNode[], rollout: object, status?: BrupopConfigStatus): Snapshot {
+  const snapshot = aSnapshot(nodes, { concurrency: { maxUpdating: 10 }, rollout });
+  const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
+  return { ...snapshot, config };
+}
+
+function planned(nodes: readonly ManagedNode[], rollout: object, status?: BrupopConfigStatus, now = NOW): Plan {
+  const snapshot = snapshotOf(nodes, rollout, status);
+  return plan({ ...snapshot, pods: aSnapshot(nodes, {}, now).pods }, now);
+}
+
+function started(made: Plan): string[] {
+  return made.specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
+}
+
+/** Why the nodes wait. */
+function reasons(made: Plan): Record<string, string> {
+  const waiting = made.conditions.filter(
+    ({ progressing: { reason } }) => reason !== 'UpToDate' && reason !== 'Updating',
+  );
+  return Object.fromEntries(waiting.map(({ node, progressing }) => [node.metadata.name, progressing.reason]));
+}
+
+function messageOf(made: Plan, name: string): string | undefined {
+  return made.conditions.find(({ node }) => node.metadata.name === name)?.progressing.message;
+}
+
+const completed = (ms: number): BrupopConfigStatus => ({ canaries: [{ version: NEW, since: ago(ms) }] });
+const pool = (name: string, of: string): ManagedNode => aManagedNode(name, { labels: { pool: of } });
+const ofPool = { nodeSelector: { matchLabels: { pool: 'canary' } } };
+
+test('without canaries all nodes start', () => {
+  expect(started(planned([aManagedNode('a'), aManagedNode('b')], {}))).toEqual(['a', 'b']);
+});
+
+test('only as many nodes as the configuration says start before the others', () => {
+  const made = planned([aManagedNode('a'), aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual(['a']);
+  expect(reasons(made)).toEqual({ b: 'WaitingForCanary', c: 'WaitingForCanary' });
+  expect(messageOf(made, 'b')).toBe(`1 canary must update to ${NEW} before the other nodes`);
+});
+
+test('a percentage is of the nodes that need the version', () => {
+  const nodes = Array.from({ length: 10 }, (_, i) => aManagedNode(`node-${i}`));
+  expect(started(planned(nodes, { canary: { nodes: '20%' } }))).toEqual(['node-0', 'node-1']);
+});
+
+test('a canary that is updating keeps the others waiting', () => {
+  const canary = aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate') });
+  const made = planned([canary, aManagedNode('b')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual([]);
+  expect(reasons(made)).toEqual({ b: 'WaitingForCanary' });
+});
+
+test('the others start when the canaries have succeeded', () => {
+  const made = planned([updated('a'), aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual(['b', 'c']);
+  expect(made.canaries).toEqual([{ version: NEW, since: NOW }]);
+});
+
+test('a node that joined with the version is no canary', () => {
+  const joined = aManagedNode('a', {}, { status: { current_version: NEW, target_version: NEW } });
+  const made = planned([joined, aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual(['b']);
+});
+
+test('a release that reaches the nodes in waves needs as many canaries as one that reaches all at once', () => {
+  const notOffered = { status: { target_version: OLD } };
+  const others = ['c', 'd', 'e'].map((name) => aManagedNode(name, {}, notOffered));
+  const early = planned([updated('a'), aManagedNode('b'), ...others], { canary: { nodes: 3 }, approval: 'Required' });
+  expect(started(early)).toEqual(['b']);
+  expect(early.canaries).toEqual([]);
+});
+
+test('a canary past its deadline is not waited for', () => {
+  const hanging = aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate', 5 * HOUR) });
+  const made = planned([hanging, aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual(['b']);
+  expect(messageOf(made, 'c')).toContain('not updated: a');
+});
+
+test('a node that goes back to its previous version is no canary of that', () => {
+  const annotations = {
+    [UPDATE_SUCCEEDED_ANNOTATION]: `${OLD}=${ago(MINUTE)}`,
+    [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(HOUR)}=done`,
+  };
+  const made = planned([aManagedNode('a', {}, { annotations }), aManagedNode('b')], { canary: { nodes: 1 } });
+  expect(made.canaries).toEqual([]);
+});
+
+test('a node that failed as a canary is followed by another one', () => {
+  const failed = aManagedNode('a', {}, { status: { crash_count: 1, state_transition_failure_timestamp: ago(0) } });
+  const made = planned([failed, aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
+  expect(started(made)).toEqual(['b']);
+});
+
+test('only nodes that the selector selects are canaries', () => {
+  const made = planned([pool('a', 'web'), pool('b', 'canary')], { canary: ofPool });
+  expect(started(made)).toEqual(['b']);
+  expect(reasons(made)).toEqual({ a: 'WaitingForCanary' });
+});
+
+test('a selector without a node that needs the version starts nothing, and says why', () => {
+  const made = planned([pool('a', 'web')], { canary: ofPool });
+  expect(started(made)).toEqual([]);
+  expect(messageOf(made, 'a')).toBe(
+    `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${NEW}, so no node starts`,
+  );
+});
+
+test('a canary that a user skips is not waited for', () => {
+  const skipped = aManagedNode('a', { labels: { pool: 'canary' }, annotations: { [SKIP_ANNOTATION]: 'true' } });
+  const made = planned([skipped, updated('b', MINUTE, { labels: { pool: 'canary' } }), pool('c', 'web')], {
+    canary: ofPool,
+  });
+  expect(started(made)).toEqual(['c']);
+});
+
+describe('while the canaries soak', () => {
+  const rollout = { canary: { nodes: 1 }, soak: '1h' };
+
+  it('no other node starts, and the plan is made again at the end', () => {
+    const made = planned([updated('a'), aManagedNode('b')], rollout, completed(20 * MINUTE));
+    expect(started(made)).toEqual([]);
+    expect(reasons(made)).toEqual({ b: 'Soaking' });
+    expect(made.wakeAt).toBe(NOW + 40 * MINUTE);
+    expect(messageOf(made, 'b')).toBe(
+      `The canaries run ${NEW}, and soak until 2027-01-15T08:40:00Z (spec.rollout.soak)`,
+    );
+  });
+
+  it('the rollout is expected to be complete later', () => {
+    const maintenance = { updateEstimate: '10m' };
+    const nodes = [updated('a'), aManagedNode('b')];
+    const snapshot = aSnapshot(nodes, { rollout, maintenance });
+    const config = snapshot.config && { ...snapshot.config, status: completed(20 * MINUTE) };
+    expect(plan({ ...snapshot, config }, NOW).forecast.completionTime).toBe('2027-01-15T08:50:00Z');
+  });
+
+  it.each([
+    ['is not Ready', { ready: false }],
+    ['has a problem condition', { conditions: ['DiskPressure'] }],
+  ])('a canary that %s starts the time again', (_, unhealthy) => {
+    const soaking = completed(50 * MINUTE);
+    const broken = planned([updated('a', HOUR, unhealthy), aManagedNode('b')], rollout, soaking);
+    expect(broken.canaries).toEqual([]);
+    expect(reasons(broken)).toMatchObject({ b: 'WaitingForCanary' });
+    expect(messageOf(broken, 'b')).toContain('not healthy: a');
+    const healed = planned([updated('a', HOUR), aManagedNode('b')], rollout, {});
+    expect(healed.canaries).toEqual([{ version: NEW, since: NOW }]);
+    expect(reasons(healed)).toEqual({ b: 'Soaking' });
+  });
+});
+
+describe('when the canaries have soaked', () => {
+  const rollout = { canary: { nodes: 1 }, soak: '1h' };
+
+  it('all others start', () => {
+    expect(started(planned([updated('a'), aManagedNode('b')], rollout, completed(HOUR)))).toEqual(['b']);
+  });
+
+  it('a canary that becomes unhealthy or is deleted later changes nothing', () => {
+    const down = updated('a', HOUR, { ready: false });
+    expect(started(planned([down, aManagedNode('b')], rollout, completed(HOUR)))).toEqual(['b']);
+    const made = planned([aManagedNode('b'), aManagedNode('c')], rollout, completed(HOUR));
+    expect(started(made)).toEqual(['b', 'c']);
+    expect(made.canaries).toEqual([{ version: NEW, since: NOW - HOUR }]);
+  });
+
+  it('another version begins again', () => {
+    const next = { status: { target_version: '1.22.0' } };
+    const made = planned([aManagedNode('a', {}, next), aManagedNode('b', {}, next)], rollout, completed(HOUR));
+    expect(started(made)).toEqual(['a']);
+  });
+});
+
+describe('a version that needs an approval', () => {
+  const approval = 'Required';
+
+  it('waits for it with all nodes if there are no canaries', () => {
+    const made = planned([aManagedNode('a')], { approval });
+    expect(reasons(made)).toEqual({ a: 'WaitingForApproval' });
+    expect(messageOf(made, 'a')).toBe(
+      `${NEW} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${NEW}`,
+    );
+  });
+
+  it('waits for it after the canaries', () => {
+    const rollout = { canary: { nodes: 1 }, soak: '10m', approval };
+    expect(started(planned([aManagedNode('a'), aManagedNode('b')], rollout))).toEqual(['a']);
+    const soaked = planned([updated('a'), aManagedNode('b')], rollout, completed(HOUR));
+    expect(reasons(soaked)).toEqual({ b: 'WaitingForApproval' });
+  });
+
+  it('starts when it is the approved one', () => {
+    expect(started(planned([aManagedNode('a')], { approval, approvedVersion: `${NEW}+build` }))).toEqual(['a']);
+    expect(started(planned([aManagedNode('a')], { approval, approvedVersion: OLD }))).toEqual([]);
+  });
+});
+
+test('the status records for which versions the canaries have succeeded', () => {
+  const snapshot = snapshotOf([updated('a'), aManagedNode('b')], { canary: { nodes: 1 }, soak: '1h' });
+  const { config } = snapshot;
+  if (config === undefined) throw new Error('the snapshot has a configuration');
+  const made = plan(snapshot, NOW);
+  const status = statusOf({ config, plan: made, before: undefined, isInEffect: true, now: NOW });
+  expect(status.canaries).toEqual([{ version: NEW, since: ago(0) }]);
+});

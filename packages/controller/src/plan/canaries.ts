@@ -1,0 +1,249 @@
+/**
+ * Canaries: the nodes that update to a version before all others. For each version,
+ *
+ *     too few have succeeded     only canaries start: `spec.rollout.canary` says how many, and of which nodes
+ *     enough have succeeded      nothing starts for `spec.rollout.soak`; a canary that becomes unhealthy
+ *                                in that time starts it again; one past a deadline is not waited for
+ *     they have soaked           a version that needs an approval waits for it
+ *     approved                   all nodes start
+ *
+ * A canary has succeeded when this controller has recorded so on its shadow; a node that joined with
+ * the version says nothing about the update to it. When enough have, the status of the BrupopConfig
+ * records it, so that nodes which are deleted or join later do not begin again. Where every node that
+ * needs the version is a canary, none goes ahead, and the approval is needed first.
+ */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { selects } from '@brupop/shared/api/label-selector';
+import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { isDown, namesOf } from './capacity.ts';
+import { type NodeView, skippedBy } from '../cluster/node.ts';
+import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
+import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import type { Blocked } from './gates/reasons.ts';
+import { success } from './facts/attempts.ts';
+import { isOverdue } from './facts/deadlines.ts';
+import { recorded } from './facts/failed-nodes.ts';
+import { problemCondition } from './facts/health.ts';
+import { isPrevious, isRollingBack } from './facts/rollback.ts';
+
+export interface CompletedCanary {
+  readonly version: string;
+  /** Since when enough canaries have succeeded and are healthy, epoch milliseconds. */
+  readonly since: number;
+}
+
+interface Phase {
+  readonly version: string;
+  readonly needed: number;
+  readonly succeeded: number;
+  updating: number;
+  /** Names of canaries: those that hold up the others, as far as they are known. */
+  readonly pending: readonly string[];
+  /** Names of those that have succeeded and are unhealthy now. */
+  readonly unhealthy: readonly string[];
+  /** No node would wait for another. */
+  readonly includesAll: boolean;
+  readonly since: number | undefined;
+  /** When unhealthy ones may count as healthy by time alone, epoch milliseconds. */
+  readonly healthyTimes: readonly (number | undefined)[];
+}
+
+export class Canaries {
+  readonly #policy: UpdatePolicy;
+  readonly #now: number;
+  /** By release. */
+  readonly #phases: ReadonlyMap<string, Phase>;
+
+  /** @param selected - the nodes that the configuration selects */
+  constructor(selected: readonly NodePair[], { policy, config }: Pick<Snapshot, 'policy' | 'config'>, now: number) {
+    this.#policy = policy;
+    this.#now = now;
+    // A time in the future is of a clock that was wrong.
+    const known = recorded(config?.status?.canaries).filter(({ since }) => since <= now + CLOCK_TOLERANCE_MS);
+    this.#phases = isOff(policy) ? new Map() : phasesOf(selected, policy, known, now);
+  }
+
+  /** For the status. */
+  get completed(): readonly CompletedCanary[] {
+    return [...this.#phases.values()].flatMap(({ version, since }) =>
+      since === undefined ? [] : [{ version, since }],
+    );
+  }
+
+  /** When to check again, epoch milliseconds. */
+  get times(): readonly (number | undefined)[] {
+    return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
+  }
+
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(node: NodeView, version: string): Blocked | undefined {
+    const phase = this.#phases.get(releaseOf(version));
+    if (phase === undefined) return undefined;
+    if (phase.includesAll) return this.#approval(version);
+    const { rollout } = this.#policy;
+    if (phase.since === undefined) {
+      const goesFirst = isCanary(node, this.#policy) && phase.succeeded + phase.updating < phase.needed;
+      return goesFirst
+        ? undefined
+        : { reason: 'WaitingForCanary', message: describe(phase, rollout.canary.nodeSelector !== undefined) };
+    }
+    const retryAt = phase.since + rollout.soakMs;
+    if (this.#now >= retryAt) return this.#approval(version);
+    const message = `The canaries run ${version}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak)`;
+    return { reason: 'Soaking', message, retryAt };
+  }
+
+  /** Counts a node that starts. */
+  reserve(node: NodeView, version: string): void {
+    const phase = this.#phases.get(releaseOf(version));
+    if (phase !== undefined && isCanary(node, this.#policy)) phase.updating += 1;
+  }
+
+  #approval(version: string): Blocked | undefined {
+    const { approval, approvedVersion } = this.#policy.rollout;
+    if (approval === 'NotRequired' || sameVersion(approvedVersion, version)) return undefined;
+    const message = `${version} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${version}`;
+    return { reason: 'WaitingForApproval', message };
+  }
+}
+
+function isOff({ rollout: { canary, approval } }: UpdatePolicy): boolean {
+  const { nodes, nodeSelector } = canary;
+  return nodeSelector === undefined && 'percent' in nodes && nodes.percent === 100 && approval === 'NotRequired';
+}
+
+function isCanary({ metadata: { labels = {} } }: NodeView, { rollout: { canary } }: UpdatePolicy): boolean {
+  return canary.nodeSelector === undefined || selects(canary.nodeSelector, labels);
+}
+
+type Role = 'waiting' | 'updating' | 'late' | 'succeeded';
+
+interface Member {
+  readonly node: NodeView;
+  readonly role: Role;
+}
+
+interface PhaseInput {
+  readonly selected: readonly NodePair[];
+  readonly policy: UpdatePolicy;
+  readonly now: number;
+}
+
+function phasesOf(
+  selected: readonly NodePair[],
+  policy: UpdatePolicy,
+  known: readonly CompletedCanary[],
+  now: number,
+): Map<string, Phase> {
+  const members = new Map<string, Member[]>();
+  // The others would wait for a skipped node for ever.
+  const usable = selected.filter(({ node }) => skippedBy(node) === undefined);
+  for (const pair of usable) {
+    for (const { version, role } of rolesOf(pair, policy, now)) {
+      const release = releaseOf(version);
+      const of = members.get(release) ?? [];
+      of.push({ node: pair.node, role });
+      members.set(release, of);
+    }
+  }
+  const input = { selected: usable, policy, now };
+  const phases = [...members].map(([version, of]): [string, Phase] => {
+    const before = known.find((one) => sameVersion(one.version, version))?.since;
+    return [version, phaseOf(version, of, before, input)];
+  });
+  return new Map(phases);
+}
+
+/** The versions that a node is to update to, is updating to, or has updated to. */
+function rolesOf(pair: NodePair, policy: UpdatePolicy, now: number): { version: string; role: Role }[] {
+  const { shadow } = pair;
+  const { status, spec } = shadow;
+  if (status === undefined) return [];
+  const succeeded = successOf(shadow);
+  if (isRollingBack(shadow)) return succeeded;
+  if (isUnderWay(shadow)) {
+    return [...succeeded, { version: spec.version ?? '', role: isOverdue(shadow, policy, now) ? 'late' : 'updating' }];
+  }
+  const version = wantedVersion(status.target_version, policy.versions);
+  const isWanted = version !== '' && !sameVersion(version, status.current_version);
+  return isWanted ? [...succeeded, { version, role: 'waiting' }] : succeeded;
+}
+
+function successOf(shadow: ShadowView): { version: string; role: Role }[] {
+  const { version } = success(shadow) ?? {};
+  const counts = sameVersion(version, shadow.status?.current_version) && !isPrevious(shadow, version ?? '');
+  return counts && version !== undefined ? [{ version, role: 'succeeded' }] : [];
+}
+
+/**
+ * Of all nodes that may be canaries, not only of those that are offered the version already: a release
+ * reaches the nodes in waves, and one agent may claim to be offered it first.
+ */
+function phaseOf(
+  version: string,
+  all: readonly Member[],
+  before: number | undefined,
+  { selected, policy, now }: PhaseInput,
+): Phase {
+  const { canary } = policy.rollout;
+  const members = all.filter(({ node }) => isCanary(node, policy));
+  const succeeded = members.filter(({ role }) => role === 'succeeded');
+  const updated = new Set(succeeded.map(({ node }) => node));
+  const usable = selected.filter((pair) => updated.has(pair.node) || !runs(pair, version));
+  const eligible = usable.filter(({ node }) => isCanary(node, policy));
+  const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
+  const unhealthy = succeeded
+    .map(({ node }) => ({ name: node.metadata.name, from: healthyFrom(node, policy) }))
+    .filter(({ from = Infinity }) => from > now);
+  const isComplete = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
+  const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
+  const needsEach = needed >= eligible.length;
+  return {
+    version,
+    needed,
+    succeeded: succeeded.length,
+    updating: ofRole('updating').length,
+    pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting')] : [])],
+    unhealthy: unhealthy.map(({ name }) => name),
+    includesAll: needed > 0 && needed >= usable.length,
+    since: sinceOf(before, { isComplete, isAwaited: all.some(({ role }) => role !== 'succeeded') }, policy, now),
+    healthyTimes: unhealthy.map(({ from }) => from),
+  };
+}
+
+/** After the soak nothing changes the record, and none is made for a version that no node waits for. */
+function sinceOf(
+  before: number | undefined,
+  { isComplete, isAwaited }: { readonly isComplete: boolean; readonly isAwaited: boolean },
+  { rollout }: UpdatePolicy,
+  now: number,
+): number | undefined {
+  if (before === undefined) return isComplete && isAwaited ? now : undefined;
+  return isComplete || now >= before + rollout.soakMs ? before : undefined;
+}
+
+/** True for the version or a later one, and for a node that has not reported. */
+function runs({ shadow }: NodePair, version: string): boolean {
+  const running = shadow.status?.current_version;
+  return running === undefined || sameVersion(running, version) || isLater(running, version);
+}
+
+/** Undefined: not healthy now. Where nodes with a condition are updated, it says nothing about the version. */
+function healthyFrom(node: NodeView, policy: UpdatePolicy): number | undefined {
+  const hasProblem = policy.health.unhealthyNodes === 'Wait' && problemCondition(node, policy) !== undefined;
+  if (isDown(node) || hasProblem) return undefined;
+  return (parseTime(node.readySince) ?? 0) + policy.monitoring.healthyForMs;
+}
+
+/** The message names few nodes, and changes with few updates, since each change is a write for every node that waits. */
+function describe({ version, needed, succeeded, pending, unhealthy }: Phase, hasSelector: boolean): string {
+  if (needed === 0)
+    return `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version}, so no node starts`;
+  const canaries = `${needed} ${needed === 1 ? 'canary' : 'canaries'}`;
+  const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : '';
+  const first = `${canaries}${whose} must update to ${version} before the other nodes`;
+  if (succeeded >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
+  return pending.length > 0 ? `${first}; not updated: ${namesOf(pending)}` : first;
+}

@@ -1,0 +1,149 @@
+/**
+ * The status of the BrupopConfig, made from a plan: its conditions, the forecast of the rollout, and
+ * what later plans must remember. `apply/brupop-config.ts` calls {@link statusOf} in each reconcile and
+ * writes what differs. Times stay the same while nothing changes, since each difference is a write.
+ */
+import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
+import type { Condition } from '@brupop/shared/api/meta';
+import { formatDuration } from '@brupop/shared/api/spec-schema';
+import { sameVersion } from '@brupop/shared/api/version';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { printable } from '@brupop/shared/runtime/errors';
+import { transitionTime } from './condition.ts';
+import { CONDITIONS } from './config-conditions.ts';
+import type { VersionCount } from './facts/versions.ts';
+import type { Forecast } from './forecast.ts';
+import type { Plan } from './plan.ts';
+import type { Progress } from './progress.ts';
+
+/** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
+export type CertificateStatus = Told | 'unknown' | undefined;
+
+const CERTIFICATE_CONDITION = 'CertificateReady';
+
+interface ReportInput {
+  readonly config: BrupopConfig;
+  readonly plan: Plan;
+  readonly before: BrupopConfigStatus | undefined;
+  /** Everything that the configuration requests is written. */
+  readonly isInEffect: boolean;
+  readonly now: number;
+  readonly certificate?: CertificateStatus;
+}
+
+export function statusOf({ config, plan, before, isInEffect, now, certificate }: ReportInput): BrupopConfigStatus {
+  const { generation = 0 } = config.metadata;
+  const { policy, forecast, counts } = plan;
+  const takesEffect = isInEffect && policy.problem === undefined;
+  const observed = takesEffect ? generation : before?.observedGeneration;
+  const conditions = Object.entries(told(plan, before, certificate)).map(([type, judged]): Condition => {
+    const lastTransitionTime = transitionTime(lastOf(before, type), judged.status, now);
+    return { type, ...judged, message: printable(judged.message), lastTransitionTime, observedGeneration: generation };
+  });
+  return {
+    ...(observed !== undefined && { observedGeneration: observed }),
+    conditions,
+    nodes: counts,
+    versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
+    ...failuresOf(plan),
+    ...rolloutOf(plan),
+    ...windowOf(plan),
+    ...expectations(forecast),
+    plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
+      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
+    }),
+    ...(policy.inForce !== undefined && { inForce: policy.inForce }),
+  };
+}
+
+type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
+
+/** What the condition of each type says. */
+function told(
+  plan: Plan,
+  before: BrupopConfigStatus | undefined,
+  certificate: CertificateStatus,
+): Readonly<Record<string, Told>> {
+  const ofPlan = Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]);
+  const known = certificate === 'unknown' ? lastOf(before, CERTIFICATE_CONDITION) : certificate;
+  if (known === undefined) return Object.fromEntries(ofPlan);
+  const { status, reason, message } = known;
+  return { ...Object.fromEntries(ofPlan), [CERTIFICATE_CONDITION]: { status, reason, message } };
+}
+
+function lastOf(before: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {
+  return before?.conditions?.find(({ type }) => type === wanted);
+}
+
+const MAX_FAILED = 50;
+/** Of frozen versions, and of those whose canaries have succeeded. */
+const MAX_RECORDED = 20;
+
+function failuresOf({ failed, frozen: versions }: Plan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
+  const frozenVersions = versions
+    .slice(0, MAX_RECORDED)
+    .map(({ version, since }) => ({ version, since: rfc3339(since) }));
+  const failedNodes = failed.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
+  return { ...(versions.length > 0 && { frozenVersions }), ...(failed.length > 0 && { failedNodes }) };
+}
+
+function rolloutOf({ canaries: completed, progress }: Plan): Pick<BrupopConfigStatus, 'canaries' | 'progress'> {
+  const canaries = completed.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) }));
+  return {
+    ...(canaries.length > 0 && { canaries }),
+    ...(progress !== undefined && { progress: statusOfProgress(progress) }),
+  };
+}
+
+function statusOfProgress({
+  lastProgressAt,
+  countedMs,
+  countedFrom,
+}: Progress): NonNullable<BrupopConfigStatus['progress']> {
+  return {
+    lastProgressTime: rfc3339(lastProgressAt),
+    countedSeconds: Math.floor(countedMs / 1000),
+    ...(countedFrom !== undefined && { countedFrom: rfc3339(countedFrom) }),
+  };
+}
+
+function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
+  if (policy.maintenance.windows.length === 0 && policy.maintenance.blackouts.length === 0) return {};
+  const { open, until } = window;
+  const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
+  return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
+}
+
+function expectations({ measuredMs, completionTime }: Forecast): Partial<BrupopConfigStatus> {
+  return {
+    ...(measuredMs !== undefined && { updateEstimate: formatDuration(measuredMs) }),
+    ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
+  };
+}
+
+const MAX_VERSIONS = 50;
+
+/**
+ * Returns the versions for the status at `now` (epoch milliseconds), newest first. The age of a
+ * version starts when a second node runs it or is offered it, and is reset when fewer do.
+ */
+function versionStatuses(
+  counts: readonly VersionCount[],
+  before: readonly VersionStatus[],
+  now: number,
+): VersionStatus[] {
+  const current = counts.map(({ hasAge, ...count }): VersionStatus => {
+    if (!hasAge) return count;
+    const known = before.find(({ version }) => sameVersion(version, count.version))?.firstOfferedTime;
+    return { ...count, firstOfferedTime: parseTime(known) === undefined ? rfc3339(now) : (known ?? rfc3339(now)) };
+  });
+  return current.toSorted(mostNodesFirst).slice(0, MAX_VERSIONS).toSorted(newestFirst);
+}
+
+function mostNodesFirst(a: VersionStatus, b: VersionStatus): number {
+  return b.running + b.offered - (a.running + a.offered) || newestFirst(a, b);
+}
+
+function newestFirst(a: VersionStatus, b: VersionStatus): number {
+  return b.version.localeCompare(a.version, 'en', { numeric: true });
+}

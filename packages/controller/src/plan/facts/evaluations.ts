@@ -1,0 +1,71 @@
+/**
+ * The queries and alerts that checks of the configuration ask for, and whether their latest answers
+ * count. An answer counts for EVERY_MS; a check whose answer is older, or missing, is asked again, which
+ * takes a moment. Gates and the monitoring name what they need, so that nothing is asked at rest.
+ */
+import type { Check } from '@brupop/shared/api/config-checks';
+import type { ChecksView, Evaluation } from '../../cluster/checks.ts';
+import { keyOf, type Probe } from '../../cluster/probes.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+
+/** How often a check is evaluated while something waits for it, for the whole fleet together. */
+const EVERY_MS = 15_000;
+
+/** The checks for which one plan asks. */
+export class Checks {
+  readonly view: ChecksView;
+  readonly #requested = new Map<string, Probe>();
+  readonly #now: number;
+
+  constructor(view: ChecksView, now: number) {
+    this.view = view;
+    this.#now = now;
+  }
+
+  /** The latest evaluation, if it counts. Of one that has not passed, also an older one. */
+  of(probe: Probe): Evaluation | undefined {
+    const key = keyOf(probe);
+    this.#requested.set(key, probe);
+    const latest = this.view.evaluations.get(key);
+    return latest === undefined || (latest.passed && this.#isOld(latest)) ? undefined : latest;
+  }
+
+  /** What must be evaluated now. */
+  get due(): readonly Probe[] {
+    return [...this.#requested].flatMap(([key, probe]) => {
+      const latest = this.view.evaluations.get(key);
+      return latest === undefined || this.#isOld(latest) ? [probe] : [];
+    });
+  }
+
+  /** When the others must be evaluated again, epoch milliseconds. */
+  get times(): readonly number[] {
+    return [...this.#requested.keys()].flatMap((key) => {
+      const latest = this.view.evaluations.get(key);
+      return latest === undefined ? [] : [latest.at + EVERY_MS];
+    });
+  }
+
+  /** The clock may have been set back. */
+  #isOld({ at }: Evaluation): boolean {
+    return this.#now - at >= EVERY_MS || at > this.#now;
+  }
+}
+
+/** The queries and alerts of a phase. */
+export function probesOf({ health }: UpdatePolicy, phase: 'Before' | 'After'): Probe[] {
+  return health.checks.filter(({ when }) => when.includes(phase)).flatMap((check) => probeOf(check) ?? []);
+}
+
+function probeOf({ name, prometheus, alerts }: Check): Probe | undefined {
+  if (prometheus !== undefined) return { check: name, kind: 'prometheus', query: prometheus.query };
+  return alerts && { check: name, kind: 'alerts', filter: alerts.filter };
+}
+
+/** The templates of all Jobs: no node starts that would miss one later. */
+export function templatesOf({ health, hooks }: UpdatePolicy): Probe[] {
+  const named = [...health.checks, ...hooks.before, ...hooks.after];
+  return named.flatMap(({ name, job }) =>
+    job ? [{ check: name, kind: 'cronJob', cronJob: job.cronJob } as const] : [],
+  );
+}

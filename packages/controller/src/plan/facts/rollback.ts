@@ -1,0 +1,88 @@
+/**
+ * A node goes back to its previous version when it was not healthy in time after its update
+ * (`spec.rollout.rollback: Automatic`). The host API has no route for that, so it is another update:
+ * the version lock of the host names the previous version, and the node is staged, drained and rebooted
+ * as for any other. The annotation `rollback` on the shadow, `FAILED=PREVIOUS=TIME`, records it:
+ *
+ *     pending       the node runs FAILED: it holds its update slot, and its policy has PREVIOUS as the pin
+ *     under way     an update to PREVIOUS
+ *     done          `=done` is appended: FAILED is not tried again on this node, whatever its agent reports
+ *     ended         without an annotation: a user turned it off, accepted the failure with `rollout.resume` or
+ *                   pinned another version before the drain, or another update has started
+ *
+ * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
+ */
+import { ROLLBACK_ANNOTATION, STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
+import { isVersion, sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { hasReached, type ShadowView } from '../../cluster/shadow.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { isAccepted } from './deadlines.ts';
+
+export interface Rollback {
+  readonly failed: string;
+  readonly previous: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  readonly isDone: boolean;
+}
+
+/** How long the host may take to offer the previous version, until the node counts as stuck. */
+const START_LIMIT_MS = 30 * 60_000;
+
+export function rollbackOf({ metadata: { annotations = {} } }: ShadowView): Rollback | undefined {
+  const [failed = '', previous = '', time, state] = (annotations[ROLLBACK_ANNOTATION] ?? '').split('=');
+  const since = parseTime(time);
+  return since === undefined ? undefined : { failed, previous, since, isDone: state !== undefined };
+}
+
+/** Returns the rollback of a node that still runs the version that failed. */
+export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
+  const rollback = rollbackOf(shadow);
+  if (rollback === undefined || rollback.isDone || !isRollbackWanted(shadow, policy, now)) return undefined;
+  return sameVersion(shadow.status?.current_version, rollback.failed) ? rollback : undefined;
+}
+
+/** False when a user has turned rollbacks off, accepted the failure, or pinned another version. */
+export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
+  const { failed, previous, since = now } = rollbackOf(shadow) ?? {};
+  const { pin } = policy.versions;
+  const isPinned = pin !== undefined && !sameVersion(pin, failed) && !sameVersion(pin, previous);
+  return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
+}
+
+/** True while an update to the previous version is under way. */
+export function isRollingBack(shadow: ShadowView): boolean {
+  const rollback = rollbackOf(shadow);
+  return rollback?.isDone === false && sameVersion(shadow.spec.version, rollback.previous);
+}
+
+/** True when the record says that the node goes or went to `version` from one that failed. */
+export function isPrevious(shadow: ShadowView, version: string): boolean {
+  return sameVersion(rollbackOf(shadow)?.previous, version);
+}
+
+/** Returns the rollback that is pending or under way. */
+export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
+  return isRollingBack(shadow) ? rollbackOf(shadow) : pendingRollback(shadow, policy, now);
+}
+
+export function startDeadline({ since }: Rollback): number {
+  return since + START_LIMIT_MS;
+}
+
+/** Returns the version to go back to from a failed update, or undefined. */
+export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): string | undefined {
+  const previous = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION] ?? '';
+  const { spec, status } = shadow;
+  const runsFailed = hasReached(shadow) && sameVersion(status?.current_version, spec.version);
+  if (rollout.rollback !== 'Automatic' || !runsFailed || isRollingBack(shadow)) return undefined;
+  return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : undefined;
+}
+
+/** Only for this node: its host is locked to the previous version, whatever `spec.versions` says, and without checks. */
+export function rollbackPolicy(policy: UpdatePolicy, previous: string): UpdatePolicy {
+  const versions = { ...policy.versions, pin: previous, deny: [] };
+  const health = { ...policy.health, checks: [] };
+  return { ...policy, versions, health, hostSettings: { versionLock: previous, ignoreWaves: true } };
+}

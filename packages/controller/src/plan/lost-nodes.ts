@@ -1,0 +1,114 @@
+/**
+ * The nodes that did not return from their reboot, and the taint by which Kubernetes takes their volumes away.
+ *
+ *     lost, spec.lostNode.action OutOfServiceTaint      the taint is set, with an annotation that records it
+ *     away, with the operator's taint                   it stays, also while connectivity is lost
+ *     returned, unmanaged, Report, or its update ended  it is removed
+ *
+ * While connectivity is lost or a watch is stale, no node is lost: the silence has another cause. Only a node that was
+ * drained for its reboot, and is still cordoned for it, is ever tainted. A taint of another actor is never touched, nor is
+ * one of the operator set again that another actor removed.
+ */
+import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
+import type { EventSource } from '@brupop/shared/kube/events';
+import { cordonedByUs } from '@brupop/shared/node/ownership';
+import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
+import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
+import { namesOf } from './capacity.ts';
+import type { ProgressingCondition } from './condition.ts';
+import { isAway, lostAt } from './facts/lost-node.ts';
+import type { FleetState } from './fleet.ts';
+import { eventOn } from './spec-change.ts';
+
+export interface LostNode {
+  readonly name: string;
+  readonly message: string;
+  readonly event: EventSource;
+}
+
+export interface OutOfServiceChange {
+  readonly node: NodeView;
+  readonly wanted: boolean;
+  /** Undefined: there was no taint. */
+  readonly event: EventSource | undefined;
+}
+
+interface LostNodes {
+  readonly lost: readonly LostNode[];
+  readonly outOfService: readonly OutOfServiceChange[];
+  /** When a node may become lost, epoch milliseconds. */
+  readonly lostTimes: readonly (number | undefined)[];
+}
+
+export function lostNodesOf(
+  managedNodes: readonly ManagedNode[],
+  { policy, stale, connectivity, now }: Pick<FleetState, 'policy' | 'stale' | 'connectivity' | 'now'>,
+): LostNodes {
+  const isKnown = stale.length === 0 && !connectivity.lost;
+  const pairs = managedNodes.filter(isPair).filter(({ node }) => isKnown && isManaged(node));
+  const times = new Map<ManagedNode, number | undefined>(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
+  const isLost = (one: ManagedNode): boolean => (times.get(one) ?? Infinity) <= now;
+  return {
+    lost: pairs.filter(isLost).map(lostNode),
+    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
+    lostTimes: [...times.values()],
+  };
+}
+
+function lostNode({ name, node, shadow }: NodePair): LostNode {
+  const { uid, generation = 0 } = shadow.metadata;
+  const message =
+    `The node is lost: it was drained, its host was asked to reboot into ${shadow.spec.version ?? '?'}, and its kubelet and agent have not ` +
+    `reported since ${node.readySince ?? '?'}. Look at the host. The node holds its update slot, and continues when it comes ` +
+    `back; if the host is gone: kubectl delete node ${name}`;
+  return { name, message, event: eventOn(node, shadow, { reason: 'NodeLost', message, key: `${uid}/${generation}` }) };
+}
+
+/** The condition of a lost node says so, whether or not its deadline has passed. */
+export function withLoss<C extends { readonly node: NodeView; readonly progressing: ProgressingCondition }>(
+  condition: C,
+  lost: readonly LostNode[],
+): C {
+  const found = lost.find(({ name }) => name === condition.node.metadata.name);
+  return found === undefined
+    ? condition
+    : { ...condition, progressing: { ...condition.progressing, message: found.message } };
+}
+
+/** For the condition Degraded. */
+export function describeLost(lost: readonly LostNode[]): string[] {
+  return lost.length === 0 ? [] : [`lost in the reboot of their update: ${namesOf(lost.map(({ name }) => name))}`];
+}
+
+function outOfServiceChange(
+  managedNode: ManagedNode,
+  isLost: boolean,
+  { lostNode: { action } }: UpdatePolicy,
+): OutOfServiceChange | undefined {
+  const { node, shadow } = managedNode;
+  if (node === undefined) return undefined;
+  const isAsked = action === 'OutOfServiceTaint' && isManaged(node);
+  const key = node.metadata.resourceVersion;
+  if (outOfServiceByUs(node)) {
+    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
+    return stays ? undefined : endOf(node, shadow);
+  }
+  if (!isAsked || !isLost || !mayTaint(node)) return undefined;
+  const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
+  return { node, wanted: true, event: eventOn(node, shadow, { reason: 'OutOfService', message, key }) };
+}
+
+/** Without an Event if there is no taint: a kubelet may set the annotation alone. */
+function endOf(node: NodeView, shadow: ManagedNode['shadow']): OutOfServiceChange {
+  const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
+  const key = node.metadata.resourceVersion;
+  const event = eventOn(node, shadow, { reason: 'OutOfServiceEnded', message, key });
+  return { node, wanted: false, event: node.hasOutOfServiceTaint ? event : undefined };
+}
+
+/** Also true of the Node as it is when it is tainted: nothing may have been scheduled to it since its drain. */
+export function mayTaint(node: NodeView): boolean {
+  const isDrained = node.unschedulable && cordonedByUs(node);
+  return isDrained && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
+}

@@ -1,0 +1,53 @@
+/** How an attempt goes on or ends. `transition.ts` and `plan.ts` decide on a {@link Transition}. */
+import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import type { Blocked } from './gates/reasons.ts';
+
+export type Outcome =
+  /** A waiting node starts its update. */
+  | 'Started'
+  /** A step is complete, and the spec calls for the next one. */
+  | 'Advanced'
+  /** The node runs the new version and is healthy. */
+  | 'Succeeded'
+  /** The agent has reported a failure; it cleans up on Idle. */
+  | 'Failed'
+  /** The host no longer offers the version: no failure. The node starts again with the version that is offered. */
+  | 'Withdrawn'
+  /**
+   * The step passed its deadline without a report of a failure: a staging or a drain, after which
+   * no host goes down yet, or a monitoring that cannot succeed.
+   */
+  | 'Cancelled'
+  /** The new version was not healthy in time: the node goes back to its previous one. */
+  | 'Reverting'
+  /** The node runs its previous version again, and is healthy. */
+  | 'Reverted'
+  /** The Job of a check failed after the update. */
+  | 'CheckFailed'
+  /** Staged, but the node cannot or must not be drained now: another node goes first. */
+  | 'Deferred'
+  /** A user has interrupted updates. */
+  | 'Interrupted'
+  /** The configuration no longer allows this version. */
+  | 'Superseded'
+  /** A node at rest whose host gets other settings. */
+  | 'Configured'
+  /** This controller does not write such a spec: ErrorReset, no version, or no readable time. */
+  | 'Repaired'
+  /** The node is no longer managed. */
+  | 'Released';
+
+export interface Transition {
+  readonly spec: ShadowSpec;
+  readonly outcome: Outcome;
+  /** Why the update is cancelled; or deferred, unless the pods on the node are the reason. */
+  readonly because?: Pick<Blocked, 'reason' | 'message'>;
+  /** At the start of a drain: what is not healthy on the node. */
+  readonly unreadyBefore?: readonly string[];
+  /** The version to go back to. */
+  readonly previous?: string;
+  /** Connectivity was lost during the update, so its duration says nothing. */
+  readonly wasSuspended?: boolean;
+  /** What the annotation of Jobs is set to; null removes it. */
+  readonly jobs?: string | null;
+}

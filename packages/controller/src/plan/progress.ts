@@ -1,0 +1,86 @@
+/**
+ * Whether a rollout is late: no node has succeeded for `spec.rollout.progressDeadline` and `soak`
+ * together, not counting the time in which the configuration lets no node start.
+ *
+ *     no node needs an update                      no record
+ *     the rollout begins, or a node succeeds       the count begins at zero
+ *     paused, outside of windows, frozen, …        the count stands still: `countedFrom` is undefined
+ *
+ * The record is in the status of the BrupopConfig, and changes only when one of these does.
+ */
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { Decision } from './assess.ts';
+import { success } from './facts/attempts.ts';
+import type { FleetState } from './fleet.ts';
+import { isPrevious } from './facts/rollback.ts';
+import { isReason, type ReasonTraits, traitsOf } from './gates/reasons.ts';
+
+/** Times are epoch milliseconds. */
+export interface Progress {
+  readonly lastProgressAt: number;
+  readonly countedMs: number;
+  readonly countedFrom: number | undefined;
+  /** When the rollout is late; undefined: not while the configuration stays as it is. */
+  readonly deadline: number | undefined;
+  readonly isLate: boolean;
+}
+
+/** @param counted - the nodes of the rollout */
+export function progressOf(fleetState: FleetState, counted: readonly Decision[]): Progress | undefined {
+  const { before, policy, now } = fleetState;
+  if (!counted.some(needsUpdate)) return undefined;
+  const { lastProgressAt, countedMs, countedFrom } = recordOf(before?.progress, latestSuccess(counted, now), now);
+  const soFarMs = countedMs + (countedFrom === undefined ? 0 : Math.max(0, now - countedFrom));
+  const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
+  const limitMs = progressDeadlineMs + soakMs;
+  const isLate = soFarMs >= limitMs;
+  if (!mayProgress(fleetState, counted)) {
+    return { lastProgressAt, countedMs: soFarMs, countedFrom: undefined, deadline: undefined, isLate };
+  }
+  const from = countedFrom ?? now;
+  const deadline = isLate || limitMs === Infinity ? undefined : from + limitMs - countedMs;
+  return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate };
+}
+
+/** Not a node that a user leaves out. */
+function needsUpdate(decision: Decision): boolean {
+  const { phase, candidate } = decision;
+  if (phase === 'updating') return true;
+  const { isIntended = false, fleetWide = false } = traitsFor(decision);
+  return (candidate !== undefined || phase === 'failed') && (fleetWide || !isIntended);
+}
+
+type CountedTime = Pick<Progress, 'lastProgressAt' | 'countedMs' | 'countedFrom'>;
+
+function recordOf(before: BrupopConfigStatus['progress'], succeededAt: number, now: number): CountedTime {
+  const lastProgressAt = parseTime(before?.lastProgressTime);
+  if (before === undefined || lastProgressAt === undefined || lastProgressAt > now) {
+    return { lastProgressAt: now, countedMs: 0, countedFrom: undefined };
+  }
+  if (succeededAt > lastProgressAt) return { lastProgressAt: succeededAt, countedMs: 0, countedFrom: succeededAt };
+  return { lastProgressAt, countedMs: before.countedSeconds * 1000, countedFrom: parseTime(before.countedFrom) };
+}
+
+/** Going back is no progress, and a time in the future is of a clock that was wrong. */
+function latestSuccess(counted: readonly Decision[], now: number): number {
+  const times = counted.map(({ managedNode: { shadow } }) => {
+    const { version = '', at = 0 } = (shadow && success(shadow)) ?? {};
+    return shadow === undefined || at > now || isPrevious(shadow, version) ? 0 : at;
+  });
+  return times.reduce((a, b) => Math.max(a, b), 0);
+}
+
+/** False while no node may start or be drained, or all that wait do so because the configuration says so. */
+function mayProgress({ policy, stale, connectivity, now }: FleetState, counted: readonly Decision[]): boolean {
+  const isStopped = policy.paused || policy.problem !== undefined || stale.length > 0 || connectivity.lost;
+  if (isStopped || !policy.calendar.at(now).open) return false;
+  if (counted.some(({ phase }) => phase === 'updating')) return true;
+  // What stops the fleet also stops the nodes that wait for another reason first.
+  return !counted.some((decision) => traitsFor(decision).fleetWide === true && traitsFor(decision).isIntended === true);
+}
+
+function traitsFor({ progressing, managedNode }: Decision): ReasonTraits {
+  const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
+  return isReason(reason) ? traitsOf(reason) : { passes: 'event' };
+}

@@ -1,0 +1,265 @@
+import {
+  FAILED_VERSION_ANNOTATION,
+  RETRY_ANNOTATION,
+  SKIP_ANNOTATION,
+  ROLLBACK_ANNOTATION,
+  STARTED_FROM_ANNOTATION,
+  UNREADY_BEFORE_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ShadowView } from '../cluster/shadow.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aManagedNode,
+  annotated,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { plan, type Plan } from './plan.ts';
+
+const AUTOMATIC = { rollout: { rollback: 'Automatic' } };
+const UNHEALTHY = { conditions: ['DiskPressure'] };
+
+/** It runs the new version, and its monitoring began `ms` ago. */
+function monitored(name: string, node: NodeParts = UNHEALTHY, parts: ShadowParts = {}, ms = 60 * MINUTE): ManagedNode {
+  const annotations = {
+    [UPDATE_STARTED_ANNOTATION]: ago(ms + MINUTE),
+    [STARTED_FROM_ANNOTATION]: OLD,
+    ...parts.annotations,
+  };
+  const status = { current_version: NEW, target_version: NEW, ...parts.status };
+  return aManagedNode(name, node, { spec: underWay('MonitoringUpdate', ms), ...parts, annotations, status });
+}
+
+/** It is to go back to OLD. */
+function pending(name: string, node: NodeParts = UNHEALTHY, status: Partial<ShadowStatus> = {}): ManagedNode {
+  const annotations = {
+    [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}`,
+    [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${ago(MINUTE)}`,
+    [UPDATE_STARTED_ANNOTATION]: ago(61 * MINUTE),
+  };
+  const spec = { hostSettings: { versionLock: OLD, ignoreWaves: true } };
+  return aManagedNode(name, node, {
+    annotations,
+    spec,
+    status: { current_version: NEW, target_version: OLD, ...status },
+  });
+}
+
+/** It went back from NEW to OLD. */
+function done(name: string, annotations: Readonly<Record<string, string>> = {}): ManagedNode {
+  const failed = { [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${ago(MINUTE)}` };
+  const rollback = { [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}=done` };
+  return aManagedNode(name, {}, { annotations: { ...failed, ...rollback, ...annotations } });
+}
+
+const planOf = (nodes: readonly ManagedNode[], spec: object = AUTOMATIC, now = NOW): Plan =>
+  plan(aSnapshot(nodes, spec, now), now);
+const outcomes = ({ specs }: Plan): string[] => specs.map(({ node, outcome }) => `${node.metadata.name} ${outcome}`);
+const reasonOf = (made: Plan, name: string): string | undefined =>
+  made.conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
+
+describe('a node that is not healthy in time after its update', () => {
+  it('keeps its slot by default', () => {
+    const made = planOf([monitored('a'), aManagedNode('b')], {});
+    expect(outcomes(made)).toEqual([]);
+    expect(reasonOf(made, 'a')).toBe('DeadlineExceeded');
+  });
+
+  it('goes back to its previous version if the configuration says so', () => {
+    const [change] = planOf([monitored('a')]).specs;
+    expect(change).toMatchObject({
+      outcome: 'Reverting',
+      spec: { state: 'Idle', hostSettings: { versionLock: OLD, ignoreWaves: true } },
+      annotations: {
+        [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${rfc3339(NOW)}`,
+        [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${rfc3339(NOW)}`,
+      },
+      event: {
+        reason: 'UpdateFailed',
+        warning: true,
+        message: `Not healthy on ${NEW}: the Node has the condition DiskPressure. The node goes back to ${OLD}`,
+      },
+    });
+  });
+
+  it.each<[string, ManagedNode]>([
+    ['before its deadline', monitored('a', UNHEALTHY, {}, 10 * MINUTE)],
+    ['while its agent does not respond', monitored('a', UNHEALTHY, { status: { observedGeneration: 1 } })],
+    [
+      'without a record of its previous version',
+      monitored('a', UNHEALTHY, { annotations: { [STARTED_FROM_ANNOTATION]: '?' } }),
+    ],
+    ['when it is healthy again', monitored('a', { readySince: ago(0) })],
+    ['when it went down after its report', monitored('a', { ready: false, readySince: ago(10 * MINUTE) })],
+    [
+      'when it went back already',
+      monitored('a', UNHEALTHY, {
+        spec: { ...underWay('MonitoringUpdate', 60 * MINUTE), version: OLD },
+        annotations: { [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}` },
+        status: { current_version: OLD },
+      }),
+    ],
+  ])('does not go back %s', (_, node) => {
+    expect(outcomes(planOf([node], { ...AUTOMATIC, monitoring: { healthyFor: '5m', timeout: '30m' } }))).toEqual([]);
+  });
+});
+
+test('a node that was never Ready on the version goes back', () => {
+  const node = monitored('a', { ready: false, readySince: ago(70 * MINUTE) });
+  expect(outcomes(planOf([node]))).toEqual(['a Reverting']);
+});
+
+test('a failure that a user has accepted is no reason to go back later', () => {
+  const rollout = { rollback: 'Automatic', resume: ago(0) };
+  expect(outcomes(planOf([monitored('a')], { rollout }))).toEqual([]);
+});
+
+describe('a node that is to go back', () => {
+  it('starts when its host offers the previous version, although it is unhealthy and holds the only slot', () => {
+    const made = planOf([pending('a'), aManagedNode('b')]);
+    expect(outcomes(made)).toEqual(['a Started']);
+    expect(made.specs[0]?.spec).toMatchObject({ version: OLD, hostSettings: { versionLock: OLD } });
+    expect(reasonOf(made, 'b')).toBe('WaitingForCapacity');
+  });
+
+  it('keeps its record when it starts', () => {
+    expect(planOf([pending('a')]).specs[0]?.annotations).not.toHaveProperty(ROLLBACK_ANNOTATION);
+  });
+
+  it('waits until its host offers the previous version', () => {
+    const made = planOf([pending('a', UNHEALTHY, { target_version: NEW }), aManagedNode('b')]);
+    expect(outcomes(made)).toEqual([]);
+    expect(reasonOf(made, 'a')).toBe('VersionNotOffered');
+  });
+
+  it.each([
+    ['a closed window', { maintenance: { windows: [{ schedule: '0 20 * * *', duration: '1h' }] } }, ['a Started']],
+    ['a denied version', { versions: { deny: [OLD] } }, ['a Started']],
+    ['a freeze of the version', { rollout: { ...AUTOMATIC.rollout, failureBudget: 0 } }, ['a Started']],
+    ['an approval that is missing', { rollout: { ...AUTOMATIC.rollout, approval: 'Required' } }, ['a Started']],
+    ['a pause', { paused: true }, []],
+    ['another version that a user pins', { versions: { pin: '1.22.0' } }, ['a Configured']],
+    ['a selector that leaves the node out', { nodeSelector: { matchLabels: { pool: 'other' } } }, []],
+  ])('%s', (_, spec, expected) => {
+    expect(outcomes(planOf([pending('a')], { ...AUTOMATIC, ...spec }))).toEqual(expected);
+  });
+
+  it('is staged and then stays when a user turns rollbacks off', () => {
+    const { node, shadow } = pending('a');
+    const spec = { ...underWay('StagedAndPerformedUpdate'), version: OLD };
+    const staged = { ...aManagedNode('a'), node, shadow: shadow && { ...shadow, spec } } as ManagedNode;
+    expect(outcomes(planOf([staged], {}))).toEqual(['a Superseded']);
+  });
+
+  it('stays when a user accepts its failure, or turns rollbacks off', () => {
+    expect(outcomes(planOf([pending('a')], { rollout: { rollback: 'Automatic', resume: ago(0) } }))).toEqual([
+      'a Configured',
+    ]);
+    const off = planOf([pending('a')], {});
+    expect(outcomes(off)).toEqual(['a Configured']);
+    expect(off.specs[0]?.annotations).toEqual({ [ROLLBACK_ANNOTATION]: null });
+  });
+});
+
+/** Sends what a plan wrote, and lets the agent answer. */
+function carriedOut({ node, shadow }: ManagedNode, { specs }: Plan, status: Partial<ShadowStatus> = {}): ManagedNode {
+  const [change] = specs;
+  if (change === undefined || shadow?.status === undefined || node === undefined)
+    throw new Error('nothing was written');
+  const { state } = change.spec;
+  const generation = (shadow.metadata.generation ?? 0) + 1;
+  const metadata = { ...shadow.metadata, generation, annotations: annotated(shadow, change.annotations) };
+  const reported = { ...shadow.status, current_state: state, observedGeneration: generation, ...status };
+  const next: ShadowView = { ...shadow, metadata, spec: change.spec, status: reported };
+  return { ...aManagedNode('a'), shadow: next };
+}
+
+test('a node that goes back is drained, rebooted and healthy, and then waits for another version', () => {
+  const unready = { [UNREADY_BEFORE_ANNOTATION]: 'shop/old' };
+  let node = monitored('a', UNHEALTHY, { annotations: unready });
+  const outcomesSoFar: string[] = [];
+  const step = (status: Partial<ShadowStatus> = {}): Plan => {
+    const made = planOf([node]);
+    outcomesSoFar.push(...made.specs.map(({ outcome }) => outcome));
+    node = carriedOut(node, made, status);
+    return made;
+  };
+  step({ target_version: OLD });
+  step();
+  step({ current_version: OLD, target_version: NEW });
+  step();
+  const last = step();
+  step({ hostSettings: {} });
+  expect(outcomesSoFar).toEqual(['Reverting', 'Started', 'Advanced', 'Advanced', 'Reverted', 'Configured']);
+  expect(last.specs[0]?.event).toMatchObject({
+    reason: 'Reverted',
+    message: `The node runs ${OLD} again, and is healthy`,
+  });
+
+  const after = planOf([node]);
+  expect(outcomes(after)).toEqual([]);
+  expect(after.failed).toMatchObject([{ name: 'a', version: NEW, code: 'NotHealthy' }]);
+  expect(reasonOf(after, 'a')).toBe('Reverted');
+  expect(after.conditions[0]?.progressing.message).toBe(
+    `The node was not healthy on ${NEW}, and went back to ${OLD}. ` +
+      `To retry: kubectl annotate brs brs-a -n brupop --overwrite ${RETRY_ANNOTATION}=${NEW}`,
+  );
+});
+
+describe('a node that is to go back does not start', () => {
+  it.each([
+    ['when a user has cordoned it', { unschedulable: true }],
+    ['when a user skips it', { annotations: { [SKIP_ANNOTATION]: 'true' } }],
+    ['when it is being deleted', { deletionTimestamp: ago(0) }],
+  ])('%s', (_, node) => {
+    expect(outcomes(planOf([pending('a', node)]))).toEqual([]);
+    const staged = pending('a', node);
+    const spec = { ...underWay('StagedAndPerformedUpdate'), version: OLD };
+    const shadow = staged.shadow && { ...staged.shadow, spec };
+    expect(outcomes(planOf([{ ...staged, shadow }]))).not.toContain('a Advanced');
+  });
+});
+
+describe('a node that went back', () => {
+  it('does not go back again when its agent reports the version that failed', () => {
+    const node = done('a');
+    const status = { ...node.shadow?.status, current_version: NEW };
+    const liar = { ...node, shadow: node.shadow && { ...node.shadow, status } } as ManagedNode;
+    expect(outcomes(planOf([liar, aManagedNode('b')]))).toEqual(['b Started']);
+  });
+
+  it('does not hold a slot', () => {
+    expect(outcomes(planOf([done('a'), aManagedNode('b')]))).toEqual(['b Started']);
+  });
+
+  it('starts an update to a later version, and then knows nothing of it', () => {
+    const node = done('a');
+    const later = {
+      ...node,
+      shadow: node.shadow && { ...node.shadow, status: { ...node.shadow.status, target_version: '1.22.0' } },
+    };
+    const [change] = planOf([later as ManagedNode]).specs;
+    expect(change?.spec.version).toBe('1.22.0');
+    expect(change?.annotations).toMatchObject({ [ROLLBACK_ANNOTATION]: null });
+  });
+
+  it('tries the version again on request', () => {
+    expect(outcomes(planOf([done('a', { [RETRY_ANNOTATION]: NEW })]))).toEqual(['a Started']);
+  });
+
+  it('tries the version again when a user accepts the failure', () => {
+    expect(outcomes(planOf([done('a')], { rollout: { rollback: 'Automatic', resume: ago(0) } }))).toEqual([
+      'a Started',
+    ]);
+  });
+});

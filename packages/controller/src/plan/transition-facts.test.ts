@@ -1,0 +1,100 @@
+import { STARTED_FROM_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  ago,
+  aNode,
+  annotated,
+  aShadow,
+  failure,
+  MINUTE,
+  NEW,
+  NOW,
+  OLD,
+  POLICY,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import type { Outcome, Transition } from './outcomes.ts';
+import { specChange, type SpecChange } from './spec-change.ts';
+import { idle, startSpec } from './transition.ts';
+import { stepSeconds, transitionOf } from './transition-facts.ts';
+
+const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(10 * MINUTE), [STARTED_FROM_ANNOTATION]: OLD };
+const AT_NOW = { policy: POLICY, now: NOW };
+
+const changeOf = (parts: ShadowParts, transition: Transition): SpecChange =>
+  specChange(transition, { shadow: aShadow(parts), node: aNode() });
+const end = (outcome: Outcome, parts: ShadowParts = {}, because?: Transition['because']): SpecChange => {
+  const shadow = { spec: underWay('RebootedIntoUpdate'), annotations: STARTED, ...parts };
+  return changeOf(shadow, { ...idle(AT_NOW, outcome), ...(because !== undefined && { because }) });
+};
+
+describe('the versions of a transition', () => {
+  it('are the running one and the new one at a start', () => {
+    const started = changeOf({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' });
+    expect(transitionOf(started)).toEqual({
+      from: OLD,
+      to: NEW,
+      state: 'StagedAndPerformedUpdate',
+      outcome: 'Started',
+      code: '',
+    });
+  });
+
+  it('are still those after the reboot, for any leader, by what the start recorded', () => {
+    const start = changeOf({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' });
+    const annotations = annotated(start.shadow, start.annotations);
+    const rebooted = { spec: underWay('MonitoringUpdate'), annotations, status: { current_version: NEW } };
+    expect(transitionOf(end('Succeeded', rebooted))).toMatchObject({ from: OLD, to: NEW, state: 'Idle' });
+  });
+
+  it('have no first one if no start is recorded', () => {
+    expect(transitionOf(end('Succeeded', { annotations: {} }))).toMatchObject({ from: '', to: NEW });
+  });
+
+  it('are empty if no update is under way', () => {
+    const configured = changeOf({ annotations: STARTED }, idle(AT_NOW, 'Configured'));
+    expect(transitionOf(configured)).toMatchObject({ from: '', to: '', outcome: 'Configured' });
+  });
+
+  it('are empty instead of a text that is no version', () => {
+    const shadow = { status: { current_version: 'x"} 1' } };
+    expect(transitionOf(changeOf(shadow, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' })).from).toBe('');
+  });
+});
+
+const staged = { spec: underWay('StagedAndPerformedUpdate') };
+const reported = (errorCode: string | undefined): ShadowParts => ({
+  status: { current_state: 'ErrorReset', lastOperation: failure(errorCode as 'RolledBack') },
+});
+
+it.each<readonly [string, SpecChange, string]>([
+  ['the code of a failure', end('Failed', reported('RolledBack')), 'RolledBack'],
+  ['other for a code that no agent of this release reports', end('Failed', reported('x"} 1')), 'other'],
+  ['none for a failure without one', end('Failed', reported(undefined)), ''],
+  ['NotHealthy for a monitoring that ends', end('Cancelled', { spec: underWay('MonitoringUpdate') }), 'NotHealthy'],
+  ['DeadlineExceeded for a staging that ends', end('Cancelled', staged), 'DeadlineExceeded'],
+  ['why a node is deferred', end('Deferred', staged, { reason: 'Frozen', message: '' }), 'Frozen'],
+  ['DrainBlocked for pods that defer a node', end('Deferred', staged), 'DrainBlocked'],
+  ['VersionNotOffered for a version that is withdrawn', end('Withdrawn', staged), 'VersionNotOffered'],
+  ['none for a success', end('Succeeded'), ''],
+])('the code of a transition is %s', (_, change, code) => {
+  expect(transitionOf(change).code).toBe(code);
+});
+
+describe('the duration of a step', () => {
+  it('is the time since its spec was written', () => {
+    expect(stepSeconds(end('Succeeded', { spec: underWay('MonitoringUpdate', 5 * MINUTE) }))).toBe(300);
+  });
+
+  it.each<readonly [string, SpecChange]>([
+    ['has failed', end('Failed')],
+    ['has no start', end('Succeeded', { spec: { ...underWay('MonitoringUpdate'), state_transition_timestamp: null } })],
+    [
+      'ends before its start, by a clock that was corrected',
+      end('Succeeded', { spec: underWay('MonitoringUpdate', -MINUTE) }),
+    ],
+    ['is no step', changeOf({}, idle(AT_NOW, 'Configured'))],
+  ])('is unknown if it %s', (_, change) => {
+    expect(stepSeconds(change)).toBeUndefined();
+  });
+});

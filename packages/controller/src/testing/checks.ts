@@ -1,0 +1,25 @@
+/** What a plan gets to know of checks, for tests. */
+import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
+import { keyOf, type Probe } from '../cluster/probes.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
+import { probesOf, templatesOf } from '../plan/facts/evaluations.ts';
+import { NO_CHECKS_KNOWN } from './objects.ts';
+
+export const PASSED: Pick<Evaluation, 'passed' | 'found'> = { passed: true, found: 'all is well' };
+
+/** All queries and templates of the configuration have this answer, of `now`. */
+export function answered(
+  policy: UpdatePolicy,
+  now: number,
+  answerOf: (probe: Probe) => Partial<Evaluation> = () => ({}),
+): ChecksView['evaluations'] {
+  const probes = [...probesOf(policy, 'Before'), ...probesOf(policy, 'After'), ...templatesOf(policy)];
+  return new Map(probes.map((probe) => [keyOf(probe), { ...PASSED, at: now, since: now, ...answerOf(probe) }]));
+}
+
+export function viewOf(
+  evaluations: ChecksView['evaluations'],
+  jobs: ReadonlyMap<string, JobView> = new Map(),
+): ChecksView {
+  return { ...NO_CHECKS_KNOWN, evaluations, jobs };
+}

@@ -1,0 +1,120 @@
+/** Fields of the spec of a BrupopConfig for the checks and hooks that users define. */
+import * as v from 'valibot';
+import { described, type Infer, oneOf } from './schema.ts';
+import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+
+/** As the DNS labels of Kubernetes, shorter, since names of Jobs contain it. */
+const NAME = 'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
+const name = v.pipe(v.string(NAME), v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, NAME), v.maxLength(30, NAME));
+
+const OBJECT_NAME = 'the name of a CronJob, at most 52 characters';
+const cronJob = v.pipe(
+  v.string(OBJECT_NAME),
+  v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT_NAME),
+  v.maxLength(52, OBJECT_NAME),
+);
+
+function text(maxLength: number) {
+  const expected = `a text of 1 to ${maxLength} characters`;
+  return v.pipe(v.string(expected), v.minLength(1, expected), v.maxLength(maxLength, expected));
+}
+
+const job = fields({
+  cronJob: described(
+    cronJob,
+    "A CronJob in the namespace of the chart's value checks.namespace. Its jobTemplate is the template of the Jobs; suspend it, " +
+      'so that its schedule has no effect.',
+  ),
+});
+const prometheus = fields({
+  query: described(
+    text(2048),
+    'A PromQL expression. It passes when the instant query returns a scalar that is not zero, or at least one series and no ' +
+      'series whose value is zero, such as sum(rate(http_requests_failed_total[5m])) < bool 1.',
+  ),
+});
+const alerts = fields({
+  filter: described(
+    v.pipe(listOf(text(256), 10, 'set'), v.minLength(1, 'at least one matcher')),
+    'Matchers of Alertmanager, such as severity="critical", of which an alert has to match all. The check does not pass while an ' +
+      'alert is active that is neither silenced nor inhibited.',
+  ),
+});
+
+const PHASES = ['Before', 'After'] as const;
+const jobTimeout = field(
+  duration('10s', '2h'),
+  'How long a Job may take, the start of its pod included, 10m by default.',
+  { absent: '10m' },
+);
+
+interface Kinds {
+  readonly job?: unknown;
+  readonly prometheus?: unknown;
+  readonly alerts?: unknown;
+}
+
+const check = fields(
+  {
+    name: described(name, 'The name of the check, once in this list.'),
+    when: described(
+      v.pipe(listOf(oneOf(PHASES), 2, 'set'), v.minLength(1, 'at least one phase')),
+      'Before: a node is drained only when the check has passed; a query or an alert also keeps nodes from starting. After: the ' +
+        'update of a node succeeds only when the check has passed on the new version.',
+    ),
+    job: field(job, 'A Job, which passes when it completes, once for each node and attempt.'),
+    prometheus: field(prometheus, "A query of the Prometheus of the chart's value checks.prometheus.url."),
+    alerts: field(alerts, "Alerts of the Alertmanager of the chart's value checks.alertmanager.url."),
+    timeout: jobTimeout,
+  },
+  requireThat<Kinds & { readonly name: string }>(
+    'name',
+    'exactly one of job, prometheus and alerts',
+    ({ job, prometheus, alerts }) => [job, prometheus, alerts].filter((one) => one !== undefined).length === 1,
+  ),
+);
+
+const hook = fields({
+  name: described(name, 'The name of the hook, once in this list.'),
+  job: described(job, 'The Job that is the hook, once for each node and attempt.'),
+  timeout: jobTimeout,
+  onTimeout: field(
+    oneOf(['Proceed', 'Abort']),
+    'What happens when the Job does not end in time. Abort, the default: the same as when it fails. Proceed: the next one runs.',
+    { absent: 'Abort' },
+  ),
+});
+
+const byName = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
+function namedList<S extends v.GenericSchema>(item: S) {
+  return v.pipe(listOf(item, 10), v.metadata(byName));
+}
+
+export const checks = field(
+  namedList(check),
+  'Checks that you define, at most 10: Jobs, queries of Prometheus, alerts. What cannot be evaluated has not passed. A node whose ' +
+    'Job fails before the drain is not drained and tried again later; one whose Job fails after the update has failed with the version.',
+  always([]),
+);
+
+export const HOOKS = {
+  hooks: group('Jobs that act for a node before its drain and after its update, one after the other.', {
+    before: field(
+      namedList(hook),
+      'Hooks before the drain, at most 10, when the node is staged and all checks have passed. Nothing is evicted until ' +
+        'the last one has completed; when one fails, the node is not drained, the hooks after run, and it is tried again later.',
+      always([]),
+    ),
+    after: field(
+      namedList(hook),
+      'Hooks after the update, at most 10, whether it succeeded or not, if the node may have been drained or a hook before it ' +
+        'has run. The node keeps its update slot until they have ended. When one fails, the next ones do not run, and an Event says so; ' +
+        'the update has not failed for that.',
+      always([]),
+    ),
+  }),
+};
+
+export type Check = Infer<typeof check>;
+export type Hook = Infer<typeof hook>;
+export type Phase = (typeof PHASES)[number];

@@ -1,0 +1,82 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Agent, request } from 'undici';
+import type { Clock } from './clock.ts';
+import { shorten } from './errors.ts';
+
+export interface JsonSource {
+  /** With a path, if the API has one before its own. */
+  readonly url: string;
+  /** Folder that may have `token`, a bearer token, and `ca.crt`, the authority of the server; empty: none. */
+  readonly credentials: string;
+}
+
+interface GetOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** For the whole exchange. */
+  readonly timeoutMs: number;
+  /** Of the body, which is not read any further. */
+  readonly maxBytes: number;
+}
+
+const MAX_QUOTED = 300;
+
+/**
+ * Reads JSON by HTTP, with credentials that are read each time, since they may be replaced. Follows no
+ * redirect. Throws an error that names the URL, without the query, and what was found.
+ */
+export async function getJson(
+  { url, credentials }: JsonSource,
+  path: string,
+  query: readonly (readonly [string, string])[],
+  options: GetOptions,
+): Promise<unknown> {
+  const limit = new AbortController();
+  const { timeoutMs, clock } = options;
+  const cancel = clock.after(timeoutMs, () => limit.abort(new Error(`no response within ${timeoutMs / 1000} s`)));
+  const signal = AbortSignal.any([options.signal, limit.signal]);
+  const [token, ca] = await Promise.all(['token', 'ca.crt'].map(async (name) => credential(credentials, name)));
+  const dispatcher = new Agent({ connect: { ...(ca !== undefined && { ca }) } });
+  const target = `${url.replace(/\/+$/u, '')}${path}`;
+  const headers = {
+    accept: 'application/json',
+    ...(token !== undefined && { authorization: `Bearer ${token.trim()}` }),
+  };
+  try {
+    const { statusCode, body } = await request(`${target}?${search(query)}`, { dispatcher, headers, signal });
+    const text = await readText(body, options.maxBytes);
+    if (statusCode !== 200) throw new Error(`expected status 200, found ${statusCode}: ${shorten(text, MAX_QUOTED)}`);
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`GET ${target}`, { cause: error });
+  } finally {
+    cancel();
+    await dispatcher.destroy();
+  }
+}
+
+function search(query: readonly (readonly [string, string])[]): string {
+  return query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+}
+
+async function credential(folder: string, name: string): Promise<string | undefined> {
+  if (folder === '') return undefined;
+  try {
+    return await readFile(join(folder, name), 'utf8');
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function readText(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBytes) throw new Error(`expected at most ${maxBytes} bytes, found more`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

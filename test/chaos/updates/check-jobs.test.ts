@@ -1,0 +1,292 @@
+/** Jobs of checks and hooks, with a real kube-apiserver and the real controller of Jobs. */
+import { jest } from '@jest/globals';
+import type { V1Job } from '@kubernetes/client-node';
+import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
+import {
+  CHECK_LABEL,
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  FAILED_VERSION_ANNOTATION,
+  GROUP,
+  JOB_OF_ANNOTATION,
+  JOBS_ANNOTATION,
+} from '../../../packages/shared/src/api/names.ts';
+import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
+import { type AuditedRequest, auditPosition, operatorRequests } from '../../framework/audit.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import {
+  type Agents,
+  createMember,
+  deleteMembers,
+  newVersion,
+  oldVersion,
+  playAgents,
+  readShadow,
+} from '../../framework/controller/agents.ts';
+import {
+  CHECKS_NAMESPACE,
+  createChecksNamespace,
+  createTemplate,
+  deleteJob,
+  endJobs,
+  hook,
+  jobsOfChecks,
+} from '../../framework/controller/checks.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { type Replica, startReplica } from '../../framework/controller/replica.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(180_000);
+
+const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+const checks = { ...NO_CHECKS, namespace: CHECKS_NAMESPACE, serviceAccount: 'brupop-checks' };
+const LIMIT = { limitMs: 60_000, pauseMs: 100 };
+
+let cluster: ControlPlane;
+let serviceAccountDir = '';
+let position = 0;
+let agents: Agents;
+const replicas: Replica[] = [];
+const names: string[] = [];
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  await createChecksNamespace(cluster);
+  serviceAccountDir = await installForController(cluster, '--set', 'checks.enabled=true');
+  for (const name of ['smoke', 'standby', 'back']) await createTemplate(cluster, name);
+  await createTemplate(cluster, 'broken', 'fail');
+  await createTemplate(cluster, 'slow', 'hold');
+});
+
+beforeEach(async () => {
+  position = await auditPosition(cluster.auditLogPath);
+  agents = playAgents(cluster);
+});
+
+afterEach(async () => {
+  await agents.stop();
+  await Promise.all(replicas.splice(0).map((replica) => replica.stop()));
+  await deleteMembers(cluster, names.splice(0));
+  await cluster.api.delete(`${configs}/${CONFIG_NAME}`);
+  for (const { metadata } of await jobsOfChecks(cluster)) await deleteJob(cluster, metadata?.name ?? '');
+  await eventually(async () => {
+    if ((await jobsOfChecks(cluster)).length > 0) throw new Error('there are still Jobs');
+  }, LIMIT);
+});
+
+afterAll(async () => await cluster.stop());
+
+async function start(): Promise<Replica> {
+  const replica = await startReplica(cluster, serviceAccountDir, { checks });
+  replicas.push(replica);
+  return replica;
+}
+
+async function configure(spec: BrupopConfigSpec): Promise<void> {
+  const body = {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec,
+  };
+  const path = `${configs}/${CONFIG_NAME}?fieldManager=user&force=true`;
+  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
+}
+
+async function member(name: string): Promise<void> {
+  names.push(name);
+  await createMember(cluster, name);
+}
+
+const stateOf = async (name: string): Promise<string> => (await readShadow(cluster, name)).spec.state;
+const versionOf = async (name: string): Promise<string | undefined> =>
+  (await readShadow(cluster, name)).status?.current_version;
+const waitingFor = async (name: string): Promise<string | undefined> =>
+  (await readShadow(cluster, name)).status?.waitingFor;
+const annotationOf = async (name: string, key: string): Promise<string | undefined> =>
+  (await readShadow(cluster, name)).metadata.annotations?.[key];
+const checkOf = ({ metadata }: V1Job): string => metadata?.labels?.[CHECK_LABEL] ?? '';
+
+async function requestsFor(verb: string, resource = 'jobs'): Promise<AuditedRequest[]> {
+  const all = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+  return all.filter((request) => request.resource === resource && request.verb === verb);
+}
+
+/** How many Jobs were created, in this test. */
+const creations = async (): Promise<number> =>
+  (await requestsFor('create')).filter(({ status }) => status === 201).length;
+
+async function untilUpdated(name: string): Promise<void> {
+  await eventually(async () => {
+    expect([await stateOf(name), await versionOf(name)]).toEqual(['Idle', newVersion]);
+    expect(await annotationOf(name, JOBS_ANNOTATION)).toBeUndefined();
+  }, LIMIT);
+}
+
+async function untilJobRuns(check: string): Promise<V1Job> {
+  return await eventually(async () => {
+    const job = (await jobsOfChecks(cluster)).find((one) => checkOf(one) === check);
+    expect(job?.status?.ready ?? 0).toBe(1);
+    return job ?? {};
+  }, LIMIT);
+}
+
+describe('the Jobs of an update', () => {
+  it('run once each, before the drain and after the update, and leave nothing behind', async () => {
+    const smoke = { name: 'smoke', when: ['Before', 'After'] as const, job: { cronJob: 'smoke' } };
+    await configure({
+      health: { checks: [{ ...smoke, when: [...smoke.when] }] },
+      hooks: { before: [hook('in', 'standby')], after: [hook('out', 'back')] },
+    });
+    await member('whole');
+    await start();
+    await untilUpdated('whole');
+    await eventually(async () => expect(await jobsOfChecks(cluster)).toEqual([]), LIMIT);
+    expect(await creations()).toBe(4);
+    const denied = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+    expect(denied.filter(({ status }) => status === 403)).toEqual([]);
+  });
+
+  it('belong to the Node, and have the account, the limits and the environment of their check', async () => {
+    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '5m' })] } });
+    await member('one');
+    await start();
+    const { metadata, spec } = await untilJobRuns('in');
+    expect(metadata?.ownerReferences).toMatchObject([{ kind: 'Node', name: 'one' }]);
+    expect(spec).toMatchObject({ backoffLimit: 0, activeDeadlineSeconds: 300, ttlSecondsAfterFinished: 3600 });
+    const { serviceAccountName, restartPolicy, containers } = spec?.template.spec ?? {};
+    expect([serviceAccountName, restartPolicy]).toEqual(['brupop-checks', 'Never']);
+    expect(containers?.[0]?.env).toEqual([
+      { name: 'BRUPOP_NODE', value: 'one' },
+      { name: 'BRUPOP_FROM_VERSION', value: oldVersion },
+      { name: 'BRUPOP_TO_VERSION', value: newVersion },
+      { name: 'BRUPOP_PHASE', value: 'Before' },
+      { name: 'BRUPOP_CHECK', value: 'in' },
+    ]);
+    expect(await stateOf('one')).toBe('StagedAndPerformedUpdate');
+    await endJobs(cluster, 'complete');
+    await untilUpdated('one');
+  });
+
+  it('are not created again by a controller that takes over while one runs', async () => {
+    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await member('handed');
+    const first = await start();
+    await untilJobRuns('in');
+    await first.stop();
+    replicas.pop();
+    await start();
+    await eventually(async () => expect((await requestsFor('get')).length).toBeGreaterThan(3), LIMIT);
+    await endJobs(cluster, 'complete');
+    await untilUpdated('handed');
+    expect(await creations()).toBe(1);
+  });
+
+  it('are stopped when a user interrupts the update', async () => {
+    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await member('paused');
+    await start();
+    await untilJobRuns('in');
+    await configure({ hooks: { before: [hook('in', 'slow')] }, paused: true, pauseMode: 'Interrupt' });
+    await eventually(async () => {
+      expect(await stateOf('paused')).toBe('Idle');
+      expect(await jobsOfChecks(cluster)).toEqual([]);
+    }, LIMIT);
+  });
+});
+
+describe('a node is not drained', () => {
+  it('when the Job of a check fails, and waits with its reason; the Job stays for an hour', async () => {
+    await configure({ health: { checks: [{ name: 'smoke', when: ['Before'], job: { cronJob: 'broken' } }] } });
+    await member('kept');
+    await start();
+    await eventually(async () => expect(await waitingFor('kept')).toMatch(/^CheckFailed until /u), LIMIT);
+    expect([await versionOf('kept'), agents.mostUnderWay()]).toEqual([oldVersion, 1]);
+    const [job, ...others] = await jobsOfChecks(cluster);
+    expect([job?.spec?.ttlSecondsAfterFinished, others]).toEqual([3600, []]);
+    expect(await annotationOf('kept', FAILED_VERSION_ANNOTATION)).toBeUndefined();
+  });
+
+  it('when a Job is deleted before its result is known', async () => {
+    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await member('gone');
+    await start();
+    const { metadata } = await untilJobRuns('in');
+    await deleteJob(cluster, metadata?.name ?? '');
+    await eventually(async () => expect(await waitingFor('gone')).toMatch(/^HookFailed until /u), LIMIT);
+    expect([await creations(), await versionOf('gone')]).toEqual([1, oldVersion]);
+  });
+
+  it('when a hook does not end in time, unless it says to proceed', async () => {
+    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10s' })] } });
+    await member('late');
+    await start();
+    await eventually(async () => expect(await waitingFor('late')).toMatch(/^HookFailed until /u), LIMIT);
+    expect(await versionOf('late')).toBe(oldVersion);
+    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10s', onTimeout: 'Proceed' })] } });
+    await member('later');
+    await untilUpdated('later');
+  });
+
+  it('and does not start while there is no such CronJob', async () => {
+    await configure({ hooks: { after: [hook('out', 'misspelt')] } });
+    await member('misled');
+    await start();
+    await eventually(async () => expect(await waitingFor('misled')).toBe('CheckNotPassed'), LIMIT);
+    await createTemplate(cluster, 'misspelt');
+    await untilUpdated('misled');
+  });
+});
+
+it('a Job that fails after the update fails the version, and freezes it if the budget allows none', async () => {
+  await configure({
+    health: { checks: [{ name: 'smoke', when: ['After'], job: { cronJob: 'broken' } }] },
+    rollout: { failureBudget: 0 },
+  });
+  await member('bad-0');
+  await member('bad-1');
+  await start();
+  await eventually(async () => {
+    const failed = await Promise.all(
+      ['bad-0', 'bad-1'].map(async (name) => await annotationOf(name, FAILED_VERSION_ANNOTATION)),
+    );
+    expect(failed.filter((text) => text?.startsWith(`${newVersion}=CheckFailed=`))).toHaveLength(1);
+    const waiting = await Promise.all(['bad-0', 'bad-1'].map(waitingFor));
+    expect(new Set(waiting)).toEqual(new Set(['', 'Frozen']));
+  }, LIMIT);
+});
+
+it('a hook after the update that fails is told by an Event, and the update has succeeded', async () => {
+  await configure({ hooks: { after: [hook('out', 'broken'), hook('more', 'back')] } });
+  await member('told');
+  await start();
+  await untilUpdated('told');
+  const query = 'fieldSelector=involvedObject.name%3Dtold';
+  await eventually(async () => {
+    const { items } = await cluster.api.get<{ items: { reason: string }[] }>(
+      `/api/v1/namespaces/default/events?${query}`,
+    );
+    expect(items.map(({ reason }) => reason)).toEqual(expect.arrayContaining(['UpdateSucceeded', 'HookFailed']));
+  }, LIMIT);
+  expect(await creations()).toBe(1);
+});
+
+it('a new leader deletes the Jobs of attempts that are over, and no others', async () => {
+  const path = `/apis/batch/v1/namespaces/${CHECKS_NAMESPACE}/jobs`;
+  const job = (name: string, metadata: object): object => ({
+    metadata: { name, labels: { [CHECK_LABEL]: 'smoke' }, ...metadata },
+    spec: { suspend: true, template: { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'x' }] } } },
+  });
+  await cluster.api.create(
+    path,
+    job('over', { annotations: { [JOB_OF_ANNOTATION]: 'uid/2026-01-01T00:00:00Z/Before/check/smoke' } }),
+  );
+  await cluster.api.create(path, job('of-a-user', {}));
+  await start();
+  await eventually(async () => {
+    expect((await jobsOfChecks(cluster)).map(({ metadata }) => metadata?.name)).toEqual(['of-a-user']);
+  }, LIMIT);
+  expect((await requestsFor('list')).length).toBeLessThanOrEqual(2);
+});

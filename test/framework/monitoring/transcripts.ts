@@ -1,0 +1,18 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** What a real program answered; see `record.ts`. */
+export interface Transcript {
+  /** The query, or the filter. */
+  readonly name: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+const file = readFileSync(join(import.meta.dirname, 'transcripts.json'), 'utf8');
+
+export const TRANSCRIPTS = JSON.parse(file) as {
+  readonly versions: readonly string[];
+  readonly queries: readonly Transcript[];
+  readonly alerts: readonly Transcript[];
+};
