@@ -120,6 +120,7 @@ export const fullConfig = {
       volumeDetachTimeout: '1m',
       replacementTimeout: '5m',
       taintWaitingNodes: true,
+      startupTaint: true,
     },
     loadBalancer: { exclusion: '30s' },
     timeouts: { stage: '1h', reboot: '20m' },
@@ -128,6 +129,8 @@ export const fullConfig = {
       conditions: ['DiskPressure'],
       daemonSets: 'Ignored',
       pods: 'Ignored',
+      workloads: 'Required',
+      room: 'Required',
       unhealthyNodes: 'Last',
       checks: [
         { name: 'smoke', when: ['After'], job: { cronJob: 'smoke' }, timeout: '5m' },

@@ -5,6 +5,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import { SHADOW_STATES } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
+import { NO_PODS_LISTED } from './cluster/all-pods.ts';
 import { CONNECTED } from './cluster/connectivity.ts';
 import { conditionOf, patchOf } from './apply/shadows.ts';
 import { isManaged, readNode } from './cluster/node.ts';
@@ -152,7 +153,8 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     checks: NO_CHECKS_KNOWN,
     ownNode: 'node-0',
   };
-  return { managedNodes, config: given, policy, pods, ...rest };
+  const nodes = managedNodes.flatMap(({ node }) => node ?? []);
+  return { managedNodes, nodes, allPods: NO_PODS_LISTED, config: given, policy, pods, ...rest };
 }
 
 /** The bodies of all requests that follow from a plan. */

@@ -223,6 +223,7 @@ const groups = {
       emptyDirPods: policy,
       unmanagedPods: policy,
       taintWaitingNodes: fc.boolean(),
+      startupTaint: fc.boolean(),
       ...durationsOf('drain'),
     },
     some,

@@ -17,6 +17,7 @@ import {
   OUT_OF_SERVICE_ANNOTATION,
   OUT_OF_SERVICE_TAINT,
   RETRY_ANNOTATION,
+  STARTUP_TAINT,
   WAITING_TAINT,
 } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
@@ -149,7 +150,7 @@ export class Observer {
       if (labels[EXCLUSION_LABEL] !== undefined) found.push(EXCLUSION_LABEL);
       if (spec?.unschedulable === true) found.push('cordon');
       const taints = spec?.taints?.map(({ key }) => key) ?? [];
-      found.push(...[WAITING_TAINT, OUT_OF_SERVICE_TAINT].filter((key) => taints.includes(key)));
+      found.push(...[WAITING_TAINT, STARTUP_TAINT, OUT_OF_SERVICE_TAINT].filter((key) => taints.includes(key)));
       return found.map((what) => `node ${metadata.name} still has ${what}`);
     });
     const ofShadows = this.shadows

@@ -19,6 +19,7 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
+  STARTUP_TAINT,
   WAITING_TAINT,
 } from '@brupop/shared/api/names';
 import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
@@ -139,6 +140,28 @@ describe('the policy of Nodes', () => {
     await cluster.api.patch(NODE_PATH, { spec: { taints: [other] } });
     expect(await denial(api.patch(NODE_PATH, { spec: { taints } }))).toBe('');
     expect(await denial(api.patch(NODE_PATH, { spec: { taints: [other] } }))).toBe('');
+  });
+
+  it('lets the controller set the startup taint on a cordoned Node, and remove it from any', async () => {
+    const starting = { key: STARTUP_TAINT, effect: 'NoSchedule' };
+    /** Kubernetes itself taints the Node meanwhile. */
+    const patchTaints = async (account: string, isWanted: boolean, taint: object = starting): Promise<string> => {
+      const others = ((await readRaw()).spec?.taints ?? []).filter(({ key }) => key !== STARTUP_TAINT);
+      const taints = isWanted ? [...others, taint] : others;
+      return await denial(apiOf(account).patch(NODE_PATH, { spec: { taints } }));
+    };
+    await cluster.api.patch(NODE_PATH, { spec: { unschedulable: null } });
+    await eventually(async () =>
+      expect(await patchTaints(CONTROLLER, true)).toContain('only on a Node that is cordoned'),
+    );
+    await cluster.api.patch(NODE_PATH, { spec: { unschedulable: true } });
+    await eventually(async () => expect(await patchTaints(APISERVER, true)).toContain('only unschedulable;'));
+    const evicting = { ...starting, effect: 'NoExecute' };
+    await eventually(async () => expect(await patchTaints(CONTROLLER, true, evicting)).toContain(STARTUP_TAINT));
+    await eventually(async () => expect(await patchTaints(CONTROLLER, true)).toBe(''));
+    await cluster.api.patch(NODE_PATH, { spec: { unschedulable: null } });
+    await eventually(async () => expect(await patchTaints(CONTROLLER, false)).toBe(''));
+    expect((await readRaw()).spec?.taints ?? []).not.toContainEqual(expect.objectContaining(starting));
   });
 
   const outOfService = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };

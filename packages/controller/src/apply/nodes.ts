@@ -3,7 +3,7 @@
  * faster, so each write is based on a live read or carries the resourceVersion that it was planned
  * from.
  */
-import { AGENT, COMPONENT_LABEL, WAITING_TAINT } from '@brupop/shared/api/names';
+import { AGENT, COMPONENT_LABEL, STARTUP_TAINT, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
@@ -140,13 +140,19 @@ export interface TaintedNode extends KubernetesObject {
 }
 
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */
-async function writeTaint({ client, log, signal }: ApplyContext, { node, wanted }: TaintChange): Promise<void> {
+async function writeTaint(
+  { client, log, signal }: ApplyContext,
+  { node, waiting, startup }: TaintChange,
+): Promise<void> {
   const { name, uid } = node.metadata;
   const path = corePath('nodes', { name });
   const { metadata, spec } = await client.request<TaintedNode>({ method: 'GET', path, signal });
   const { resourceVersion } = metadata;
-  const others = (spec?.taints ?? []).filter(({ key }) => key !== WAITING_TAINT);
-  const taints = wanted ? [...others, { key: WAITING_TAINT, effect: 'PreferNoSchedule' }] : others;
+  const taints = [
+    ...(spec?.taints ?? []).filter(({ key }) => key !== WAITING_TAINT && key !== STARTUP_TAINT),
+    ...(waiting ? [{ key: WAITING_TAINT, effect: 'PreferNoSchedule' }] : []),
+    ...(startup ? [{ key: STARTUP_TAINT, effect: 'NoSchedule' }] : []),
+  ];
   await client.mergePatch(path, { metadata: { uid, resourceVersion }, spec: { taints } }, { signal });
-  log.info(wanted ? 'taint set: the node waits for its update' : 'taint removed', { node: name });
+  log.info('taints written', { node: name, waiting, startup });
 }

@@ -80,6 +80,8 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(SETTINGS_PRUNED);
   log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
   record(context, change);
+  if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting')
+    metrics.deadlineExceeded.inc({ state: shadow.spec.state });
 }
 
 /** Sends the Event of a change that was written. */

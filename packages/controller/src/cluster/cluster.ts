@@ -22,6 +22,7 @@ import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
+import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
@@ -57,6 +58,7 @@ const SHADOW_PREFIX = shadowName('');
 export class Cluster {
   readonly assumeCache = new AssumeCache();
   readonly lookups: PodLookups;
+  readonly allPods: AllPodsLookup;
   readonly checks: CheckLookups;
   readonly #options: ClusterOptions;
   readonly #nodes: Reflector<NodeView>;
@@ -85,6 +87,7 @@ export class Cluster {
     this.checks = options.checks;
     this.#startedAt = clock.now();
     this.lookups = new PodLookups({ client, clock, log });
+    this.allPods = new AllPodsLookup({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
     const shadows = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
     this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
@@ -142,6 +145,7 @@ export class Cluster {
       on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
       this.checks.onAnswer(listener),
+      this.allPods.onAnswer(listener),
     ];
     this.#onLeases.add(listener);
     return () => {
@@ -168,9 +172,11 @@ export class Cluster {
     const connectivity = this.#connectivityOf(managedNodes);
     return {
       managedNodes,
+      nodes: this.#nodes.list(),
       config: this.#configs.get(CONFIG_NAME),
       policy: connectivity.lostUntil === 0 ? this.#policy : suspended(this.#policy, connectivity),
       pods: this.lookups.known,
+      allPods: this.allPods.known,
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
       connectivity,

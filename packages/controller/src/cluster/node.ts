@@ -7,19 +7,32 @@ import {
   OUT_OF_SERVICE_TAINT,
   PRIORITY_ANNOTATION,
   SKIP_ANNOTATION,
+  STARTUP_TAINT,
   WAITING_TAINT,
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import { type Amounts, amountsOf } from './requests.ts';
+
+export interface NodeTaint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: string;
+}
 
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
   readonly unschedulable: boolean;
   readonly hasWaitingTaint: boolean;
+  readonly hasStartupTaint: boolean;
   /** Set by the operator or by another actor. */
   readonly hasOutOfServiceTaint: boolean;
+  /** Those that keep pods away which do not tolerate them, but for the one of a cordon. */
+  readonly taints: readonly NodeTaint[];
+  /** What pods may request together. */
+  readonly allocatable: Amounts;
   readonly ready: boolean;
   /** Ready is Unknown: its kubelet has stopped reporting. */
   readonly isUnreachable: boolean;
@@ -32,12 +45,15 @@ export interface NodeView extends KubernetesObject {
 }
 
 interface RawNode extends KubernetesObject {
-  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly { readonly key: string }[] };
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly NodeTaint[] };
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
+    readonly allocatable?: Readonly<Record<string, string>>;
     readonly nodeInfo?: { readonly bootID?: string };
   };
 }
+
+const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
 
 const ANNOTATIONS = [
   ...OWNERSHIP_ANNOTATIONS,
@@ -54,7 +70,10 @@ export function readNode(raw: unknown): NodeView {
     metadata: readMetadata(metadata),
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
+    hasStartupTaint: taints.some(({ key }) => key === STARTUP_TAINT),
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
+    taints: taints.filter(({ key, effect }) => effect !== 'PreferNoSchedule' && key !== CORDON_TAINT),
+    allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: trueConditions(status.conditions),
     bootID: status.nodeInfo?.bootID ?? '',
@@ -100,7 +119,7 @@ export function pick(
 }
 
 export function bearsOwnership(node: NodeView): boolean {
-  return ownedByUs(node) || node.hasWaitingTaint || outOfServiceByUs(node);
+  return ownedByUs(node) || node.hasWaitingTaint || node.hasStartupTaint || outOfServiceByUs(node);
 }
 
 /** True when the operator has tainted the Node as out of service. */

@@ -3,6 +3,7 @@ import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { UpdatePolicy } from '../policy/policy.ts';
+import type { AllPods } from './all-pods.ts';
 import type { ChecksView } from './checks.ts';
 import type { Connectivity } from './connectivity.ts';
 import type { NodeView } from './node.ts';
@@ -64,10 +65,14 @@ export interface PodsOfNode {
 export interface Snapshot {
   /** Every node that is managed, has a shadow, or carries what the operator owns. */
   readonly managedNodes: readonly ManagedNode[];
+  /** Also those that are not managed. */
+  readonly nodes: readonly NodeView[];
   readonly config: BrupopConfig | undefined;
   readonly policy: UpdatePolicy;
   /** By node name, of the nodes that the latest plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
+  /** Listed when the latest plan needed them. */
+  readonly allPods: AllPods;
   /** The index of a namespace is replaced when one of its budgets changes. */
   readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];

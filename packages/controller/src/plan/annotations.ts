@@ -5,6 +5,7 @@
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   DEFERRED_AFTER_ANNOTATION,
+  EVICTED_WORKLOADS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
   FAILED_VERSION_ANNOTATION,
   ENDED_BY_CONFIG_ANNOTATION,
@@ -38,7 +39,7 @@ export function annotationsOf(transition: Transition, shadow: ShadowView): Annot
     ...started(transition, shadow),
     ...endedByConfig(transition, shadow),
     ...reboot(transition, shadow),
-    ...unreadyBefore(transition, shadow),
+    ...beforeDrain(transition, shadow),
     ...jobs(transition, shadow),
     ...BY_OUTCOME[transition.outcome]?.(transition, shadow),
   };
@@ -74,13 +75,19 @@ function reboot({ outcome, spec }: Transition, shadow: ShadowView): Annotations 
   return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
 }
 
-const MAX_UNREADY = 50;
+const MAX_NAMES = 50;
 
-/** What was not Ready before does not count after the update. */
-function unreadyBefore({ unreadyBefore: names }: Transition, shadow: ShadowView): Annotations {
-  if (names === undefined) return {};
-  if (names.length === 0) return without(shadow, UNREADY_BEFORE_ANNOTATION);
-  return { [UNREADY_BEFORE_ANNOTATION]: names.slice(0, MAX_UNREADY).join(',') };
+/** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
+function beforeDrain({ unreadyBefore, evictedWorkloads }: Transition, shadow: ShadowView): Annotations {
+  return {
+    ...names(UNREADY_BEFORE_ANNOTATION, unreadyBefore, shadow),
+    ...names(EVICTED_WORKLOADS_ANNOTATION, evictedWorkloads, shadow),
+  };
+}
+
+function names(annotation: string, found: readonly string[] | undefined, shadow: ShadowView): Annotations {
+  if (found === undefined) return {};
+  return found.length === 0 ? without(shadow, annotation) : { [annotation]: found.slice(0, MAX_NAMES).join(',') };
 }
 
 function jobs({ jobs: value }: Transition, shadow: ShadowView): Annotations {
@@ -134,6 +141,7 @@ const UNTIL_SUCCESS = [
   FAILED_VERSION_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
+  EVICTED_WORKLOADS_ANNOTATION,
 ];
 
 /** The failure with the other version remains on record. */

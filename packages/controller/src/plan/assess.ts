@@ -31,7 +31,7 @@ import {
 import { expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { isRollingBack, pendingRollback, rollbackOf } from './facts/rollback.ts';
-import { type Monitoring, monitoringOf } from './facts/health.ts';
+import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { type Drainable, isDrainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
@@ -51,6 +51,8 @@ export interface Assessment {
   readonly progressing?: ProgressingCondition | undefined;
   readonly phase?: NodePhase;
   readonly lookUp?: boolean;
+  /** Pods must not be scheduled to it until its DaemonSets are Ready. */
+  readonly isStarting?: boolean;
   readonly candidate?: Candidate;
   readonly cleanup?: Cleanup | undefined;
   /** The Jobs that the node needs now. */
@@ -85,6 +87,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
         )
       : undefined,
     checks: fleetState.checks,
+    workloads: fleetState.workloads,
     now: fleetState.now,
   };
 }
@@ -136,14 +139,22 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
   const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt, ...(jobs?.times ?? [])];
   const lookUp = change === undefined && needsPods(input);
   const isCancelled = change?.outcome === 'Cancelled';
+  const isStarting = startsUp(input);
   if (isOverdue(shadow, policy, now) && (change === undefined || isCancelled)) {
     const progressing = overdue(input, isCancelled);
     const cancelled = change && { ...change, because: progressing };
-    return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times };
+    return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const progressing = updatingCondition(input, problem, lookUp);
   const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
-  return { change, progressing, phase: 'updating', pending, lookUp, jobs, times };
+  return { change, progressing, phase: 'updating', pending, lookUp, jobs, times, isStarting };
+}
+
+/** The startup taint is set while the Node is cordoned. */
+function startsUp(input: TransitionInput): boolean {
+  const { node, shadow } = input;
+  if (shadow.spec.state === 'RebootedIntoUpdate') return node.unschedulable || node.hasStartupTaint;
+  return shadow.spec.state === 'MonitoringUpdate' && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 
 /** Those of a staged node that may be drained otherwise. */

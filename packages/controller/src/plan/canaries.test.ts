@@ -1,6 +1,8 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { ROLLBACK_ANNOTATION, SKIP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import type { Evaluation } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { answered, viewOf } from '../testing/checks.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, type NodeParts, NOW, OLD, underWay } from '../testing/objects.ts';
 import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
@@ -129,6 +131,45 @@ test('a canary that a user skips is not waited for', () => {
     canary: ofPool,
   });
   expect(started(made)).toEqual(['c']);
+});
+
+describe('a query of health.checks after the update', () => {
+  const spec = {
+    rollout: { canary: { nodes: 1 }, soak: '1h' },
+    health: { checks: [{ name: 'errors', when: ['After'], prometheus: { query: 'up' } }] },
+  };
+
+  function plannedWith(answer: Partial<Evaluation> | undefined, status?: BrupopConfigStatus): Plan {
+    const snapshot = aSnapshot([updated('a'), aManagedNode('b')], spec);
+    const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
+    const evaluations = answer === undefined ? new Map() : answered(snapshot.policy, NOW, () => answer);
+    return plan({ ...snapshot, config, checks: viewOf(evaluations) }, NOW);
+  }
+
+  it('is asked again before the soak, which starts when it passes', () => {
+    const unknown = plannedWith(undefined);
+    expect(unknown.canaries).toEqual([]);
+    expect(unknown.checks.evaluate).toMatchObject([{ check: 'errors' }]);
+    expect(plannedWith({}).canaries).toEqual([{ version: NEW, since: NOW }]);
+  });
+
+  it('starts the soak again when it does not pass, and the others say why', () => {
+    const made = plannedWith({ passed: false, found: 'no data' }, completed(20 * MINUTE));
+    expect(made.canaries).toEqual([]);
+    expect(messageOf(made, 'b')).toBe(
+      `1 canary must update to ${NEW} before the other nodes; updated, but the check errors does not pass: no data`,
+    );
+  });
+
+  it('goes on with the soak while an answer is missing', () => {
+    expect(plannedWith(undefined, completed(20 * MINUTE)).canaries).toHaveLength(1);
+  });
+
+  it('is not asked any more after the soak', () => {
+    const made = plannedWith({ passed: false, found: 'no data' }, completed(61 * MINUTE));
+    expect(started(made)).toEqual(['b']);
+    expect(made.checks.evaluate).toEqual([]);
+  });
 });
 
 describe('while the canaries soak', () => {

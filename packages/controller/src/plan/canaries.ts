@@ -3,7 +3,8 @@
  *
  *     too few have succeeded     only canaries start: `spec.rollout.canary` says how many, and of which nodes
  *     enough have succeeded      nothing starts for `spec.rollout.soak`; a canary that becomes unhealthy
- *                                in that time starts it again; one past a deadline is not waited for
+ *                                in that time starts it again, and so does a query or an alert of
+ *                                `spec.health.checks` after an update; one past a deadline is not waited for
  *     they have soaked           a version that needs an approval waits for it
  *     approved                   all nodes start
  *
@@ -24,6 +25,7 @@ import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
+import { type Checks, probesOf } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious, isRollingBack } from './facts/rollback.ts';
@@ -43,6 +45,8 @@ interface Phase {
   readonly pending: readonly string[];
   /** Names of those that have succeeded and are unhealthy now. */
   readonly unhealthy: readonly string[];
+  /** The check that does not pass, and what it found. */
+  readonly failedCheck: string | undefined;
   /** No node would wait for another. */
   readonly includesAll: boolean;
   readonly since: number | undefined;
@@ -57,12 +61,16 @@ export class Canaries {
   readonly #phases: ReadonlyMap<string, Phase>;
 
   /** @param selected - the nodes that the configuration selects */
-  constructor(selected: readonly NodePair[], { policy, config }: Pick<Snapshot, 'policy' | 'config'>, now: number) {
+  constructor(
+    selected: readonly NodePair[],
+    { policy, config, checks }: Pick<Snapshot, 'policy' | 'config'> & { readonly checks: Checks },
+    now: number,
+  ) {
     this.#policy = policy;
     this.#now = now;
     // A time in the future is of a clock that was wrong.
     const known = recorded(config?.status?.canaries).filter(({ since }) => since <= now + CLOCK_TOLERANCE_MS);
-    this.#phases = isOff(policy) ? new Map() : phasesOf(selected, policy, known, now);
+    this.#phases = isOff(policy) ? new Map() : phasesOf({ selected, policy, checks, now }, known);
   }
 
   /** For the status. */
@@ -128,18 +136,15 @@ interface Member {
 interface PhaseInput {
   readonly selected: readonly NodePair[];
   readonly policy: UpdatePolicy;
+  readonly checks: Checks;
   readonly now: number;
 }
 
-function phasesOf(
-  selected: readonly NodePair[],
-  policy: UpdatePolicy,
-  known: readonly CompletedCanary[],
-  now: number,
-): Map<string, Phase> {
+function phasesOf(all: PhaseInput, known: readonly CompletedCanary[]): Map<string, Phase> {
+  const { policy, now } = all;
   const members = new Map<string, Member[]>();
   // The others would wait for a skipped node for ever.
-  const usable = selected.filter(({ node }) => skippedBy(node) === undefined);
+  const usable = all.selected.filter(({ node }) => skippedBy(node) === undefined);
   for (const pair of usable) {
     for (const { version, role } of rolesOf(pair, policy, now)) {
       const release = releaseOf(version);
@@ -148,7 +153,7 @@ function phasesOf(
       members.set(release, of);
     }
   }
-  const input = { selected: usable, policy, now };
+  const input = { ...all, selected: usable };
   const phases = [...members].map(([version, of]): [string, Phase] => {
     const before = known.find((one) => sameVersion(one.version, version))?.since;
     return [version, phaseOf(version, of, before, input)];
@@ -181,12 +186,8 @@ function successOf(shadow: ShadowView): { version: string; role: Role }[] {
  * Of all nodes that may be canaries, not only of those that are offered the version already: a release
  * reaches the nodes in waves, and one agent may claim to be offered it first.
  */
-function phaseOf(
-  version: string,
-  all: readonly Member[],
-  before: number | undefined,
-  { selected, policy, now }: PhaseInput,
-): Phase {
+function phaseOf(version: string, all: readonly Member[], before: number | undefined, input: PhaseInput): Phase {
+  const { selected, policy, now } = input;
   const { canary } = policy.rollout;
   const members = all.filter(({ node }) => isCanary(node, policy));
   const succeeded = members.filter(({ role }) => role === 'succeeded');
@@ -197,7 +198,8 @@ function phaseOf(
   const unhealthy = succeeded
     .map(({ node }) => ({ name: node.metadata.name, from: healthyFrom(node, policy) }))
     .filter(({ from = Infinity }) => from > now);
-  const isComplete = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
+  const isAwaited = all.some(({ role }) => role !== 'succeeded');
+  const areHealthy = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
   const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
   const needsEach = needed >= eligible.length;
   return {
@@ -208,20 +210,29 @@ function phaseOf(
     pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting')] : [])],
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
-    since: sinceOf(before, { isComplete, isAwaited: all.some(({ role }) => role !== 'succeeded') }, policy, now),
+    ...soakOf(before, { areHealthy, isAwaited }, input),
     healthyTimes: unhealthy.map(({ from }) => from),
   };
 }
 
-/** After the soak nothing changes the record, and none is made for a version that no node waits for. */
-function sinceOf(
+/**
+ * After the soak nothing changes the record, and none is made for a version that no node waits for. An answer
+ * that has become old does not end the soak, but it begins only with one that counts.
+ */
+function soakOf(
   before: number | undefined,
-  { isComplete, isAwaited }: { readonly isComplete: boolean; readonly isAwaited: boolean },
-  { rollout }: UpdatePolicy,
-  now: number,
-): number | undefined {
-  if (before === undefined) return isComplete && isAwaited ? now : undefined;
-  return isComplete || now >= before + rollout.soakMs ? before : undefined;
+  { areHealthy, isAwaited }: { readonly areHealthy: boolean; readonly isAwaited: boolean },
+  { policy, checks, now }: PhaseInput,
+): Pick<Phase, 'since' | 'failedCheck'> {
+  if (before !== undefined && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: undefined };
+  if (!areHealthy || (before === undefined && !isAwaited)) return { since: undefined, failedCheck: undefined };
+  const found = probesOf(policy, 'After').map((probe) => ({ probe, latest: checks.of(probe) }));
+  const failed = found.find(({ latest }) => latest?.passed === false);
+  if (failed?.latest !== undefined) {
+    return { since: undefined, failedCheck: `the check ${failed.probe.check} does not pass: ${failed.latest.found}` };
+  }
+  const isKnown = found.every(({ latest }) => latest !== undefined);
+  return { since: before ?? (isKnown ? now : undefined), failedCheck: undefined };
 }
 
 /** True for the version or a later one, and for a node that has not reported. */
@@ -238,12 +249,14 @@ function healthyFrom(node: NodeView, policy: UpdatePolicy): number | undefined {
 }
 
 /** The message names few nodes, and changes with few updates, since each change is a write for every node that waits. */
-function describe({ version, needed, succeeded, pending, unhealthy }: Phase, hasSelector: boolean): string {
+function describe(phase: Phase, hasSelector: boolean): string {
+  const { version, needed, succeeded, pending, unhealthy, failedCheck } = phase;
   if (needed === 0)
     return `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version}, so no node starts`;
   const canaries = `${needed} ${needed === 1 ? 'canary' : 'canaries'}`;
   const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : '';
   const first = `${canaries}${whose} must update to ${version} before the other nodes`;
   if (succeeded >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
+  if (failedCheck !== undefined) return `${first}; updated, but ${failedCheck}`;
   return pending.length > 0 ? `${first}; not updated: ${namesOf(pending)}` : first;
 }

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
+import type { ShadowState } from '@brupop/shared/api/shadow';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
@@ -20,9 +21,11 @@ import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
+import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { type Slot, slotOf } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
+import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
 
 export interface FleetState {
@@ -32,6 +35,9 @@ export interface FleetState {
   readonly connectivity: Connectivity;
   readonly drains: Drains;
   readonly checks: Checks;
+  readonly workloads: Workloads;
+  /** Finds nodes for the pods of those that start. */
+  readonly room: Room;
   readonly versions: readonly VersionCount[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
@@ -69,12 +75,18 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
   const versions = versionsOf(selected);
   const failed = failedNodes(snapshot, versions, now);
+  const checks = new Checks(snapshot.checks, now);
+  const drained = namesIn(slots, 'RebootedIntoUpdate');
+  const workloads = new Workloads(snapshot.allPods, drained, now);
+  const draining = new Set([...drained, ...namesIn(slots, 'StagedAndPerformedUpdate')]);
   return {
     policy,
     stale: staleResources(snapshot.watchLags),
     connectivity: snapshot.connectivity,
     drains: new Drains(snapshot, policy.drain, now),
-    checks: new Checks(snapshot.checks, now),
+    checks,
+    workloads,
+    room: new Room({ nodes: snapshot.nodes, draining, workloads }),
     versions,
     offeredSince: (version) => agesSince(version, versions, config?.status?.versions ?? [], now),
     estimate: estimateOf(managedNodes, policy.maintenance),
@@ -86,9 +98,14 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     before: config?.status,
     nodesOverLimit: nodesOverLimit([...slots.keys()], capacityOf(unavailable)),
     capacity: capacityOf(slots),
-    canaries: new Canaries(selected.filter(isPair), snapshot, now),
+    canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,
   };
+}
+
+/** Returns the names of the nodes whose spec calls for the state. */
+function namesIn(slots: ReadonlyMap<ManagedNode, Slot>, state: ShadowState): string[] {
+  return [...slots.keys()].filter(({ shadow }) => shadow?.spec.state === state).map(({ name }) => name);
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

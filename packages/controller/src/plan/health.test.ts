@@ -188,3 +188,44 @@ describe('what was not Ready before the drain', () => {
     expect(outcomes(planOf(updated(MINUTE, {}, failing), { spec, pods }))).toEqual(['Succeeded']);
   });
 });
+
+describe('the startup taint', () => {
+  const spec = { drain: { startupTaint: true } };
+  const startup = (managedNode: ManagedNode, world: World = {}): (readonly [boolean, boolean])[] =>
+    planOf(managedNode, { spec, ...world }).taints.map((taint) => [taint.waiting, taint.startup] as const);
+  const draining = (node: NodeParts): ManagedNode =>
+    aManagedNode('a', node, {
+      spec: underWay('RebootedIntoUpdate'),
+      status: { current_state: 'StagedAndPerformedUpdate' },
+    });
+  const starting = { hasStartupTaint: true };
+
+  it('is set on a node that is drained, once it is cordoned', () => {
+    expect(startup(draining({}))).toEqual([]);
+    expect(startup(draining({ unschedulable: true }))).toEqual([[false, true]]);
+    expect(startup(draining({ unschedulable: true }), { spec: {} })).toEqual([]);
+  });
+
+  it('stays until the node is back and the pods of its DaemonSets are Ready', () => {
+    expect(startup(draining(starting))).toEqual([]);
+    expect(startup(updated(MINUTE, { ...starting, ready: false }))).toEqual([]);
+    expect(startup(updated(MINUTE, starting), { listedMsAgo: null })).toEqual([]);
+    expect(startup(updated(MINUTE, starting), { listedMsAgo: 2 * MINUTE })).toEqual([]);
+    expect(startup(updated(MINUTE, starting), { pods: [broken('cni')] })).toEqual([]);
+    expect(startup(updated(MINUTE, starting), { pods: [daemonPod('cni')] })).toEqual([[false, false]]);
+    const before = { [UNREADY_BEFORE_ANNOTATION]: 'kube-system/cni' };
+    expect(startup(updated(MINUTE, starting, before), { pods: [broken('cni')] })).toEqual([[false, false]]);
+  });
+
+  it('does not wait for DaemonSets that are ignored', () => {
+    const ignoring = { ...spec, health: { daemonSets: 'Ignored' } };
+    expect(startup(updated(MINUTE, starting), { spec: ignoring, listedMsAgo: null })).toEqual([[false, false]]);
+  });
+
+  it('is not set after the reboot, and is removed from a node that is not updating or not managed', () => {
+    expect(startup(updated(MINUTE, { unschedulable: true }), { pods: [broken('cni')] })).toEqual([]);
+    expect(startup(aManagedNode('a', starting))).toEqual([[false, false]]);
+    expect(startup(aManagedNode('a', { ...starting, managed: false }))).toEqual([[false, false]]);
+    expect(startup(draining({ ...starting, unschedulable: true }), { spec: {} })).toEqual([[false, false]]);
+  });
+});

@@ -44,6 +44,8 @@ export interface Transition {
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
   /** At the start of a drain: what is not healthy on the node. */
   readonly unreadyBefore?: readonly string[];
+  /** At the start of a drain: the workloads that must be Ready again after the update. */
+  readonly evictedWorkloads?: readonly string[];
   /** The version to go back to. */
   readonly previous?: string;
   /** Connectivity was lost during the update, so its duration says nothing. */

@@ -37,9 +37,11 @@ export interface NodeCondition {
   readonly event: EventSource | undefined;
 }
 
+/** Which taints the Node is to have. */
 export interface TaintChange {
   readonly node: NodeView;
-  readonly wanted: boolean;
+  readonly waiting: boolean;
+  readonly startup: boolean;
 }
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
@@ -58,6 +60,8 @@ export interface Plan {
   readonly lookUps: readonly NodeView[];
   /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
+  /** The pods of the whole cluster must be listed. */
+  readonly needsAllPods: boolean;
   readonly taints: readonly TaintChange[];
   readonly lost: readonly LostNode[];
   readonly outOfService: readonly OutOfServiceChange[];
@@ -113,6 +117,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     lost,
     outOfService,
     needsPodsOf: fleetState.drains.requested,
+    needsAllPods: fleetState.workloads.isDue,
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     checks: checkWork(decisions, fleetState),
     policy,
@@ -132,10 +137,20 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 }
 
 /** When the state of the fleet may change by time alone. */
-function timesOf({ slots, policy, checks, now }: FleetState, { watchLags, pods }: Snapshot): (number | undefined)[] {
+function timesOf(
+  { slots, policy, checks, workloads, now }: FleetState,
+  { watchLags, pods }: Snapshot,
+): (number | undefined)[] {
   const deadlines = [...slots.values()].map(({ deadline }) => deadline);
   const retries = [...pods.values()].map(({ retryAt }) => retryAt);
-  return [...deadlines, ...retries, ...checks.times, policy.rollout.resumeMs, ...staleCheckTimes(watchLags, now)];
+  return [
+    ...deadlines,
+    ...retries,
+    ...checks.times,
+    ...workloads.times,
+    policy.rollout.resumeMs,
+    ...staleCheckTimes(watchLags, now),
+  ];
 }
 
 const MAX_LOOK_UPS = 10;
@@ -146,7 +161,7 @@ function admit(
   fleetState: FleetState,
   { pods }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, canaries, estimate, drains } = fleetState;
+  const { capacity, canaries, estimate, drains, room } = fleetState;
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
@@ -163,6 +178,7 @@ function admit(
       if ((blocked === undefined || keepsPosition || blocked.isUnknown === true) && !holdsSlot) {
         capacity.reserve(node, true);
         canaries.reserve(node, version);
+        room.reserve(node);
       }
       return [candidate, blocked];
     }),
@@ -224,15 +240,20 @@ function lookUpsOf(
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
-/** Taints nodes that wait or are updating; not failed ones, nor new ones without a report. */
 function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[] {
-  const { managedNode, phase, candidate, blocked } = decision;
+  const { managedNode, isStarting = false } = decision;
   const { node } = managedNode;
   if (node === undefined) return [];
-  const isBlocked = phase === 'waiting' && candidate !== undefined;
-  const goes = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
-  const wanted = drain.taintWaitingNodes && isManaged(node) && ((isBlocked && goes) || phase === 'updating');
-  return node.hasWaitingTaint === wanted ? [] : [{ node, wanted }];
+  const waiting = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
+  const startup = drain.startupTaint && isManaged(node) && isStarting;
+  const isSame = node.hasWaitingTaint === waiting && node.hasStartupTaint === startup;
+  return isSame ? [] : [{ node, waiting, startup }];
+}
+
+/** True for nodes that wait or are updating; not for failed ones, nor for new ones without a report. */
+function isWaiting({ phase, candidate, blocked }: Decision): boolean {
+  const isTainted = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
+  return phase === 'updating' || (phase === 'waiting' && candidate !== undefined && isTainted);
 }
 
 /** Hosts that get other settings in one plan, so that updates do not wait for a large fleet. */

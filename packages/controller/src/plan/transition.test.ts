@@ -1,5 +1,6 @@
 import { CORDONED_ANNOTATION, WITHDRAWN_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
+import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import {
   ago,
@@ -19,6 +20,7 @@ import {
 } from '../testing/objects.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
+import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 import { transition } from './transition.ts';
@@ -39,6 +41,7 @@ const next = (
     drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
+    workloads: new Workloads(NO_PODS_LISTED, [], NOW),
     now: NOW,
   });
 

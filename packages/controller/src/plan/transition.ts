@@ -32,8 +32,9 @@ import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSecon
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
 import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck } from './facts/failed-nodes.ts';
-import { monitoringOf, unhealthyNow } from './facts/health.ts';
+import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
+import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';
 import type { Blocked, Reason } from './gates/reasons.ts';
@@ -44,6 +45,7 @@ export interface TransitionInput extends NodePair {
   readonly drain: () => Drainable;
   readonly blockedBy: Blocked | undefined;
   readonly checks: Checks;
+  readonly workloads: Workloads;
   readonly now: number;
 }
 
@@ -156,7 +158,7 @@ function reached(input: TransitionInput): Transition | undefined {
       if (waits !== undefined) return waits === 'stays' ? undefined : waits;
       const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
       // What is unhealthy on the version that failed must not excuse the previous one.
-      return { spec, outcome: 'Advanced', ...(!isRollingBack(shadow) && { unreadyBefore: unhealthyNow(input) }) };
+      return { spec, outcome: 'Advanced', ...(!isRollingBack(shadow) && beforeDrainOf(input)) };
     }
     case 'RebootedIntoUpdate':
       return { spec: stepSpec(shadow.spec, 'MonitoringUpdate', policy, now), outcome: 'Advanced' };
@@ -193,8 +195,8 @@ function succeeded(input: TransitionInput): Transition {
   return { ...idle(input, 'Succeeded'), ...(wasSuspended && { wasSuspended }) };
 }
 
-/** While one of these holds, other nodes cannot start either. */
-const STAYS: readonly Reason[] = ['WatchStale', 'ConnectivityLost'];
+/** They pass by themselves; while the first two hold, other nodes cannot start either. */
+const STAYS: readonly Reason[] = ['WatchStale', 'ConnectivityLost', 'WorkloadsNotReady'];
 
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {

@@ -3,6 +3,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { ChecksView } from '../cluster/checks.ts';
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -32,7 +33,10 @@ export interface NodeParts {
   readonly deletionTimestamp?: string;
   readonly unschedulable?: boolean;
   readonly hasWaitingTaint?: boolean;
+  readonly hasStartupTaint?: boolean;
   readonly hasOutOfServiceTaint?: boolean;
+  readonly taints?: NodeView['taints'];
+  readonly allocatable?: NodeView['allocatable'];
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
@@ -45,13 +49,19 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
-  const { hasWaitingTaint, hasOutOfServiceTaint, isUnreachable } = { ...HEALTHY, ...parts };
+  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, allocatable, isUnreachable } = {
+    ...HEALTHY,
+    ...parts,
+  };
   const metadata = { name, uid, resourceVersion: '1', creationTimestamp, labels, annotations };
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     unschedulable,
     hasWaitingTaint,
+    hasStartupTaint,
     hasOutOfServiceTaint,
+    taints,
+    allocatable,
     ready,
     isUnreachable,
     conditions,
@@ -64,7 +74,10 @@ const HEALTHY = {
   creationTimestamp: ago(30 * 24 * 60 * MINUTE),
   unschedulable: false,
   hasWaitingTaint: false,
+  hasStartupTaint: false,
   hasOutOfServiceTaint: false,
+  taints: [],
+  allocatable: { cpu: 4, memory: 16 * 2 ** 30, pods: 110 },
   ready: true,
   isUnreachable: false,
   conditions: [],
@@ -161,7 +174,7 @@ export const DRAINABLE: Drainable = {
   recheckAt: NOW,
   problem: undefined,
   seenAt: NOW,
-  podHealth: () => ({ unready: [], readySince: 0, failing: [] }),
+  podHealth: () => ({ unready: [], readySince: 0, failing: [], evicted: [] }),
 };
 /** Most tests are about something else: a node that is healthy has succeeded at once. */
 const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };
@@ -196,7 +209,8 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ownNode: 'own' };
-  return { managedNodes, config, policy, pods, ...rest };
+  const nodes = managedNodes.flatMap(({ node }) => node ?? []);
+  return { managedNodes, nodes, allPods: NO_PODS_LISTED, config, policy, pods, ...rest };
 }
 
 /** With the operator's cordon, set `ms` ago. */

@@ -47,7 +47,22 @@ export const SAFETY = {
       oneOf(['Required', 'Ignored']),
       'Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or ' +
         'configuration), except pods of a controller whose pods did so before its drain, and those with health=ignore. Only for clusters ' +
-        'in which nobody who may create pods would keep the fleet from an update. Ignored: these pods do not count.',
+        'in which no one who may create pods would keep the fleet from an update. Ignored: these pods do not count.',
+      always('Ignored'),
+    ),
+    workloads: field(
+      oneOf(['Required', 'Ignored']),
+      'Required: no node starts or is drained while a workload with a pod on it (a ReplicaSet, a StatefulSet or another controller, but ' +
+        'no DaemonSet and no Job) has a pod that is not Ready, and after its update those whose pods its drain evicted, at most 50, must be ' +
+        'Ready again. Pods that wait to be scheduled then do not count, nor ever those with health=ignore. Only for clusters in ' +
+        'which no one who may create pods would keep the fleet from an update. Ignored: only disruption budgets count.',
+      always('Ignored'),
+    ),
+    room: field(
+      oneOf(['Required', 'Ignored']),
+      'Required: a node starts only when the pods that its drain evicts fit on other nodes, by what they request, by nodeSelectors and ' +
+        'taints. Affinity, topology spread and volumes are not looked at. Not for clusters in which an autoscaler adds ' +
+        'nodes for pods that wait. Ignored: pods may have to wait until the node is back.',
       always('Ignored'),
     ),
     unhealthyNodes: field(
@@ -93,7 +108,8 @@ export const SAFETY = {
     soak: field(
       duration('0s', '720h'),
       'How long the canaries must have been Ready, without one of health.conditions, after the last of them has succeeded and before ' +
-        'the other nodes start. When one becomes unhealthy in that time, it starts again.',
+        'the other nodes start. When one becomes unhealthy in that time, or a query or an alert of health.checks after the update does not ' +
+        'pass, it starts again.',
       always('0s'),
     ),
     approval: field(

@@ -83,6 +83,13 @@ const DRAIN = {
           'need no drain.',
         always(false),
       ),
+      startupTaint: field(
+        flag(),
+        'True gives a node the taint brupop.bottlerocket.aws/starting with the effect NoSchedule while it is drained, and ' +
+          'removes it after the reboot when the pods of DaemonSets on it are Ready, or at once where health.daemonSets ' +
+          'is Ignored. DaemonSets whose pods may have to be created then must tolerate it.',
+        always(false),
+      ),
     },
   ),
   loadBalancer: group('How a node leaves external load balancers before it is drained.', {

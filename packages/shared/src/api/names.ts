@@ -30,6 +30,8 @@ export const AUTOSCALER_HOLDS = [
   'cluster-autoscaler.kubernetes.io/scale-down-disabled',
   'karpenter.sh/do-not-disrupt',
 ] as const;
+/** Key of the taint, with the effect NoSchedule, of nodes from their drain until their DaemonSets are Ready again. */
+export const STARTUP_TAINT = `${GROUP}/starting`;
 /** Key of the taint, with the effect PreferNoSchedule, of nodes that wait for their update. */
 export const WAITING_TAINT = `${GROUP}/update-pending`;
 /**
@@ -57,6 +59,8 @@ export const UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`
 export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
 /** On a shadow: the DaemonSets whose pods were not ready before the drain, `namespace/name`, separated by commas. */
 export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
+/** On a shadow: the workloads whose pods its drain evicts, `Kind namespace/name`, separated by commas. */
+export const EVICTED_WORKLOADS_ANNOTATION = `${GROUP}/evicted-workloads`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /**

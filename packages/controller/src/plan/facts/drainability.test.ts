@@ -85,7 +85,7 @@ describe('a plan', () => {
     const wants = { drain: { taintWaitingNodes: true } };
     const upToDate = aManagedNode('d', { hasWaitingTaint: true }, { status: { current_version: '1.21.0' } });
     const made = plan(aSnapshot([...managedNodes, upToDate], wants), NOW);
-    expect(made.taints.map(({ node: { metadata }, wanted }) => [metadata.name, wanted])).toEqual([
+    expect(made.taints.map(({ node: { metadata }, waiting }) => [metadata.name, waiting])).toEqual([
       ['a', true],
       ['b', true],
       ['c', true],

@@ -1,11 +1,12 @@
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
-import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
+import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
 import { preflight } from '@brupop/shared/drain/preflight';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
+import { isWorkload } from './workloads.ts';
 
 /** The result of the preflight, by the latest list of the pods on the node. */
 export interface Drainable {
@@ -29,6 +30,8 @@ export interface PodHealth {
   readonly readySince: number;
   /** The other controllers whose pods cannot start, as `Kind namespace/name`, in order. */
   readonly failing: readonly string[];
+  /** The workloads whose pods a drain evicts, likewise. */
+  readonly evicted: readonly string[];
 }
 
 /** A drain may start on a list of this age. */
@@ -73,7 +76,7 @@ export class Drains {
   }
 }
 
-const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [] };
+const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], evicted: [] };
 const UNKNOWN: Drainable = {
   block: undefined,
   fresh: false,
@@ -90,11 +93,14 @@ function healthOf(pods: readonly DrainPod[]): PodHealth {
   const failing = counted.filter(
     (pod) => pod.failing && pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror,
   );
+  // Every DaemonSet is assumed to exist.
+  const evicted = podsToEvict(counted, { orphaned: new Set() }).filter(({ finished }) => !finished);
   const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
   return {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
+    evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
   };
 }
 

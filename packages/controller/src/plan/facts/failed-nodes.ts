@@ -113,7 +113,7 @@ function failureOf(
   if (shadow === undefined) return undefined;
   const isCounted = isPair(managedNode) && isUnderWay(shadow) && !isRollingBack(shadow);
   const current = isCounted ? currentFailure(shadow, input) : undefined;
-  if (current === undefined) return annotated(name, shadow);
+  if (current === undefined) return recordedFailure(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };
   // A report whose answer cannot be written is not new each time.
   const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
@@ -145,7 +145,8 @@ export function hasFailedCheck(input: Parameters<typeof jobsAfter>[0]): boolean 
   return progressOf(jobsAfter(input), input).failed !== undefined;
 }
 
-function annotated(name: string, { metadata: { annotations = {} } }: ShadowView): FailedNode | undefined {
+/** Returns the failure that the annotation on the shadow records, if it is readable. */
+export function recordedFailure(name: string, { metadata: { annotations = {} } }: ShadowView): FailedNode | undefined {
   const [version = '', code = '', time] = (annotations[FAILED_VERSION_ANNOTATION] ?? '').split('=');
   const since = parseTime(time);
   return since === undefined ? undefined : { name, version, code, since };

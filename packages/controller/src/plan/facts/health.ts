@@ -4,13 +4,14 @@
  *
  *     the Node is Ready, and its agent has reported since the boot that it runs the version
  *     no condition of spec.health.conditions is True
+ *     the workloads whose pods its drain evicted have no pod elsewhere that is not Ready, if asked for
  *     the checks after the update pass: their Jobs run once all of this holds
  *
  * all of that for spec.monitoring.healthyFor. Pods are not watched: those of a monitored node are
  * listed when it is otherwise healthy, every RECHECK_MS while some are not Ready, and once more at the
  * end.
  */
-import { CORDONED_ANNOTATION, UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, EVICTED_WORKLOADS_ANNOTATION, UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -22,11 +23,13 @@ import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
 import { type Checks, probesOf } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
+import type { Workloads } from './workloads.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
   readonly checks: Checks;
+  readonly workloads: Workloads;
   readonly now: number;
 }
 
@@ -65,8 +68,21 @@ function recordOf(condition: string): string {
   return `condition ${condition}`;
 }
 
+interface BeforeDrain {
+  /** What is not healthy on the node. */
+  readonly unreadyBefore: readonly string[];
+  /** The workloads that must be Ready again after the update. */
+  readonly evictedWorkloads: readonly string[];
+}
+
+/** Returns what is recorded of a node before its drain. */
+export function beforeDrainOf(input: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): BeforeDrain {
+  const isWatched = input.policy.health.workloads === 'Required';
+  return { unreadyBefore: unhealthyNow(input), evictedWorkloads: isWatched ? input.drain().podHealth().evicted : [] };
+}
+
 /** Returns what does not count against the update that is about to drain the node. */
-export function unhealthyNow({ node, policy, drain }: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): string[] {
+function unhealthyNow({ node, policy, drain }: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): string[] {
   const { unready, failing } = drain().podHealth();
   const conditions = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf);
   return [...conditions, ...unready, ...failing];
@@ -80,7 +96,7 @@ export function monitoringOf(input: MonitoringInput): Monitoring {
   if (temporary !== undefined) return { problem: temporary };
   const lasting = lastingProblem(shadow, node);
   if (lasting !== undefined) return { problem: lasting, lasting: true };
-  const problem = problemCondition(node, policy, unhealthyBefore(shadow));
+  const problem = problemCondition(node, policy, namesIn(shadow, UNREADY_BEFORE_ANNOTATION));
   if (problem !== undefined) return { problem };
   return policy.isSuspended === true ? {} : checksOf(input);
 }
@@ -92,7 +108,34 @@ function checksOf(input: MonitoringInput): Monitoring {
   if (jobs.isBegun && !jobs.isDone) return { problem: jobs.waitsFor, jobs };
   const end = endOf(input);
   if (end.healthyAt === undefined) return end;
+  const workloads = workloadsOf(input);
+  if (workloads !== undefined) return workloads;
   return jobs.isDone ? { ...queriesOf(input, end.healthyAt), jobs } : { problem: jobs.waitsFor, jobs };
+}
+
+/** By the latest list after the update, but for those that were not Ready before it. */
+export function areDaemonSetsReady(input: MonitoringInput): boolean {
+  const { shadow, node, policy, drain, now } = input;
+  if (temporaryProblem(shadow, node) !== undefined) return false;
+  if (policy.health.daemonSets === 'Ignored') return true;
+  const { seenAt, podHealth } = drain();
+  const before = namesIn(shadow, UNREADY_BEFORE_ANNOTATION);
+  const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow.spec, now) ?? now);
+  return isCurrent && podHealth().unready.every((name) => before.includes(name));
+}
+
+/** Undefined: those whose pods the drain evicted are Ready, but for pods that wait to be scheduled. */
+function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monitoring | undefined {
+  const evicted = policy.health.workloads === 'Required' ? namesIn(shadow, EVICTED_WORKLOADS_ANNOTATION) : [];
+  if (evicted.length === 0) return undefined;
+  const found = workloads.notReadyOf(evicted);
+  const isCurrent = found !== undefined && workloads.seenAt >= (stateSince(shadow.spec, now) ?? now);
+  if (!isCurrent) {
+    const { problem } = workloads;
+    return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
+  }
+  if (found.length === 0) return undefined;
+  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
 }
 
 /** Answers from before the update do not count. The time in the spec has no fraction of a second. */
@@ -141,7 +184,7 @@ function problemOfPods(
   shadow: ShadowView,
   { health }: UpdatePolicy,
 ): string | undefined {
-  const before = unhealthyBefore(shadow);
+  const before = namesIn(shadow, UNREADY_BEFORE_ANNOTATION);
   const isNew = (name: string): boolean => !before.includes(name);
   const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
   const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
@@ -152,15 +195,16 @@ function problemOfPods(
   return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
 }
 
-function unhealthyBefore({ metadata: { annotations = {} } }: ShadowView): string[] {
-  return (annotations[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
+function namesIn({ metadata: { annotations = {} } }: ShadowView, annotation: string): string[] {
+  return (annotations[annotation] ?? '').split(',').filter((name) => name !== '');
 }
 
 function isRecent(seenAt: number, now: number): boolean {
   return now - seenAt < RECHECK_MS;
 }
 
-function named(names: readonly string[]): string {
+/** Names the first few. */
+export function named(names: readonly string[]): string {
   const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
   return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
 }

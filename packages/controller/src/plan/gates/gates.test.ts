@@ -5,6 +5,7 @@ import {
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_SUCCEEDED_ANNOTATION,
 } from '@brupop/shared/api/names';
+import { NO_PODS_LISTED } from '../../cluster/all-pods.ts';
 import { CONNECTED } from '../../cluster/connectivity.ts';
 import { wantedVersion } from '../../policy/policy.ts';
 import {
@@ -24,6 +25,8 @@ import {
 } from '../../testing/objects.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import { Checks } from '../facts/evaluations.ts';
+import { Room } from '../facts/room.ts';
+import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
 
@@ -64,6 +67,7 @@ function blockedBy({
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
   const pair = { isRollback: false, name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
+  const workloads = new Workloads(NO_PODS_LISTED, [], NOW);
   const fleet = {
     policy,
     stale,
@@ -73,6 +77,8 @@ function blockedBy({
     canary,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
+    workloads,
+    room: new Room({ nodes: [], draining: new Set(), workloads }),
     now: NOW,
   };
   return whyNot({ ...pair, status, version, ...fleet, drain, needMs });

@@ -22,6 +22,7 @@ import {
 } from './node.ts';
 import type { Blocked, Gate, GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
+import { hasRoom, workloadsReady } from './workloads.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
@@ -46,6 +47,8 @@ const GATES: readonly Gate[] = [
   drainNotBlocked,
   capacity,
   checksPass,
+  workloadsReady,
+  hasRoom,
   podsListed,
 ];
 
@@ -82,6 +85,7 @@ const DRAIN_GATES: readonly Gate[] = [
   nodeHealthy,
   notCordonedExternally,
   windowOpen,
+  workloadsReady,
 ];
 
 const ROLLBACK_DRAIN_GATES: readonly Gate[] = [

@@ -11,6 +11,8 @@ import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import type { Checks } from '../facts/evaluations.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
+import type { Room } from '../facts/room.ts';
+import type { Workloads } from '../facts/workloads.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
@@ -63,6 +65,8 @@ export const REASONS = {
   CheckFailed: { passes: 'time' },
   HookFailed: { passes: 'time' },
   DrainBlocked: { passes: 'event' },
+  WorkloadsNotReady: { passes: 'event' },
+  NoRoom: { passes: 'event' },
   WaitingForCapacity: { passes: 'capacity' },
   MaxUnavailableReached: { passes: 'capacity' },
   WaitingForZone: { passes: 'capacity' },
@@ -118,6 +122,8 @@ export interface GateInput extends Candidate {
   readonly needMs: number;
   readonly drain: () => Drainable;
   readonly checks: Checks;
+  readonly workloads: Workloads;
+  readonly room: Room;
   readonly now: number;
 }
 

@@ -7,6 +7,7 @@ import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures, success } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
+import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
 import { rollbackOf } from '../facts/rollback.ts';
 import { failureReason } from './checks.ts';
@@ -28,11 +29,12 @@ export const backoff: Gate = (input) => {
 };
 
 /** A node that went back from a version does not try it again by itself. */
-export const notRolledBack: Gate = ({ shadow, version, policy, now }) => {
+export const notRolledBack: Gate = ({ name, shadow, version, policy, now }) => {
   const rollback = rollbackOf(shadow);
   if (rollback === undefined || !sameVersion(rollback.failed, version)) return undefined;
   if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow, version)) return undefined;
-  const found = `The node was not healthy on ${version}, and went back to ${rollback.previous}`;
+  const code = recordedFailure(name, shadow)?.code ?? 'NotHealthy';
+  const found = `The node failed with ${version} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: 'Reverted', message: `${found}. ${howToRetry(shadow, version)}` };
 };
 

@@ -1,0 +1,156 @@
+/**
+ * All pods of the cluster, for `spec.health.workloads` and `spec.health.room`. They are not watched: a
+ * plan says that it needs them ({@link AllPodsLookup.look}), they are listed in the background, and a
+ * later snapshot has the result. Nothing is listed while no plan needs it. The lists of a large cluster
+ * take long, so the next one starts no sooner than a multiple of that time later.
+ */
+import type { ObjectMeta } from '@brupop/shared/api/meta';
+import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { type Amounts, type RawPodSpec, requestsOf } from './requests.ts';
+
+/** A pod, reduced to where it may run and what it needs. */
+export interface PlacedPod extends Pick<
+  DrainPod,
+  'ready' | 'mirror' | 'healthIgnored' | 'drainPolicy' | 'daemonSet' | 'controller'
+> {
+  /** `namespace/name` */
+  readonly key: string;
+  /** Empty before it is scheduled. */
+  readonly node: string;
+  readonly isTerminating: boolean;
+  readonly requests: Amounts;
+  readonly nodeSelector: Readonly<Record<string, string>>;
+  readonly tolerations: readonly Toleration[];
+}
+
+export interface Toleration {
+  readonly key?: string;
+  readonly operator?: string;
+  readonly value?: string;
+  readonly effect?: string;
+}
+
+export interface AllPods {
+  /** Without those that have finished; of the latest list that succeeded. */
+  readonly pods: readonly PlacedPod[];
+  /** When that list ended, epoch milliseconds; undefined: none did. */
+  readonly seenAt: number | undefined;
+  /** Why the latest list failed. */
+  readonly problem: string | undefined;
+  /** When the next list may start, epoch milliseconds. */
+  readonly nextAt: number;
+}
+
+export const NO_PODS_LISTED: AllPods = { pods: [], seenAt: undefined, problem: undefined, nextAt: 0 };
+
+interface AllPodsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** For all pages. */
+const LIST_LIMIT_MS = 120_000;
+/** A cluster with more is not judged. */
+const MAX_PODS = 200_000;
+/** The next list starts this long after the end of one, */
+const PAUSE_MS = 5_000;
+/** and at least this many times as long after it as it took. */
+const PAUSE_FACTOR = 2;
+/** After a list that failed. */
+export const RETRY_LIST_MS = 15_000;
+
+export class AllPodsLookup {
+  readonly #options: AllPodsOptions;
+  readonly #listeners = new Set<() => void>();
+  #known = NO_PODS_LISTED;
+  #isBusy = false;
+
+  constructor(options: AllPodsOptions) {
+    this.#options = options;
+  }
+
+  get known(): AllPods {
+    return this.#known;
+  }
+
+  /** Calls `listener` after each list. Returns a function that unsubscribes. */
+  onAnswer(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Lists in the background if a list may start now, until `signal` aborts. */
+  look(signal: AbortSignal): void {
+    if (this.#isBusy || this.#options.clock.now() < this.#known.nextAt) return;
+    this.#isBusy = true;
+    void this.#list(signal).finally(() => {
+      this.#isBusy = false;
+      if (!signal.aborted) for (const listener of this.#listeners) listener();
+    });
+  }
+
+  clear(): void {
+    this.#known = NO_PODS_LISTED;
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const { client, clock, log } = this.#options;
+    const startedAt = clock.monotonic();
+    const limit = new AbortController();
+    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
+    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
+    try {
+      const { items: pods } = await readList(client, {
+        path: corePath('pods'),
+        signal: AbortSignal.any([signal, limit.signal]),
+        slim: placedPod,
+        maxItems: MAX_PODS,
+      });
+      const pauseMs = Math.max(PAUSE_MS, PAUSE_FACTOR * (clock.monotonic() - startedAt));
+      const seenAt = clock.now();
+      if (!signal.aborted) this.#known = { pods, seenAt, problem: undefined, nextAt: seenAt + pauseMs };
+    } catch (error) {
+      if (signal.aborted) return;
+      log.warn('cannot list the pods of the cluster, retrying', { error: messageOf(error) });
+      this.#known = { ...this.#known, problem: messageOf(error), nextAt: clock.now() + RETRY_LIST_MS };
+    } finally {
+      cancel();
+    }
+  }
+}
+
+interface RawPod {
+  readonly metadata: ObjectMeta;
+  readonly spec?: RawPodSpec & {
+    readonly nodeSelector?: Readonly<Record<string, string>>;
+    readonly tolerations?: readonly Toleration[];
+  };
+}
+
+/** Undefined for a pod that has finished. */
+export function placedPod(raw: unknown): PlacedPod | undefined {
+  const { spec = {}, metadata } = raw as RawPod;
+  const { finished, node, ready, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
+  if (finished) return undefined;
+  return {
+    key: podKey({ metadata }),
+    node,
+    ready,
+    mirror,
+    healthIgnored,
+    drainPolicy,
+    controller,
+    ...(daemonSet !== undefined && { daemonSet }),
+    isTerminating: metadata.deletionTimestamp !== undefined,
+    requests: requestsOf(spec),
+    nodeSelector: spec.nodeSelector ?? {},
+    tolerations: spec.tolerations ?? [],
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * Gates about the pods that the drain of a node evicts: whether their workloads have all of their pods
+ * now, and whether there is room for them elsewhere. Both are off by default. The next list of the pods
+ * answers them, which takes a moment.
+ */
+import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
+import { isUnderWay } from '../../cluster/shadow.ts';
+import type { Workloads } from '../facts/workloads.ts';
+import { named } from '../facts/health.ts';
+import type { Blocked, Gate } from './reasons.ts';
+
+/** Another drain would take a pod more from them. A disruption budget, if there is one, is stricter. */
+export const workloadsReady: Gate = ({ node, shadow, policy, workloads, now }) => {
+  if (policy.health.workloads === 'Ignored') return undefined;
+  const found = workloads.belowDesired(node);
+  if (found === undefined) return notListed('WorkloadsNotReady', workloads, now);
+  if (found.length > 0) {
+    const message = `Workloads with pods on the node have pods that are not Ready, or on a node that is being drained: ${named(found)}`;
+    return { reason: 'WorkloadsNotReady', message };
+  }
+  if (isUnderWay(shadow)) workloads.drains(node);
+  return undefined;
+};
+
+export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
+  if (policy.health.room === 'Ignored') return undefined;
+  const found = room.check(node);
+  if (found === 'unknown') return notListed('NoRoom', workloads, now);
+  if (found === undefined) return undefined;
+  const { cpu = 0, memory = 0 } = found.requests;
+  const requests = `${Number(cpu.toFixed(3))} CPU and ${Math.ceil(memory / 2 ** 20)} MiB`;
+  const message =
+    `No other node that is Ready and that it may run on has room for the pod ${found.key}, which requests ${requests}. ` +
+    'Add a node, or set spec.health.room to Ignored';
+  return { reason: 'NoRoom', message };
+};
+
+function notListed(reason: 'WorkloadsNotReady' | 'NoRoom', { problem }: Workloads, now: number): Blocked {
+  if (problem === undefined) return { reason, message: 'The pods of the cluster are being listed', isUnknown: true };
+  const message = `The pods of the cluster cannot be listed: ${problem}`;
+  return { reason: 'PodListFailed', message, retryAt: now + RETRY_LIST_MS };
+}

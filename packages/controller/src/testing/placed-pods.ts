@@ -1,0 +1,25 @@
+/** Lists of all pods, for tests. */
+import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
+import { NOW } from './objects.ts';
+
+/** A Ready pod of the ReplicaSet `web` that requests one core. */
+export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPod> = {}): PlacedPod {
+  return {
+    key: `shop/${name}`,
+    node,
+    ready: true,
+    mirror: false,
+    healthIgnored: false,
+    drainPolicy: undefined,
+    controller: 'ReplicaSet shop/web',
+    isTerminating: false,
+    requests: { cpu: 1, pods: 1 },
+    nodeSelector: {},
+    tolerations: [],
+    ...changes,
+  };
+}
+
+export function listed(pods: readonly PlacedPod[], seenAt = NOW): AllPods {
+  return { pods, seenAt, problem: undefined, nextAt: seenAt + 5_000 };
+}

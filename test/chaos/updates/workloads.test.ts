@@ -1,0 +1,89 @@
+/** What a node waits for whose pods need room, or whose workloads are not Ready, on a whole fleet. */
+import { jest } from '@jest/globals';
+import { STARTUP_TAINT } from '../../../packages/shared/src/api/names.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { daemonPods, setReady } from '../../framework/fleet/daemon-pods.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { untilSomeNodeIsToldTo } from '../../framework/fleet/steps.ts';
+import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(600_000);
+
+const progressingOf = ({ fleet }: FleetContext): (string | undefined)[] =>
+  [...fleet.nodes.keys()].map(
+    (name) => fleet.shadow(name)?.status?.conditions?.find(({ type }) => type === 'Progressing')?.reason,
+  );
+
+/** A Deployment `large`, of which one pod fills most of a node: those have 16 cores. */
+async function createLarge({ cluster: { api }, namespace }: FleetContext, replicas: number): Promise<void> {
+  const containers = [{ name: 'main', image: 'workload', resources: { requests: { cpu: '9' } } }];
+  const template = { metadata: { labels: { app: 'large' } }, spec: { containers } };
+  const spec = { replicas, selector: { matchLabels: { app: 'large' } }, template };
+  await api.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, { metadata: { name: 'large' }, spec });
+  await eventually(async () => {
+    const found = await api.get<{ status?: { readyReplicas?: number } }>(
+      `/apis/apps/v1/namespaces/${namespace}/deployments/large`,
+    );
+    expect(found.status?.readyReplicas).toBe(replicas);
+  });
+}
+
+it('no node starts while the pods of each have no room elsewhere, and all update when there is', async () => {
+  const config = { health: { room: 'Required', workloads: 'Required' } } as const;
+  await withFleet(
+    { nodes: fleetNodes(3), config, before: async (context) => await createLarge(context, 3) },
+    async (context) => {
+      const { fleet, cluster, namespace } = context;
+      await eventually(() => expect(progressingOf(context)).toContain('NoRoom'), { limitMs: 60_000 });
+      await new Promise((done) => setTimeout(done, 10_000));
+      expect([...fleet.nodes.values()].map(({ host }) => host.version)).toEqual([OLD, OLD, OLD]);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0]);
+
+      const path = `/apis/apps/v1/namespaces/${namespace}/deployments/large`;
+      await cluster.api.patch(path, { spec: { replicas: 2 } });
+      await fleet.untilAllRun(NEW);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
+    },
+  );
+});
+
+it('a workload that is not Ready elsewhere keeps its nodes from starting', async () => {
+  const config = { health: { workloads: 'Required' }, paused: true } as const;
+  await withFleet({ nodes: fleetNodes(3), config }, async (context) => {
+    const { fleet, cluster, namespace } = context;
+    const { items } = await cluster.api.get<{ items: { metadata?: { name?: string } }[] }>(
+      `/api/v1/namespaces/${namespace}/pods?labelSelector=app%3Dweb`,
+    );
+    const [pod] = items;
+    if (pod === undefined) throw new Error('there is a pod of web');
+    await setReady(context, pod, false);
+    await fleet.configure({ ...config, paused: false });
+    await eventually(() => expect(progressingOf(context)).toContain('WorkloadsNotReady'), { limitMs: 60_000 });
+    await setReady(context, pod, true);
+    await fleet.untilAllRun(NEW);
+  });
+});
+
+it('the startup taint keeps pods from a node until its DaemonSets are Ready, and none is left', async () => {
+  const config = { drain: { startupTaint: true }, monitoring: { healthyFor: '5s' } };
+  await withFleet({ nodes: fleetNodes(2), config }, async (context) => {
+    const { fleet } = context;
+    const tainted = (): string[] =>
+      fleet.observer.nodes
+        .list()
+        .filter(({ spec }) => spec?.taints?.some(({ key }) => key === STARTUP_TAINT) === true)
+        .map(({ metadata }) => metadata.name);
+    const node = await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
+    const pod = (await daemonPods(context)).find(({ spec }) => spec?.nodeName === node);
+    if (pod === undefined) throw new Error(`no pod of the DaemonSet is on ${node}`);
+    await eventually(() => expect(tainted()).toEqual([node]));
+    await eventually(() => expect(fleet.shadow(node)?.spec.state).toBe('MonitoringUpdate'), { limitMs: 60_000 });
+    await setReady(context, pod, false);
+    await eventually(() => expect(fleet.observer.nodes.get(node)?.spec?.unschedulable).toBeUndefined());
+    await new Promise((done) => setTimeout(done, 6_000));
+    expect(tainted()).toEqual([node]);
+    await setReady(context, pod, true);
+    await fleet.untilAllRun(NEW);
+    await eventually(() => expect(tainted()).toEqual([]));
+  });
+});
