@@ -3,6 +3,7 @@ import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Registry } from 'prom-client';
 import { AssumeCache } from './cluster/assume-cache.ts';
+import { AllPodsLookup } from './cluster/all-pods.ts';
 import { CheckLookups } from './cluster/checks.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import { PodLookups } from './cluster/pods.ts';
@@ -58,6 +59,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   const cluster = {
     assumeCache,
     lookups,
+    allPods: new AllPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: view,
     catchUp: async () => undefined,

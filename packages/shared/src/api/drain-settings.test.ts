@@ -11,6 +11,7 @@ test('without a configuration the defaults hold', () => {
     volumeDetachTimeoutMs: 120_000,
     replacementTimeoutMs: 120_000,
     taintWaitingNodes: false,
+    startupTaint: false,
     exclusionMs: 0,
   });
 });
