@@ -61,10 +61,10 @@ bench: $(installed) ## Measure time, requests, watches and memory of the operato
 	@npm run --silent build
 	@npm run --silent bench
 
-soak: $(installed) ## Inject random faults; FAULTS=1000 sets how many, SEED=7 repeats a run
+soak: $(installed) ## Inject random faults; FAULTS=1000 sets how many, SEED=7 repeats a run, CAREFUL=1 turns on every check
 	@echo '== Injecting random faults'
 	@npm run --silent build
-	@FAULTS=$(FAULTS) SEED=$(SEED) npm run --silent soak
+	@FAULTS=$(FAULTS) SEED=$(SEED) CAREFUL=$(CAREFUL) npm run --silent soak
 
 clean: ## Remove what the other targets made, and the installed packages
 	@echo '== Removing dist/, reports/ and node_modules/'

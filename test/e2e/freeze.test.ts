@@ -62,7 +62,7 @@ describe('a version that boots on no host', () => {
   });
 
   it('is tried on no more nodes than the budget and the slots together', async () => {
-    await withFleet({ nodes: fleetNodes(7), before: breakBoots, maxUnavailable: 3 }, async (context) => {
+    await withFleet({ nodes: fleetNodes(10), before: breakBoots, maxUnavailable: 3 }, async (context) => {
       const { fleet } = context;
       await fleet.configure({ concurrency: { maxUpdating: 3 } });
       await eventually(async () => expect((await configStatus(context)).frozenVersions).toHaveLength(1), {

@@ -60,7 +60,7 @@ export async function askAgain({ fleet }: FleetContext, version: string): Promis
   const reasons: string[] = [];
   for (const name of fleet.nodes.keys()) {
     const waiting = waitingFor(fleet.shadow(name), version);
-    if (waiting === undefined || !['Backoff', 'ManualRetryRequired'].includes(waiting.reason)) continue;
+    if (waiting === undefined || !['Backoff', 'ManualRetryRequired', 'Reverted'].includes(waiting.reason)) continue;
     reasons.push(`${name}: ${waiting.message}`);
     await fleet.askForRetry(name, version);
   }
