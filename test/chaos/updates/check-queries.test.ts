@@ -1,4 +1,4 @@
-/** Queries and alerts as checks: with a real kube-apiserver, and answers recorded from a real Prometheus and Alertmanager. */
+/** Queries and alerts as checks: with a real kube-apiserver, Prometheus and Alertmanager. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -17,33 +17,35 @@ import {
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { StandInMonitoring } from '../../framework/monitoring/stand-in.ts';
+import { GAUGE, type Monitoring, OBTAIN_LIMIT_MS, startMonitoring } from '../../framework/monitoring/real.ts';
 
 jest.setTimeout(180_000);
 
 const LIMIT = { limitMs: 60_000, pauseMs: 100 };
-const OPEN = { query: 'up == bool 1', alerts: 'severity="info"' };
+const PAGE = { alertname: 'NodesDown', severity: 'critical' };
 const config: BrupopConfigSpec = {
   health: {
     checks: [
-      { name: 'errors', when: ['Before', 'After'], prometheus: { query: 'up == bool 1' } },
+      { name: 'errors', when: ['Before', 'After'], prometheus: { query: `${GAUGE} == bool 0` } },
       { name: 'pages', when: ['Before'], alerts: { filter: ['severity="critical"'] } },
     ],
   },
 };
-const monitoring = new StandInMonitoring();
 
+let monitoring: Monitoring;
 let cluster: ControlPlane;
 let replica: Replica;
 let agents: Agents;
 const names: string[] = [];
 
 beforeAll(async () => {
-  await monitoring.start();
+  monitoring = await startMonitoring();
+  await monitoring.setGauge(0);
   cluster = await startControlPlane();
   const serviceAccountDir = await installForController(cluster);
-  const source = { url: monitoring.url, credentials: '' };
-  const checks = { ...NO_CHECKS, prometheus: source, alertmanager: source };
+  const prometheus = { url: monitoring.prometheusUrl, credentials: '' };
+  const alertmanager = { url: monitoring.alertmanagerUrl, credentials: '' };
+  const checks = { ...NO_CHECKS, prometheus, alertmanager };
   replica = await startReplica(cluster, serviceAccountDir, { checks });
   agents = playAgents(cluster);
   const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}?fieldManager=user&force=true`;
@@ -54,9 +56,7 @@ beforeAll(async () => {
     spec: { monitoring: { healthyFor: '0s' }, ...config },
   };
   await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
-});
-
-beforeEach(() => Object.assign(monitoring, OPEN));
+}, OBTAIN_LIMIT_MS);
 
 afterEach(async () => await deleteMembers(cluster, names.splice(0)));
 
@@ -92,50 +92,53 @@ async function untilItWaits(name: string): Promise<string> {
 it('checks that pass let a node be updated, and nothing is asked at rest', async () => {
   await member('open');
   await untilUpdated('open');
-  expect(monitoring.requests).toBeGreaterThan(0);
+  const asked = await monitoring.queries();
+  expect(asked).toBeGreaterThan(0);
   await sleep(16_000);
-  const { requests } = monitoring;
+  const afterwards = await monitoring.queries();
   await sleep(20_000);
-  expect(monitoring.requests).toBe(requests);
+  expect(await monitoring.queries()).toBe(afterwards);
 });
 
 it('a query that does not pass keeps a node from starting, until it passes', async () => {
-  monitoring.query = 'up < bool 1';
+  await monitoring.setGauge(3);
   await member('closed');
   expect(await untilItWaits('closed')).toMatch(
-    /^The check errors does not pass: the query is 0 for \{instance="127\.0\.0\.1:9090"/u,
+    /^The check errors does not pass: the query is 0 for \{instance="127\.0\.0\.1:\d+", job="app"\}/u,
   );
-  monitoring.query = OPEN.query;
+  await monitoring.setGauge(0);
   await untilUpdated('closed');
 });
 
 it('an active alert keeps a node from starting, until a user silences it', async () => {
-  monitoring.alerts = 'severity="critical"';
+  await monitoring.fireAlert(PAGE);
   await member('paged');
   expect(await untilItWaits('paged')).toBe('The check pages does not pass: these alerts are active: NodesDown');
-  monitoring.alerts = 'severity="critical", silenced';
+  const endSilence = await monitoring.silence('severity', 'critical');
   await untilUpdated('paged');
+  await monitoring.resolveAlert(PAGE);
+  await endSilence();
 });
 
 it('a Prometheus that cannot be reached keeps a node from starting, until it can', async () => {
   await sleep(16_000);
-  await monitoring.stop();
+  await monitoring.prometheus.stop();
   await member('cut');
   expect(await untilItWaits('cut')).toMatch(/^The check errors does not pass: GET .*: .*ECONNREFUSED/u);
-  await monitoring.start();
+  await monitoring.prometheus.restart();
   await untilUpdated('cut');
 });
 
 it('a query that does not pass after the update keeps the node from having succeeded, until it passes', async () => {
   await member('after');
   await eventually(async () => expect((await readShadow(cluster, 'after')).spec.state).not.toBe('Idle'), LIMIT);
-  monitoring.query = 'no_such_series';
+  await monitoring.setGauge(1);
   await eventually(async () => {
     const { spec, status } = await readShadow(cluster, 'after');
     expect(spec.state).toBe('MonitoringUpdate');
-    const problem = 'is not healthy yet: the check errors does not pass: the query returned no series';
+    const problem = 'is not healthy yet: the check errors does not pass: the query is 0 for';
     expect(status?.conditions?.find(({ type }) => type === 'Progressing')?.message).toContain(problem);
   }, LIMIT);
-  monitoring.query = OPEN.query;
+  await monitoring.setGauge(0);
   await untilUpdated('after');
 });

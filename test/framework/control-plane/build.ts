@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdtempSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Watchdog } from '../watchdog.ts';
-import { type Kubernetes, ldflags, type Module, packageOf, type Program } from './versions.ts';
+import { type Kubernetes, ldflags, type Module, packageOf, type Program, tagsOf } from './versions.ts';
 
 const modules = join(import.meta.dirname, 'modules');
 
@@ -26,7 +26,17 @@ export async function build(
   { folder, go, kubernetes, watchdog, onPackage }: BuildOptions,
 ): Promise<void> {
   const output = mkdtempSync(join(folder, `${module}-`));
-  const args = ['build', '-v', '-trimpath', '-buildvcs=false', `-ldflags=${ldflags(kubernetes)}`, '-o', `${output}/`];
+  const tags = `-tags=${tagsOf(module)}`;
+  const args = [
+    'build',
+    '-v',
+    '-trimpath',
+    '-buildvcs=false',
+    tags,
+    `-ldflags=${ldflags(kubernetes)}`,
+    '-o',
+    `${output}/`,
+  ];
   const child = watchdog.spawn(go, [...args, ...some.map(packageOf)], {
     cwd: join(modules, module),
     env: {

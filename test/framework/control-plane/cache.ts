@@ -14,14 +14,23 @@ import {
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isAlive } from './lock.ts';
-import { type Kubernetes, type Program, versions } from './versions.ts';
+import { type Kubernetes, monitoringVersions, type Program, versions } from './versions.ts';
 
 /** The folder that holds what this project obtains, for these versions on this kind of machine. */
 export function usualCacheFolder(kubernetes: Kubernetes): string {
+  return cacheFolder('control-plane', { ...versions, kubernetes });
+}
+
+/** The folder for Prometheus and Alertmanager. */
+export function monitoringCacheFolder(): string {
+  return cacheFolder('monitoring', monitoringVersions);
+}
+
+function cacheFolder(name: string, of: object): string {
   const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
-  const key = JSON.stringify([{ ...versions, kubernetes }, process.platform, process.arch]);
+  const key = JSON.stringify([of, process.platform, process.arch]);
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 12);
-  return join(base, 'bottlerocket-update-operator', 'control-plane', hash);
+  return join(base, 'bottlerocket-update-operator', name, hash);
 }
 
 /** Where a program is, or will be, in a cache folder. */

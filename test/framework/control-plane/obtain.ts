@@ -10,6 +10,7 @@ import {
   type Assets,
   type Kubernetes,
   moduleOf,
+  modules,
   packagesOf,
   type Program,
   programs,
@@ -115,7 +116,7 @@ async function obtainMissing(missing: readonly Program[], job: Job): Promise<voi
 
 async function buildAll(left: readonly Program[], folder: string, watchdog: Watchdog, job: Job): Promise<void> {
   const { go, kubernetes } = job;
-  for (const module of ['etcd', 'kubernetes', 'oldest-kubernetes'] as const) {
+  for (const module of modules) {
     const some = left.filter((program) => moduleOf(program, kubernetes) === module);
     if (some.length === 0) continue;
     const start = Date.now();

@@ -5,6 +5,12 @@
 export const versions = { kubernetes: 'v1.36.3', etcd: 'v3.7.2', kwok: 'v0.8.0', helm: 'v4.2.3' } as const;
 
 /**
+ * The versions of the programs that only tests of checks need, in a cache folder of their own. The Go module of
+ * Prometheus 3.16.0 has the version v0.316.0.
+ */
+export const monitoringVersions = { prometheus: 'v3.16.0', alertmanager: 'v0.28.1' } as const;
+
+/**
  * The oldest Kubernetes that the operator supports; `make compat` runs the tests on it. Chart.yaml,
  * README.md and docs/support.md name its minor version.
  */
@@ -12,7 +18,7 @@ export const oldestKubernetes = 'v1.31.0';
 
 export type Kubernetes = typeof versions.kubernetes | typeof oldestKubernetes;
 
-export type Project = keyof typeof versions;
+export type Project = keyof typeof versions | keyof typeof monitoringVersions;
 
 export const programs = [
   'kube-apiserver',
@@ -24,14 +30,18 @@ export const programs = [
   'helm',
 ] as const;
 
-export type Program = (typeof programs)[number];
+export const monitoringPrograms = ['prometheus', 'promtool', 'alertmanager'] as const;
+
+export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number];
 
 /** The path of each program. */
 export type Assets = Readonly<Record<Program, string>>;
 
 /** The project that a program comes from. */
 export function projectOf(program: Program): Project {
-  return program === 'etcd' || program === 'kwok' || program === 'helm' ? program : 'kubernetes';
+  if (program === 'promtool') return 'prometheus';
+  const isOfOwnProject = program !== 'kubectl' && !program.startsWith('kube-');
+  return isOfOwnProject ? (program as Project) : 'kubernetes';
 }
 
 /** Where each project publishes its programs. */
@@ -40,6 +50,8 @@ export const publishedAt: Readonly<Record<Project, string>> = {
   etcd: 'https://github.com/etcd-io/etcd/releases/download',
   kwok: 'https://github.com/kubernetes-sigs/kwok/releases/download',
   helm: 'https://get.helm.sh',
+  prometheus: 'https://github.com/prometheus/prometheus/releases/download',
+  alertmanager: 'https://github.com/prometheus/alertmanager/releases/download',
 };
 
 /** One published program: paths are below the project's address. */
@@ -69,7 +81,13 @@ export function publishedProgram(
   architecture: string,
   kubernetes: Kubernetes = versions.kubernetes,
 ): Published {
-  const version = { ...versions, kubernetes }[projectOf(program)];
+  const project = projectOf(program);
+  const version = { ...versions, ...monitoringVersions, kubernetes }[project];
+  if (project === 'prometheus' || project === 'alertmanager') {
+    const name = `${project}-${version.slice(1)}.${os}-${architecture}`;
+    const checksum = { path: `${version}/sha256sums.txt` };
+    return { path: `${version}/${name}.tar.gz`, member: `${name}/${program}`, checksum };
+  }
   if (program === 'etcd') {
     const name = `etcd-${version}-${os}-${architecture}`;
     return { path: `${version}/${name}.tar.gz`, member: `${name}/etcd`, checksum: { path: `${version}/SHA256SUMS` } };
@@ -87,18 +105,23 @@ export function publishedProgram(
 }
 
 /** The folders below `modules` with what one `go build` makes. */
-export type Module = 'kubernetes' | 'oldest-kubernetes' | 'etcd';
+export const modules = ['etcd', 'kubernetes', 'oldest-kubernetes', 'prometheus', 'alertmanager'] as const;
+
+export type Module = (typeof modules)[number];
 
 /** How many packages Go compiles for all programs of a module when nothing is in its cache. */
 export const packagesOf: Readonly<Record<Module, number>> = {
   kubernetes: 2_945,
   'oldest-kubernetes': 2_000,
   etcd: 564,
+  prometheus: 0,
+  alertmanager: 0,
 };
 
 /** The module that a program is built from. */
 export function moduleOf(program: Program, kubernetes: Kubernetes): Module {
-  if (program === 'etcd') return 'etcd';
+  const project = projectOf(program);
+  if (project === 'etcd' || project === 'prometheus' || project === 'alertmanager') return project;
   return kubernetes === oldestKubernetes ? 'oldest-kubernetes' : 'kubernetes';
 }
 
@@ -107,7 +130,14 @@ export function packageOf(program: Program): string {
   if (program === 'etcd') return 'go.etcd.io/etcd/server/v3';
   if (program === 'helm') return 'helm.sh/helm/v4/cmd/helm';
   if (program === 'kwok') return 'sigs.k8s.io/kwok/cmd/kwok';
+  const project = projectOf(program);
+  if (project !== 'kubernetes') return `github.com/prometheus/${project}/cmd/${program}`;
   return `k8s.io/kubernetes/cmd/${program}`;
+}
+
+/** Without the discovery of clouds, which takes most of the time to build and no test needs. */
+export function tagsOf(module: Module): string {
+  return module === 'prometheus' ? 'remove_all_sd' : '';
 }
 
 /** The linker's flags. Without the values kube-apiserver, kubectl and client-go call themselves v0.0.0. */

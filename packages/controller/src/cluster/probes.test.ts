@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { systemClock } from '@brupop/shared/runtime/clock';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { transcript } from '../../../../test/framework/monitoring/stand-in.ts';
+import { transcript } from '../../../../test/framework/monitoring/transcripts.ts';
 import { type Answer, ask, judgeAlerts, judgeQuery, NO_CHECKS, type Probe } from './probes.ts';
 
 const vector = (...values: string[]): object => ({
