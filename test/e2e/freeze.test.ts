@@ -69,8 +69,19 @@ describe('a version that boots on no host', () => {
         limitMs: 120_000,
       });
       await eventually(async () => expect((await configStatus(context)).nodes?.updating).toBe(0), { limitMs: 60_000 });
-      expect(touched(fleet)).toBeGreaterThanOrEqual(2);
-      expect(touched(fleet)).toBeLessThanOrEqual(4);
+      const failed = touched(fleet);
+      expect(failed).toBeGreaterThanOrEqual(2);
+      expect(failed).toBeLessThanOrEqual(4);
+      await untilFrozen(context, failed);
+      expect((await configStatus(context)).failedNodes?.map(({ code }) => code)).toEqual(
+        Array.from({ length: failed }, () => 'RolledBack'),
+      );
+      await new Promise((done) => setTimeout(done, 10_000));
+      expect(touched(fleet)).toBe(failed);
+
+      await setBoots(fleet, false);
+      await fleet.configure({ concurrency: { maxUpdating: 3 }, rollout: { resume: new Date().toISOString() } });
+      await eventually(() => expect(touched(fleet)).toBe(10), { limitMs: 120_000 });
     });
   });
 });

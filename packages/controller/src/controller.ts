@@ -93,7 +93,7 @@ export class Controller {
     const unwritten = await writeSpecs(context, next.specs);
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
-    if (next.needsAllPods) cluster.allPods.look(signal);
+    cluster.allPods.look(next.allPods, signal);
     const moreShadows = await createShadows(context, next.newNodes);
     await cleanUp(context, next.cleanups);
     this.#losses.report(context, next.lost);

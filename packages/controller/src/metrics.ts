@@ -1,7 +1,9 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { isManaged } from './cluster/node.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
-import { budgetLeft } from './plan/facts/failed-nodes.ts';
+import { isErrorCode } from '@brupop/shared/api/error-codes';
+import { releaseOf } from '@brupop/shared/api/version';
+import { budgetLeft, type FailedNode } from './plan/facts/failed-nodes.ts';
 import type { Plan } from './plan/plan.ts';
 import type { SpecChange } from './plan/spec-change.ts';
 import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
@@ -88,6 +90,14 @@ function updateMetrics(of: ReturnType<typeof optionsIn>) {
       ...of('update_step_duration_seconds', 'How long completed steps of updates took, by their spec.state.', 'state'),
       buckets: [10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200],
     }),
+    failures: new Counter(
+      of(
+        'node_failures_total',
+        'Nodes that failed with a version, each counted when that was first seen.',
+        'version',
+        'code',
+      ),
+    ),
     versionLabels: new BoundedLabels(MAX_VERSIONS),
     deadlineExceeded: new Counter(
       of('deadline_exceeded_total', 'Steps of updates that had no result within their limit, by spec.state.', 'state'),
@@ -159,7 +169,7 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
 function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Plan): void {
   for (const { version, code } of failed) metrics.failedNodes.inc({ version, code });
   for (const { version } of frozen) metrics.frozenVersions.set({ version }, 1);
-  const budgets = budgetLeft(failed, policy, counts.managed);
+  const budgets = budgetLeft(failed, frozen, policy, counts.managed);
   for (const [version, left] of budgets) metrics.failureBudget.set({ version }, left);
 }
 
@@ -193,6 +203,15 @@ export function countTransition({ transitions, stepDuration, versionLabels }: Me
   transitions.inc({ from_version: versionLabels.of(from), to_version: versionLabels.of(to), ...labels });
   const seconds = stepSeconds(change);
   if (seconds !== undefined) stepDuration.observe({ state: change.shadow.spec.state }, seconds);
+}
+
+/** Counts a node that has just failed with a version. */
+export function countFailure(
+  { failures, versionLabels }: Metrics,
+  { version, code }: Pick<FailedNode, 'version' | 'code'>,
+): void {
+  const isKnown = isErrorCode(code) || ['NotReturned', 'NotHealthy', 'CheckFailed'].includes(code);
+  failures.inc({ version: versionLabels.of(releaseOf(version)), code: isKnown ? code : 'other' });
 }
 
 /** Only the leader has values of the fleet, so that sums over the replicas are right. */

@@ -75,8 +75,10 @@ describe('checks and hooks', () => {
   });
 
   it('after the update that fail freeze the version when more nodes have failed than the budget allows', async () => {
-    const config = { health: { checks: [{ name: 'smoke', when: ['After' as const], job: { cronJob: 'broken' } }] } };
-    await withFleet({ nodes: fleetNodes(4), values, config, before }, async (context) => {
+    const checks = [{ name: 'smoke', when: ['After' as const], job: { cronJob: 'broken' } }];
+    // Each node that failed keeps its slot.
+    const config = { health: { checks }, concurrency: { maxUpdating: 2 } };
+    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 2, values, config, before }, async (context) => {
       const { fleet } = context;
       await eventually(
         () => expect(waitingFor(context).filter((reason) => reason === 'Frozen')).toHaveLength(2),

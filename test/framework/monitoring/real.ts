@@ -20,7 +20,7 @@ export const OBTAIN_LIMIT_MS = 1_500_000;
 export const GAUGE = 'app_failures';
 
 const LIMIT_MS = 10_000;
-const SOON = { startsAt: '2026-01-01T00:00:00Z', endsAt: '2100-01-01T00:00:00Z' };
+const LONG = { startsAt: '2026-01-01T00:00:00Z', endsAt: '2100-01-01T00:00:00Z' };
 
 export interface Monitoring {
   readonly prometheus: Component;
@@ -44,38 +44,42 @@ export async function startMonitoring(): Promise<Monitoring> {
   const target = { gauge: 0 };
   const server = await serve(() => `# TYPE ${GAUGE} gauge\n${GAUGE} ${target.gauge}\n`);
   const [port = 0, alertPort = 0] = await freePorts(2);
-  const urls = { prometheus: `http://127.0.0.1:${port}`, alertmanager: `http://127.0.0.1:${alertPort}` };
   writeConfigs(folder, (server.address() as AddressInfo).port);
-  const make = (name: 'prometheus' | 'alertmanager', args: readonly string[]): ComponentProcess => {
-    const probe = async (): Promise<void> => void (await call(`${urls[name]}/-/ready`));
+  const make = (name: 'prometheus' | 'alertmanager', url: string, args: readonly string[]): ComponentProcess => {
+    const probe = async (): Promise<void> => void (await call(`${url}/-/ready`));
     const logPath = join(folder, `${name}.log`);
-    return new ComponentProcess({ name, program: programs[name], args, cwd: folder, logPath, watchdog, probe });
+    const address = `--web.listen-address=${url.slice('http://'.length)}`;
+    const all = [`--config.file=${name}.yml`, address, ...args];
+    return new ComponentProcess({ name, program: programs[name], args: all, cwd: folder, logPath, watchdog, probe });
   };
-  const prometheus = make('prometheus', [
-    '--config.file=prometheus.yml',
-    '--storage.tsdb.path=data',
-    `--web.listen-address=127.0.0.1:${port}`,
-  ]);
-  const alertmanager = make('alertmanager', [
-    '--config.file=alertmanager.yml',
-    '--storage.path=alerts',
-    '--cluster.listen-address=',
-    `--web.listen-address=127.0.0.1:${alertPort}`,
-  ]);
+  const urls = { prometheus: `http://127.0.0.1:${port}`, alertmanager: `http://127.0.0.1:${alertPort}` };
+  const prometheus = make('prometheus', urls.prometheus, ['--storage.tsdb.path=data']);
+  const alertmanager = make('alertmanager', urls.alertmanager, ['--storage.path=alerts', '--cluster.listen-address=']);
   for (const component of [prometheus, alertmanager]) component.start();
   await Promise.all([prometheus.ready(), alertmanager.ready()]);
-  let asked = 0;
-  const ask = async (query: string): Promise<string | undefined> => {
-    asked += 1;
-    const answer = await call(`${urls.prometheus}/api/v1/query?query=${encodeURIComponent(query)}`);
-    return (answer as QueryAnswer).data.result[0]?.value[1];
-  };
-  const postAlert = async (labels: object, more: object): Promise<void> =>
-    void (await call(`${urls.alertmanager}/api/v2/alerts`, [{ labels, startsAt: SOON.startsAt, ...more }]));
   return {
     prometheus,
     prometheusUrl: urls.prometheus,
     alertmanagerUrl: urls.alertmanager,
+    ...gaugeOf(target, urls.prometheus),
+    ...alertsOf(urls.alertmanager),
+    stop: async () => {
+      await Promise.all([prometheus.stop(), alertmanager.stop()]);
+      server.closeAllConnections();
+      await new Promise((done) => server.close(done));
+      await watchdog.release();
+    },
+  };
+}
+
+function gaugeOf(target: { gauge: number }, url: string): Pick<Monitoring, 'setGauge' | 'queries'> {
+  let asked = 0;
+  const ask = async (query: string): Promise<string | undefined> => {
+    asked += 1;
+    const answer = await call(`${url}/api/v1/query?query=${encodeURIComponent(query)}`);
+    return (answer as QueryAnswer).data.result[0]?.value[1];
+  };
+  return {
     setGauge: async (value) => {
       target.gauge = value;
       const deadline = Date.now() + LIMIT_MS;
@@ -85,26 +89,27 @@ export async function startMonitoring(): Promise<Monitoring> {
       }
     },
     queries: async () => {
-      const metrics = await callText(`${urls.prometheus}/metrics`);
-      const counts = [...metrics.matchAll(/^prometheus_http_requests_total\{.*handler="\/api\/v1\/query"\} (\d+)/gmu)];
-      return counts.reduce((sum, [, count]) => sum + Number(count), 0) - asked;
+      const metrics = await callText(`${url}/metrics`);
+      const counts = metrics.matchAll(/^prometheus_http_requests_total\{.*handler="\/api\/v1\/query"\} (\d+)/gmu);
+      return [...counts].reduce((sum, [, count]) => sum + Number(count), 0) - asked;
     },
-    fireAlert: async (labels) => await postAlert(labels, { endsAt: SOON.endsAt }),
-    resolveAlert: async (labels) => await postAlert(labels, { endsAt: new Date().toISOString() }),
+  };
+}
+
+function alertsOf(url: string): Pick<Monitoring, 'fireAlert' | 'resolveAlert' | 'silence'> {
+  const postAlert = async (labels: object, endsAt: string): Promise<void> =>
+    void (await call(`${url}/api/v2/alerts`, [{ labels, startsAt: LONG.startsAt, endsAt }]));
+  return {
+    fireAlert: async (labels) => await postAlert(labels, LONG.endsAt),
+    resolveAlert: async (labels) => await postAlert(labels, new Date().toISOString()),
     silence: async (name, value) => {
       const matchers = [{ name, value, isRegex: false, isEqual: true }];
-      const body = { matchers, ...SOON, createdBy: 'a user', comment: 'known' };
-      const { silenceID } = (await call(`${urls.alertmanager}/api/v2/silences`, body)) as { silenceID: string };
+      const body = { matchers, ...LONG, createdBy: 'a user', comment: 'known' };
+      const { silenceID } = (await call(`${url}/api/v2/silences`, body)) as { silenceID: string };
       return async () => {
-        const response = await fetch(`${urls.alertmanager}/api/v2/silence/${silenceID}`, { method: 'DELETE' });
+        const response = await fetch(`${url}/api/v2/silence/${silenceID}`, { method: 'DELETE' });
         if (!response.ok) throw new Error(`the silence was not ended: status ${response.status}`);
       };
-    },
-    stop: async () => {
-      await Promise.all([prometheus.stop(), alertmanager.stop()]);
-      server.closeAllConnections();
-      await new Promise((done) => server.close(done));
-      await watchdog.release();
     },
   };
 }

@@ -2,9 +2,10 @@
  * What users are told when the status of the BrupopConfig has changed: Events on it, and lines in the
  * log. `brupop-config.ts` calls {@link recordChanges} after each write, so that each change is told once.
  */
-import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
+import { countFailure } from '../metrics.ts';
 import { describeFrozen } from '../plan/config-conditions.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { ApplyContext } from './writer.ts';
@@ -21,7 +22,7 @@ export const CONFIG_EVENT_REASONS = [
 ] as const;
 const [FROZEN, RESUMED, CANARIES_SUCCEEDED, APPROVAL, LATE] = CONFIG_EVENT_REASONS;
 
-type Context = Pick<ApplyContext, 'events' | 'log'>;
+type Context = Pick<ApplyContext, 'events' | 'log' | 'metrics'>;
 
 interface Change {
   readonly uid: string;
@@ -36,6 +37,7 @@ export function recordChanges(context: Context, change: Change): void {
   recordCanaries(context, change);
   recordApproval(context, change);
   recordLateness(context, change);
+  countFailures(context, change);
 }
 
 function aboutConfig({ uid }: Change) {
@@ -68,6 +70,16 @@ function recordFreezes({ events, log }: Context, change: Change): void {
     events.record({ reason: RESUMED, warning: false, about, message, key: `${uid}/${version}/${since}/resumed` });
     log.info('version no longer frozen', { version });
   }
+}
+
+/** The time of a failure changes when its attempt ends. */
+function countFailures({ metrics }: Context, { before, now }: Change): void {
+  const known = new Set(before?.failedNodes?.map(failureKey));
+  for (const one of now.failedNodes ?? []) if (!known.has(failureKey(one))) countFailure(metrics, one);
+}
+
+function failureKey({ name, version, code }: FailedNodeStatus): string {
+  return `${name}/${version}/${code}`;
 }
 
 function recordCanaries({ events, log }: Context, change: Change): void {

@@ -1,7 +1,7 @@
 /**
  * All pods of the cluster, for `spec.health.workloads` and `spec.health.room`. They are not watched: a
  * plan says that it needs them ({@link AllPodsLookup.look}), they are listed in the background, and a
- * later snapshot has the result. Nothing is listed while no plan needs it. The lists of a large cluster
+ * later snapshot has the result. Nothing is listed or kept while no plan needs it. The lists of a large cluster
  * take long, so the next one starts no sooner than a multiple of that time later.
  */
 import type { ObjectMeta } from '@brupop/shared/api/meta';
@@ -41,13 +41,15 @@ export interface AllPods {
   readonly pods: readonly PlacedPod[];
   /** When that list ended, epoch milliseconds; undefined: none did. */
   readonly seenAt: number | undefined;
+  /** When it began, epoch milliseconds: it has the pods as they were then. */
+  readonly asOf: number;
   /** Why the latest list failed. */
   readonly problem: string | undefined;
   /** When the next list may start, epoch milliseconds. */
   readonly nextAt: number;
 }
 
-export const NO_PODS_LISTED: AllPods = { pods: [], seenAt: undefined, problem: undefined, nextAt: 0 };
+export const NO_PODS_LISTED: AllPods = { pods: [], seenAt: undefined, asOf: 0, problem: undefined, nextAt: 0 };
 
 interface AllPodsOptions {
   readonly client: KubeClient;
@@ -59,8 +61,9 @@ interface AllPodsOptions {
 const LIST_LIMIT_MS = 120_000;
 /** A cluster with more is not judged. */
 const MAX_PODS = 200_000;
-/** The next list starts this long after the end of one, */
+/** The next list starts this long after the end of one, longer with each that plans have asked for without a break, */
 const PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 15_000;
 /** and at least this many times as long after it as it took. */
 const PAUSE_FACTOR = 2;
 /** After a list that failed. */
@@ -71,6 +74,7 @@ export class AllPodsLookup {
   readonly #listeners = new Set<() => void>();
   #known = NO_PODS_LISTED;
   #isBusy = false;
+  #lists = 0;
 
   constructor(options: AllPodsOptions) {
     this.#options = options;
@@ -86,9 +90,10 @@ export class AllPodsLookup {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Lists in the background if a list may start now, until `signal` aborts. */
-  look(signal: AbortSignal): void {
-    if (this.#isBusy || this.#options.clock.now() < this.#known.nextAt) return;
+  /** Does what a plan says. Lists in the background, until `signal` aborts. */
+  look(wanted: 'list' | 'keep' | 'forget', signal: AbortSignal): void {
+    if (wanted === 'forget') this.clear();
+    if (wanted !== 'list' || this.#isBusy) return;
     this.#isBusy = true;
     void this.#list(signal).finally(() => {
       this.#isBusy = false;
@@ -96,13 +101,16 @@ export class AllPodsLookup {
     });
   }
 
+  /** Forgets the pods. */
   clear(): void {
-    this.#known = NO_PODS_LISTED;
+    this.#known = { ...NO_PODS_LISTED, nextAt: this.#known.nextAt };
+    this.#lists = 0;
   }
 
   async #list(signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#options;
     const startedAt = clock.monotonic();
+    const asOf = clock.now();
     const limit = new AbortController();
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
@@ -113,9 +121,12 @@ export class AllPodsLookup {
         slim: placedPod,
         maxItems: MAX_PODS,
       });
-      const pauseMs = Math.max(PAUSE_MS, PAUSE_FACTOR * (clock.monotonic() - startedAt));
+      if (signal.aborted) return;
+      this.#lists += 1;
+      const longerMs = Math.min(MAX_PAUSE_MS, PAUSE_MS * this.#lists);
+      const pauseMs = Math.max(longerMs, PAUSE_FACTOR * (clock.monotonic() - startedAt));
       const seenAt = clock.now();
-      if (!signal.aborted) this.#known = { pods, seenAt, problem: undefined, nextAt: seenAt + pauseMs };
+      this.#known = { pods, seenAt, asOf, problem: undefined, nextAt: seenAt + pauseMs };
     } catch (error) {
       if (signal.aborted) return;
       log.warn('cannot list the pods of the cluster, retrying', { error: messageOf(error) });

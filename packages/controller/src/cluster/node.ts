@@ -38,6 +38,8 @@ export interface NodeView extends KubernetesObject {
   readonly isUnreachable: boolean;
   /** Types of its other conditions that are True, in order. */
   readonly conditions: readonly string[];
+  /** When the others last changed (RFC 3339), by type. */
+  readonly clearedAt: Readonly<Record<string, string>>;
   /** When Ready last changed (RFC 3339). */
   readonly readySince: string | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
@@ -76,6 +78,7 @@ export function readNode(raw: unknown): NodeView {
     allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: trueConditions(status.conditions),
+    clearedAt: clearedConditions(status.conditions),
     bootID: status.nodeInfo?.bootID ?? '',
   };
 }
@@ -89,6 +92,15 @@ function readReady(conditions: Conditions = []): Pick<NodeView, 'ready' | 'isUnr
 
 function trueConditions(conditions: Conditions = []): readonly string[] {
   return conditions.flatMap(({ type, status }) => (status === 'True' && type !== 'Ready' ? [type] : [])).toSorted();
+}
+
+function clearedConditions(conditions: Conditions = []): Readonly<Record<string, string>> {
+  const cleared = conditions.filter(({ type, status }) => status !== 'True' && type !== 'Ready');
+  return Object.fromEntries(
+    cleared.flatMap(({ type, lastTransitionTime }) =>
+      lastTransitionTime === undefined ? [] : [[type, lastTransitionTime]],
+    ),
+  );
 }
 
 function readMetadata({

@@ -17,6 +17,7 @@ import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
   agentNotConnected,
   agentNotResponding,
+  checkFailed,
   goingBack,
   monitored,
   notConfigured,
@@ -30,6 +31,7 @@ import {
 } from './condition.ts';
 import { expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
+import { failedCheckAt } from './facts/failed-nodes.ts';
 import { isRollingBack, pendingRollback, rollbackOf } from './facts/rollback.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
@@ -75,7 +77,7 @@ export function assess(managedNode: ManagedNode, fleetState: FleetState): Assess
 
 function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   const { status, spec } = pair.shadow;
-  const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined;
+  const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined && hasReached(pair.shadow);
   return {
     ...pair,
     policy: policyFor(pair, fleetState),
@@ -191,6 +193,7 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   if (problem !== undefined && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
+  if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };
   if (sameVersion(running, version)) {
     return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
   }

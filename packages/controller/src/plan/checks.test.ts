@@ -271,6 +271,28 @@ describe('a check after the update', () => {
     expect([outcomes(made), made.frozen.length]).toEqual([['CheckFailed'], 1]);
   });
 
+  describe('that failed on the version which the node runs', () => {
+    const annotations = { [FAILED_VERSION_ANNOTATION]: `${NEW}=CheckFailed=${ago(MINUTE)}` };
+    const failed = (target_version = NEW): ManagedNode =>
+      aManagedNode('a', {}, { annotations, status: { current_version: NEW, target_version } });
+
+    it('leaves the node its update slot, and says so', () => {
+      const made = planOf([failed(), aManagedNode('b')], spec);
+      expect(outcomes(made)).toEqual([]);
+      expect(made.conditions[0]?.progressing).toMatchObject({ reason: 'CheckFailed', status: 'False' });
+      expect(made.counts).toMatchObject({ failed: 1, upToDate: 0 });
+      expect(made.stuckNodes).toEqual(['a']);
+    });
+
+    it('is over when a user accepts it, or when the node is to run another version', () => {
+      const resumed = { ...spec, rollout: { resume: ago(0) } };
+      expect(outcomes(planOf([failed(), aManagedNode('b')], resumed))).toEqual(['Started']);
+      expect(planOf([failed()], resumed).counts.upToDate).toBe(1);
+      const newer = aManagedNode('b', {}, { status: { target_version: '1.22.0' } });
+      expect(planOf([failed('1.22.0'), newer], spec).stuckNodes).toEqual([]);
+    });
+  });
+
   it('that fails while connectivity is lost is not judged', () => {
     const node = monitored(records('After/check/smoke=Started'));
     const made = planOf([node], spec, { jobs: seen(first, 'Failed'), connectivity: { ...CONNECTED, lost: true } });

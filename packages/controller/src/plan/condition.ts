@@ -61,6 +61,13 @@ export function monitored(version: string, problem: string | undefined): Progres
   return progressing('True', 'Updating', `Runs ${version}, and is not healthy yet: ${problem}`);
 }
 
+export function checkFailed(version: string): ProgressingCondition {
+  const what = `The Job of a check failed on ${version}, which the node runs; the Event UpdateFailed on the Node names it`;
+  const how =
+    'The node holds its update slot until it is offered another version, or until spec.rollout.resume of BrupopConfig "cluster" accepts it';
+  return progressing('False', 'CheckFailed', `${what}. ${how}`);
+}
+
 /** The settings of the host are wrong, so its available version does not count. */
 export function notConfigured(message: string): ProgressingCondition {
   return progressing(

@@ -6,17 +6,17 @@ import { createHash } from 'node:crypto';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
-import type { ShadowState } from '@brupop/shared/api/shadow';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { endedByConfig, isUnderWay, startedAt } from '../cluster/shadow.ts';
+import { endedByConfig, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
 import { Capacity, isDown, isUnavailable, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
+import { stateSince } from './facts/deadlines.ts';
 import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
@@ -76,9 +76,10 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const versions = versionsOf(selected);
   const failed = failedNodes(snapshot, versions, now);
   const checks = new Checks(snapshot.checks, now);
-  const drained = namesIn(slots, 'RebootedIntoUpdate');
+  const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
   const workloads = new Workloads(snapshot.allPods, drained, now);
-  const draining = new Set([...drained, ...namesIn(slots, 'StagedAndPerformedUpdate')]);
+  const staged = [...slots.keys()].filter(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
+  const draining = new Set([...drained, ...staged.map(({ name }) => name)]);
   return {
     policy,
     stale: staleResources(snapshot.watchLags),
@@ -103,9 +104,15 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   };
 }
 
-/** Returns the names of the nodes whose spec calls for the state. */
-function namesIn(slots: ReadonlyMap<ManagedNode, Slot>, state: ShadowState): string[] {
-  return [...slots.keys()].filter(({ shadow }) => shadow?.spec.state === state).map(({ name }) => name);
+/**
+ * True while pods may be evicted from the node, and when they may have been since the pods were listed. One whose update
+ * was cancelled may still be drained, or reboot, until its agent has confirmed that.
+ */
+function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): boolean {
+  if (shadow === undefined) return false;
+  if (shadow.spec.state === 'MonitoringUpdate') return (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom;
+  if (shadow.spec.state === 'RebootedIntoUpdate') return true;
+  return shadow.spec.state === 'Idle' && rebootRequested(shadow) && !isSettled(shadow);
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

@@ -189,6 +189,31 @@ describe('what was not Ready before the drain', () => {
   });
 });
 
+describe('a health that comes and goes', () => {
+  const spec = { monitoring: { healthyFor: '30s' }, health: { pods: 'Required' } };
+  const restarted = (msAgo: number): DrainPod => aPod('web', { restartedAt: ago(msAgo) });
+
+  it('of a pod that runs between two crashes is not healthy for long enough', () => {
+    const made = planOf(updated(), { spec, pods: [restarted(10 * SECOND)] });
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toContain('on it, pods of these controllers were restarted just now: ReplicaSet apps/web');
+    expect(outcomes(planOf(updated(), { spec, pods: [restarted(31 * SECOND)] }))).toEqual(['Succeeded']);
+    expect(outcomes(planOf(updated(), { spec: { monitoring: spec.monitoring }, pods: [restarted(0)] }))).toEqual([
+      'Succeeded',
+    ]);
+    const before = { [UNREADY_BEFORE_ANNOTATION]: 'ReplicaSet apps/web' };
+    expect(outcomes(planOf(updated(MINUTE, {}, before), { spec, pods: [restarted(0)] }))).toEqual(['Succeeded']);
+  });
+
+  it('of a condition starts the time again', () => {
+    const cleared = (msAgo: number, type = 'DiskPressure'): ManagedNode =>
+      updated(MINUTE, { clearedAt: { [type]: ago(msAgo) } });
+    expect(outcomes(planOf(cleared(10 * SECOND), { spec }))).toEqual([]);
+    expect(outcomes(planOf(cleared(31 * SECOND), { spec }))).toEqual(['Succeeded']);
+    expect(outcomes(planOf(cleared(0, 'EtcdIsVoter'), { spec }))).toEqual(['Succeeded']);
+  });
+});
+
 describe('the startup taint', () => {
   const spec = { drain: { startupTaint: true } };
   const startup = (managedNode: ManagedNode, world: World = {}): (readonly [boolean, boolean])[] =>

@@ -60,8 +60,8 @@ export interface Plan {
   readonly lookUps: readonly NodeView[];
   /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
-  /** The pods of the whole cluster must be listed. */
-  readonly needsAllPods: boolean;
+  /** What to do with the list of the pods of the whole cluster. */
+  readonly allPods: 'list' | 'keep' | 'forget';
   readonly taints: readonly TaintChange[];
   readonly lost: readonly LostNode[];
   readonly outOfService: readonly OutOfServiceChange[];
@@ -117,7 +117,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     lost,
     outOfService,
     needsPodsOf: fleetState.drains.requested,
-    needsAllPods: fleetState.workloads.isDue,
+    allPods: allPodsNow(fleetState),
     taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
     checks: checkWork(decisions, fleetState),
     policy,
@@ -134,6 +134,11 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
   };
+}
+
+function allPodsNow({ workloads: { isRequested, isDue } }: FleetState): Plan['allPods'] {
+  if (!isRequested) return 'forget';
+  return isDue ? 'list' : 'keep';
 }
 
 /** When the state of the fleet may change by time alone. */
@@ -173,12 +178,14 @@ function admit(
       const input = { ...fleetState, ...candidate, ...limits, policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
-      const keepsPosition = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
+      const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
+      const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       const holdsSlot = candidate.isRollback;
-      if ((blocked === undefined || keepsPosition || blocked.isUnknown === true) && !holdsSlot) {
+      if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
+        room.reserve(node);
+        if (holdsSlot) return [candidate, blocked];
         capacity.reserve(node, true);
         canaries.reserve(node, version);
-        room.reserve(node);
       }
       return [candidate, blocked];
     }),

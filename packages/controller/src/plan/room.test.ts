@@ -27,27 +27,27 @@ const big = (name: string, node: string, cpu = 3, changes: Partial<PlacedPod> = 
 test('by default no room is needed, and pods are not listed', () => {
   const made = planned([aManagedNode('a')], [big('one', 'a')], {});
   expect(started(made)).toEqual(['a']);
-  expect(made.needsAllPods).toBe(false);
+  expect(made.allPods).toBe('forget');
 });
 
 test('no node starts before the pods are listed', () => {
-  const made = planned([aManagedNode('a')], { pods: [], seenAt: undefined, problem: undefined, nextAt: 0 });
+  const made = planned([aManagedNode('a')], { pods: [], seenAt: undefined, asOf: 0, problem: undefined, nextAt: 0 });
   expect(started(made)).toEqual([]);
-  expect(made.needsAllPods).toBe(true);
+  expect(made.allPods).toBe('list');
   expect(made.conditions).toEqual([]);
 });
 
 test('an old list does not count, and the next one is due', () => {
   const made = planned([aManagedNode('a'), aManagedNode('b')], listed([], NOW - 16_000));
   expect(started(made)).toEqual([]);
-  expect(made.needsAllPods).toBe(true);
+  expect(made.allPods).toBe('list');
 });
 
 test('a list that fails keeps nodes from starting, and says why', () => {
-  const known = { pods: [], seenAt: undefined, problem: 'forbidden', nextAt: NOW + 15_000 };
+  const known = { pods: [], seenAt: undefined, asOf: 0, problem: 'forbidden', nextAt: NOW + 15_000 };
   const made = planned([aManagedNode('a')], known);
   expect(waiting(made)).toEqual([['a', 'PodListFailed', 'The pods of the cluster cannot be listed: forbidden']]);
-  expect(made.needsAllPods).toBe(false);
+  expect(made.allPods).toBe('keep');
   expect(made.wakeAt).toBe(NOW + 15_000);
 });
 

@@ -24,6 +24,8 @@ const staged = (name: string): ManagedNode =>
     {},
     { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'StagedAndPerformedUpdate' } },
   );
+const STAGED = { current_state: 'StagedAndPerformedUpdate' } as const;
+const IDLE = { current_state: 'Idle' } as const;
 const notReady = (name: string, node: string): PlacedPod => aPlacedPod(name, node, { ready: false });
 
 describe('a node with a pod of a workload that has a pod which is not Ready', () => {
@@ -47,7 +49,7 @@ describe('a node with a pod of a workload that has a pod which is not Ready', ()
   it('starts by default, and its pods are not listed', () => {
     const made = planned([aManagedNode('a')], pods, {});
     expect(outcomes(made)).toEqual(['a Started']);
-    expect(made.needsAllPods).toBe(false);
+    expect(made.allPods).toBe('forget');
   });
 
   it.each([
@@ -74,11 +76,69 @@ test('two nodes with pods of one workload are not drained at the same time', () 
   expect(outcomes(planned([draining, staged('b'), staged('c')], pods))).toEqual(['c Advanced']);
 });
 
+test('a pod that is being evicted from a node counts until its replacement is Ready', () => {
+  const db = { controller: 'StatefulSet shop/db' };
+  const draining = aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate'), status: STAGED });
+  const leaving = aPlacedPod('db-0', 'a', { ...db, isTerminating: true });
+  const pods = [leaving, aPlacedPod('db-1', 'b', db)];
+  expect(outcomes(planned([draining, staged('b')], pods))).toEqual([]);
+  expect(outcomes(planned([staged('b')], [{ ...leaving, node: 'other' }, aPlacedPod('db-1', 'b', db)]))).toEqual([]);
+  const replaced = aPlacedPod('db-0', 'c', db);
+  expect(outcomes(planned([draining, staged('b')], [replaced, aPlacedPod('db-1', 'b', db)]))).toEqual(['b Advanced']);
+});
+
+test('a node that has rebooted since the pods were listed counts as drained', () => {
+  const rebooted = aManagedNode('a', {}, { spec: underWay('MonitoringUpdate', 2_000), status: STAGED });
+  const pods = [aPlacedPod('web-1', 'a'), aPlacedPod('web-2', 'b')];
+  expect(outcomes(planned([rebooted, staged('b')], listed(pods, NOW - 5_000)))).toEqual([]);
+  expect(outcomes(planned([rebooted, staged('b')], listed(pods, NOW)))).toEqual(['b Advanced']);
+});
+
+test('a node that is still downloading the version holds up no other', () => {
+  const downloading = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), status: IDLE });
+  const pods = [aPlacedPod('web-1', 'a'), aPlacedPod('web-2', 'b')];
+  expect(outcomes(planned([downloading, staged('b')], pods))).toEqual(['b Advanced']);
+});
+
+test('a list that fails leaves staged nodes as they are', () => {
+  const failing = { ...listed([aPlacedPod('web-1', 'a')], NOW - MINUTE), problem: 'forbidden' };
+  expect(outcomes(planned([staged('a')], failing))).toEqual([]);
+});
+
+test('an old list still keeps a node from starting, but lets none start', () => {
+  const pods = [
+    aPlacedPod('web-1', 'a'),
+    notReady('web-2', 'other'),
+    aPlacedPod('api', 'b', { controller: 'ReplicaSet shop/api' }),
+  ];
+  const made = planned([aManagedNode('a'), aManagedNode('b')], listed(pods, NOW - MINUTE));
+  expect(outcomes(made)).toEqual([]);
+  expect(made.conditions.map(({ node, progressing }) => [node.metadata.name, progressing.reason])).toEqual([
+    ['a', 'WorkloadsNotReady'],
+  ]);
+});
+
+test('lists go on after the clock was set back', () => {
+  const made = planned([aManagedNode('a')], listed([], NOW + 60 * MINUTE));
+  expect([outcomes(made), made.allPods]).toEqual([[], 'list']);
+});
+
+test('a large fleet with a workload on every node is planned in little time', () => {
+  const names = Array.from({ length: 2_000 }, (_, i) => `node-${i}`);
+  const pods = names.flatMap((name) => Array.from({ length: 30 }, (_, i) => aPlacedPod(`${name}-${i}`, name)));
+  const made = planned(
+    names.map((name) => aManagedNode(name)),
+    [...pods, notReady('web', 'node-0')],
+  );
+  expect(outcomes(made)).toEqual([]);
+  expect(made.conditions).toHaveLength(2_000);
+});
+
 test('no node starts or is drained before the pods are listed', () => {
-  const unlisted = { pods: [], seenAt: undefined, problem: undefined, nextAt: 0 };
+  const unlisted = { pods: [], seenAt: undefined, asOf: 0, problem: undefined, nextAt: 0 };
   const made = planned([aManagedNode('a'), staged('b')], unlisted);
   expect(outcomes(made)).toEqual([]);
-  expect(made.needsAllPods).toBe(true);
+  expect(made.allPods).toBe('list');
 });
 
 describe('the workloads whose pods a drain evicts', () => {
@@ -130,11 +190,11 @@ describe('the workloads whose pods a drain evicts', () => {
   it('are looked at in a list that was made after the update', () => {
     const made = planned([updated], listed([], NOW - 2 * MINUTE));
     expect(outcomes(made)).toEqual([]);
-    expect(made.needsAllPods).toBe(true);
+    expect(made.allPods).toBe('list');
   });
 
   it('keep the update from succeeding while the pods cannot be listed', () => {
-    const failing = { pods: [], seenAt: undefined, problem: 'forbidden', nextAt: NOW + MINUTE };
+    const failing = { pods: [], seenAt: undefined, asOf: 0, problem: 'forbidden', nextAt: NOW + MINUTE };
     const made = planned([updated], failing);
     expect(outcomes(made)).toEqual([]);
     expect(message(made, 'a')).toContain('the pods of the cluster cannot be listed: forbidden');

@@ -40,6 +40,7 @@ export interface NodeParts {
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
+  readonly clearedAt?: NodeView['clearedAt'];
   readonly readySince?: string;
   readonly bootID?: string;
 }
@@ -49,7 +50,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
-  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, allocatable, isUnreachable } = {
+  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, allocatable, isUnreachable, clearedAt } = {
     ...HEALTHY,
     ...parts,
   };
@@ -65,6 +66,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
     ready,
     isUnreachable,
     conditions,
+    clearedAt,
     readySince,
     bootID,
   };
@@ -81,6 +83,7 @@ const HEALTHY = {
   ready: true,
   isUnreachable: false,
   conditions: [],
+  clearedAt: {},
   readySince: ago(24 * 60 * MINUTE),
   bootID: 'boot-1',
 };
@@ -174,7 +177,7 @@ export const DRAINABLE: Drainable = {
   recheckAt: NOW,
   problem: undefined,
   seenAt: NOW,
-  podHealth: () => ({ unready: [], readySince: 0, failing: [], evicted: [] }),
+  podHealth: () => ({ unready: [], readySince: 0, failing: [], restarts: new Map(), evicted: [] }),
 };
 /** Most tests are about something else: a node that is healthy has succeeded at once. */
 const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };

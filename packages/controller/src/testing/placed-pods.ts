@@ -21,5 +21,5 @@ export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPo
 }
 
 export function listed(pods: readonly PlacedPod[], seenAt = NOW): AllPods {
-  return { pods, seenAt, problem: undefined, nextAt: seenAt + 5_000 };
+  return { pods, seenAt, asOf: seenAt, problem: undefined, nextAt: seenAt + 5_000 };
 }

@@ -46,7 +46,7 @@ export const SAFETY = {
     pods: field(
       oneOf(['Required', 'Ignored']),
       'Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or ' +
-        'configuration), except pods of a controller whose pods did so before its drain, and those with health=ignore. Only for clusters ' +
+        'configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain, and those with health=ignore. Only for clusters ' +
         'in which no one who may create pods would keep the fleet from an update. Ignored: these pods do not count.',
       always('Ignored'),
     ),

@@ -39,6 +39,8 @@ export interface DrainPod extends KubernetesObject {
   readonly daemonSet?: string;
   /** A container of it does not start: it crashes again and again, or has no image or configuration. */
   readonly failing: boolean;
+  /** When the latest container that was restarted started again (RFC 3339). */
+  readonly restartedAt: string | undefined;
   /** What controls it, as `Kind namespace/name`; empty: nothing. */
   readonly controller: string;
 }
@@ -60,7 +62,11 @@ interface RawVolume {
 }
 
 interface RawContainer {
-  readonly state?: { readonly waiting?: { readonly reason?: string } };
+  readonly restartCount?: number;
+  readonly state?: {
+    readonly waiting?: { readonly reason?: string };
+    readonly running?: { readonly startedAt?: string };
+  };
 }
 
 interface RawPod {
@@ -156,6 +162,10 @@ function fromStatus(status: NonNullable<RawPod['status']>) {
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
     readyChanged: ready?.lastTransitionTime,
+    restartedAt: containerStatuses
+      .flatMap(({ restartCount = 0, state }) => (restartCount > 0 ? (state?.running?.startedAt ?? []) : []))
+      .toSorted()
+      .at(-1),
     failing: [...containerStatuses, ...initContainerStatuses].some(({ state }) =>
       FAILING.includes(state?.waiting?.reason),
     ),

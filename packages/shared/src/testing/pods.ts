@@ -24,6 +24,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     readyChanged: '2026-01-01T00:00:00Z',
     healthIgnored: false,
     failing: false,
+    restartedAt: undefined,
     controller: `ReplicaSet apps/${name}`,
     claims: [],
     emptyDir: false,

@@ -30,6 +30,8 @@ export interface PodHealth {
   readonly readySince: number;
   /** The other controllers whose pods cannot start, as `Kind namespace/name`, in order. */
   readonly failing: readonly string[];
+  /** When a pod of another controller was last restarted, epoch milliseconds, by `Kind namespace/name`. */
+  readonly restarts: ReadonlyMap<string, number>;
   /** The workloads whose pods a drain evicts, likewise. */
   readonly evicted: readonly string[];
 }
@@ -76,7 +78,7 @@ export class Drains {
   }
 }
 
-const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], evicted: [] };
+const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], restarts: new Map(), evicted: [] };
 const UNKNOWN: Drainable = {
   block: undefined,
   fresh: false,
@@ -90,9 +92,8 @@ function healthOf(pods: readonly DrainPod[]): PodHealth {
   const counted = pods.filter((pod) => !pod.healthIgnored && !isTerminating(pod));
   const daemons = counted.filter(({ daemonSet }) => daemonSet !== undefined);
   const unready = daemons.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
-  const failing = counted.filter(
-    (pod) => pod.failing && pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror,
-  );
+  const others = counted.filter((pod) => pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror);
+  const failing = others.filter((pod) => pod.failing);
   // Every DaemonSet is assumed to exist.
   const evicted = podsToEvict(counted, { orphaned: new Set() }).filter(({ finished }) => !finished);
   const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
@@ -100,8 +101,18 @@ function healthOf(pods: readonly DrainPod[]): PodHealth {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
+    restarts: restartsOf(others),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
   };
+}
+
+function restartsOf(pods: readonly DrainPod[]): Map<string, number> {
+  const restarts = new Map<string, number>();
+  for (const { controller, restartedAt } of pods) {
+    const at = parseTime(restartedAt);
+    if (at !== undefined) restarts.set(controller, Math.max(at, restarts.get(controller) ?? 0));
+  }
+  return restarts;
 }
 
 function inOrder(names: readonly string[]): string[] {

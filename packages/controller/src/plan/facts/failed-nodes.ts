@@ -1,7 +1,8 @@
 /**
  * Which nodes failed with a version, and which versions are frozen because too many did. A failure is
  * one that the version may have caused: the node booted another version, or was not back and healthy in
- * time after its reboot. Failures before the reboot concern the network, a disk or a disruption budget.
+ * time after its reboot. One between the drain and the reboot counts too, since each node would be drained
+ * in vain. Failures before the drain concern the network, a disk or a disruption budget.
  *
  *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
  *     its attempt ends                                 the annotation `failed-version` on its shadow records it
@@ -17,7 +18,7 @@ import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot } from '../../cluster/snapshot.ts';
-import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
 import { success } from './attempts.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
@@ -50,6 +51,8 @@ const CODES: readonly (string | undefined)[] = [
   'RolledBack',
   'WrongVersionBooted',
   'RebootTimedOut',
+  'ActivateFailed',
+  'RebootRefused',
 ] satisfies ErrorCode[];
 const AFTER_DRAIN: readonly (string | undefined)[] = ['Reboot', 'Restore'];
 
@@ -152,6 +155,24 @@ export function recordedFailure(name: string, { metadata: { annotations = {} } }
   return since === undefined ? undefined : { name, version, code, since };
 }
 
+/**
+ * Returns when the Job of a check failed on the version that the node runs, epoch milliseconds; undefined also when a
+ * user has accepted that, or when the node is to run another version.
+ */
+export function failedCheckAt({ name, shadow, policy, now }: FailedCheckInput): number | undefined {
+  const { version, code, since } = recordedFailure(name, shadow) ?? {};
+  const { current_version: running, target_version: offered = '' } = shadow.status ?? {};
+  if (code !== 'CheckFailed' || since === undefined || !sameVersion(running, version)) return undefined;
+  const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
+  return isCurrent && !isAccepted(since, policy, now) ? since : undefined;
+}
+
+interface FailedCheckInput extends Pick<ManagedNode, 'name'> {
+  readonly shadow: ShadowView;
+  readonly policy: UpdatePolicy;
+  readonly now: number;
+}
+
 /** Reads the times of a list in the status; an entry whose time is unreadable is left out. */
 export function recorded<T extends { readonly since: string }>(
   entries: readonly T[] = [],
@@ -189,10 +210,17 @@ export function frozenVersions(
 /** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
 export function budgetLeft(
   failed: readonly FailedNode[],
+  frozen: readonly FrozenVersion[],
   { rollout }: Pick<UpdatePolicy, 'rollout'>,
   managed: number,
 ): ReadonlyMap<string, number> {
   const budget = nodesAtOnce(rollout.failureBudget, managed);
   const byVersion = Map.groupBy(failed, ({ version }) => releaseOf(version));
-  return new Map([...byVersion].map(([version, nodes]) => [version, Math.max(0, budget - nodes.length)]));
+  const left = [...byVersion].map(([version, nodes]): [string, number] => [
+    version,
+    Math.max(0, budget - nodes.length),
+  ]);
+  // Its nodes may have recovered since.
+  const none = frozen.map(({ version }): [string, number] => [releaseOf(version), 0]);
+  return new Map([...left, ...none]);
 }

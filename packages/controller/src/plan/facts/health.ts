@@ -129,12 +129,12 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
   const evicted = policy.health.workloads === 'Required' ? namesIn(shadow, EVICTED_WORKLOADS_ANNOTATION) : [];
   if (evicted.length === 0) return undefined;
   const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== undefined && workloads.seenAt >= (stateSince(shadow.spec, now) ?? now);
+  const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow.spec, now) ?? now) + 1_000;
   if (!isCurrent) {
     const { problem } = workloads;
     return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
   }
-  if (found.length === 0) return undefined;
+  if (found.length === 0) return workloads.counts ? undefined : { isUnknown: true };
   return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
 }
 
@@ -157,7 +157,8 @@ function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
   const { deadlinesFrom = 0, health, monitoring } = policy;
   const start = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
-  const since = Math.max(start, parseTime(node.readySince) ?? start);
+  const cleared = health.conditions.map((type) => parseTime(node.clearedAt[type]) ?? 0);
+  const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
   const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
   return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
 }
@@ -171,7 +172,7 @@ function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, 
   }
   const health = podHealth();
   const readySince = policy.health.daemonSets === 'Required' ? health.readySince : 0;
-  const broken = problemOfPods(health, shadow, policy);
+  const broken = problemOfPods(health, { shadow, policy, now });
   // A node past its deadline may stay as it is for days.
   const recheckAt = isOverdue(shadow, policy, now) ? laterAt : seenAt + RECHECK_MS;
   if (broken !== undefined) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
@@ -180,17 +181,20 @@ function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, 
 }
 
 function problemOfPods(
-  { unready, failing }: PodHealth,
-  shadow: ShadowView,
-  { health }: UpdatePolicy,
+  { unready, failing, restarts }: PodHealth,
+  { shadow, policy: { health, monitoring }, now }: Pick<MonitoringInput, 'shadow' | 'policy' | 'now'>,
 ): string | undefined {
   const before = namesIn(shadow, UNREADY_BEFORE_ANNOTATION);
   const isNew = (name: string): boolean => !before.includes(name);
   const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
   const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
+  const isRecentlyRestarted = (at: number): boolean => now - at < Math.max(monitoring.healthyForMs, RECHECK_MS);
+  const restarted = health.pods === 'Ignored' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
+  const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
     ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : []),
     ...(controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : []),
+    ...(crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []),
   ];
   return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
 }

@@ -22,7 +22,7 @@ export interface RoomView {
   readonly workloads: Workloads;
 }
 
-/** `unknown`: no list of the pods counts. Otherwise the pod that fits nowhere, or undefined. */
+/** `unknown`: the pods were not listed yet. Otherwise the pod that fits nowhere, or undefined. */
 export type RoomAnswer = 'unknown' | PlacedPod | undefined;
 
 interface Place {
@@ -82,7 +82,9 @@ export class Room {
     if (this.#state !== undefined) return this.#state;
     const { nodes, draining } = this.#view;
     const used = usedBy(pods);
-    const evicted = Map.groupBy(pods.filter(isEvicted).toSorted(bySize), ({ node }) => node);
+    const leaves = (pod: PlacedPod): boolean =>
+      isEvicted(pod) || (draining.has(pod.node) && isEvicted({ ...pod, isTerminating: false }));
+    const evicted = Map.groupBy(pods.filter(leaves).toSorted(bySize), ({ node }) => node);
     for (const { metadata } of nodes) if (!evicted.has(metadata.name)) evicted.set(metadata.name, []);
     const places = nodes
       .filter((node) => isUsable(node) && !draining.has(node.metadata.name))

@@ -8,6 +8,7 @@
  *
  *     under way                       holds a slot
  *     idle, it goes back to its previous version     holds one until it runs that
+ *     idle, a check failed on the version that it runs    holds one until a user accepts that
  *     idle, a reboot was requested    holds it until Idle is confirmed; then until the Node is restored,
  *                                     but at most 15 minutes after the end of the update
  *     idle, otherwise                 holds none: staging disrupts no workload
@@ -23,6 +24,7 @@ import { isSettled, isUnderWay, rebootRequested, type ShadowView, wasEverStarted
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
+import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, startDeadline } from './rollback.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 
@@ -52,6 +54,8 @@ function slotOfPair(pair: NodePair, policy: UpdatePolicy, now: number): Slot | u
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
   const rollback = pendingRollback(shadow, policy, now);
   if (rollback !== undefined) return { deadline: startDeadline(rollback), expires: false };
+  const failedAt = failedCheckAt({ ...pair, policy, now });
+  if (failedAt !== undefined) return { deadline: failedAt, expires: false };
   if (rebootRequested(shadow)) return slotAfterReboot(pair, policy, now);
   return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node, policy);
 }

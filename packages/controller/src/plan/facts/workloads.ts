@@ -4,12 +4,17 @@
  * moves: a ReplicaSet, a StatefulSet or a controller of the users', but no DaemonSet, Job or static pod.
  * Pods on a node that is being drained count as gone already, so that two drains do not take pods of
  * one workload at the same time.
+ *
+ * An old list still keeps nodes from starting, so that their reasons do not change with each list, but
+ * only one that counts lets a node start.
  */
 import type { AllPods, PlacedPod } from '../../cluster/all-pods.ts';
 import type { NodeView } from '../../cluster/node.ts';
 
-/** A list counts for this long. */
+/** A list counts for this long after its end. */
 const COUNTS_MS = 15_000;
+/** No pause between two lists is longer, unless the clock was set back. */
+const MAX_PAUSE_MS = 600_000;
 
 /** The pods of the cluster, for which a plan may ask. */
 export class Workloads {
@@ -17,7 +22,6 @@ export class Workloads {
   readonly #now: number;
   readonly #draining: Set<string>;
   #isRequested = false;
-  #unready: ReadonlyMap<string, Unready> | undefined;
 
   /** @param draining - names of the nodes that are being drained */
   constructor(known: AllPods, draining: Iterable<string>, now: number) {
@@ -31,25 +35,36 @@ export class Workloads {
     this.#draining.add(name);
   }
 
-  /** Why there is no list that counts, if the latest one failed. */
+  /** Why the latest list failed. */
   get problem(): string | undefined {
     return this.#known.problem;
   }
 
-  /** All pods; undefined: no list counts. Asks for the next one. */
+  /** All pods; undefined before the first list. Asks for the next one. */
   get pods(): readonly PlacedPod[] | undefined {
     this.#isRequested = true;
-    return this.#isOld() ? undefined : this.#known.pods;
+    return this.#known.seenAt === undefined ? undefined : this.#known.pods;
   }
 
-  /** When the list ended that `pods` has, epoch milliseconds. */
-  get seenAt(): number {
-    return this.#known.seenAt ?? 0;
+  /** True when the list is recent enough to let a node start. The clock may have been set back. */
+  get counts(): boolean {
+    const { seenAt } = this.#known;
+    return seenAt !== undefined && this.#now - seenAt <= COUNTS_MS && seenAt <= this.#now;
+  }
+
+  /** When the list began that `pods` has, epoch milliseconds. */
+  get asOf(): number {
+    return this.#known.asOf;
+  }
+
+  get isRequested(): boolean {
+    return this.#isRequested;
   }
 
   /** True when the pods must be listed now. */
   get isDue(): boolean {
-    return this.#isRequested && this.#now >= this.#known.nextAt;
+    const { nextAt } = this.#known;
+    return this.#isRequested && (this.#now >= nextAt || nextAt - this.#now > MAX_PAUSE_MS);
   }
 
   /** When they must be listed again, epoch milliseconds. */
@@ -57,51 +72,67 @@ export class Workloads {
     return this.#isRequested ? [this.#known.nextAt] : [];
   }
 
-  /** Those with a pod on the node that are below what they want; undefined: no list counts. */
+  /** Those with a pod on the node that are below what they want; undefined: the pods were not listed yet. */
   belowDesired({ metadata: { name } }: NodeView): string[] | undefined {
     const pods = this.pods;
     if (pods === undefined) return undefined;
-    const leaving = pods.filter((pod) => isEvicted(pod) && isWorkload(pod.controller));
-    const on = (isThere: (node: string) => boolean): Set<string> =>
-      new Set(leaving.filter(({ node }) => isThere(node)).map(({ controller }) => controller));
-    const others = on((node) => node !== name && this.#draining.has(node));
-    return [...on((node) => node === name)]
-      .filter((controller) => this.#unreadyPods().has(controller) || others.has(controller))
-      .toSorted();
+    const { byNode, unready, leaving } = indexOf(pods);
+    const others = [...this.#draining].filter((node) => node !== name);
+    const isLeft = (controller: string): boolean => others.some((node) => leaving.get(node)?.has(controller) === true);
+    return [...(byNode.get(name) ?? [])].filter((one) => unready.has(one) || isLeft(one)).toSorted();
   }
 
-  /** Of these, those with a pod that is scheduled and not Ready; undefined: no list counts. */
+  /** Of these, those with a pod that is scheduled and not Ready; undefined: the pods were not listed yet. */
   notReadyOf(controllers: readonly string[]): string[] | undefined {
-    if (this.pods === undefined) return undefined;
-    return controllers.filter((controller) => (this.#unreadyPods().get(controller)?.scheduled ?? 0) > 0);
-  }
-
-  #unreadyPods(): ReadonlyMap<string, Unready> {
-    this.#unready ??= unreadyOf(this.#known.pods);
-    return this.#unready;
-  }
-
-  /** The clock may have been set back. */
-  #isOld(): boolean {
-    const { seenAt } = this.#known;
-    return seenAt === undefined || this.#now - seenAt > COUNTS_MS || seenAt > this.#now;
+    const pods = this.pods;
+    if (pods === undefined) return undefined;
+    const { unready } = indexOf(pods);
+    return controllers.filter((controller) => unready.get(controller) === 'scheduled');
   }
 }
 
-/** How many pods of a workload are not Ready. */
-interface Unready {
-  readonly scheduled: number;
-  readonly all: number;
+interface Index {
+  /** The workloads with a pod that a drain of the node would evict. */
+  readonly byNode: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Those with a pod on the node, also one that is being deleted. */
+  readonly leaving: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Those with a pod that is not Ready: whether one of these is scheduled. */
+  readonly unready: ReadonlyMap<string, 'scheduled' | 'waiting'>;
 }
 
-function unreadyOf(pods: readonly PlacedPod[]): Map<string, Unready> {
-  const unready = new Map<string, Unready>();
+/** Of each list, since every node of a fleet may be asked for in one plan. */
+const indexes = new WeakMap<readonly PlacedPod[], Index>();
+
+function indexOf(pods: readonly PlacedPod[]): Index {
+  const known = indexes.get(pods);
+  if (known !== undefined) return known;
+  const [byNode, leaving] = [new Map<string, Set<string>>(), new Map<string, Set<string>>()];
+  const unready: Map<string, 'scheduled' | 'waiting'> = new Map();
   for (const pod of pods) {
-    if (pod.ready || pod.healthIgnored || pod.isTerminating || !isWorkload(pod.controller)) continue;
-    const { scheduled, all } = unready.get(pod.controller) ?? { scheduled: 0, all: 0 };
-    unready.set(pod.controller, { scheduled: scheduled + (pod.node === '' ? 0 : 1), all: all + 1 });
+    if (!isWorkload(pod.controller)) continue;
+    if (isEvicted({ ...pod, isTerminating: false })) add(leaving, pod);
+    if (isEvicted(pod)) add(byNode, pod);
+    if (!isMissed(pod)) continue;
+    unready.set(
+      pod.controller,
+      pod.node === '' && unready.get(pod.controller) !== 'scheduled' ? 'waiting' : 'scheduled',
+    );
   }
-  return unready;
+  const index = { byNode, leaving, unready };
+  indexes.set(pods, index);
+  return index;
+}
+
+function add(to: Map<string, Set<string>>, { node, controller }: PlacedPod): void {
+  const of = to.get(node) ?? new Set();
+  of.add(controller);
+  to.set(node, of);
+}
+
+/** A StatefulSet replaces a pod only after its deletion; others at once. */
+function isMissed({ ready, healthIgnored, isTerminating, controller }: PlacedPod): boolean {
+  if (healthIgnored) return false;
+  return isTerminating ? controller.startsWith('StatefulSet ') : !ready;
 }
 
 /** @param controller - as `Kind namespace/name`; empty: nothing */

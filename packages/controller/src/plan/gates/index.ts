@@ -22,7 +22,7 @@ import {
 } from './node.ts';
 import type { Blocked, Gate, GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
-import { hasRoom, workloadsReady } from './workloads.ts';
+import { countDrain, hasRoom, workloadsReady } from './workloads.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
@@ -95,6 +95,7 @@ const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
   notSkipped,
   agentCurrent,
   notCordonedExternally,
+  countDrain,
 ];
 
 export function whyNotDrained(input: GateInput): Blocked | undefined {

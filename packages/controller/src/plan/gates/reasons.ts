@@ -92,6 +92,8 @@ export interface Blocked {
   /** Epoch milliseconds. */
   readonly retryAt?: number;
   readonly lookUp?: boolean;
+  /** It concerns all nodes alike: no other one goes first. */
+  readonly keepsPosition?: boolean;
   /** Known in a moment: nothing is concluded from it. */
   readonly isUnknown?: boolean;
 }

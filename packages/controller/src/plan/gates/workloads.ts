@@ -6,26 +6,34 @@
 import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
 import { isUnderWay } from '../../cluster/shadow.ts';
 import type { Workloads } from '../facts/workloads.ts';
-import { named } from '../facts/health.ts';
 import type { Blocked, Gate } from './reasons.ts';
+
+const MAX_NAMED = 3;
 
 /** Another drain would take a pod more from them. A disruption budget, if there is one, is stricter. */
 export const workloadsReady: Gate = ({ node, shadow, policy, workloads, now }) => {
   if (policy.health.workloads === 'Ignored') return undefined;
-  const found = workloads.belowDesired(node);
-  if (found === undefined) return notListed('WorkloadsNotReady', workloads, now);
+  const found = workloads.belowDesired(node) ?? [];
   if (found.length > 0) {
-    const message = `Workloads with pods on the node have pods that are not Ready, or on a node that is being drained: ${named(found)}`;
+    const which = `${found.slice(0, MAX_NAMED).join(', ')}${found.length > MAX_NAMED ? ' and others' : ''}`;
+    const message = `Workloads with pods on the node have pods that are not Ready, or on a node that is being drained: ${which}`;
     return { reason: 'WorkloadsNotReady', message };
   }
+  if (!workloads.counts) return notListed('WorkloadsNotReady', workloads, now);
   if (isUnderWay(shadow)) workloads.drains(node);
+  return undefined;
+};
+
+/** For a rollback, which does not wait for workloads: those of other nodes wait for it. */
+export const countDrain: Gate = ({ node, workloads }) => {
+  workloads.drains(node);
   return undefined;
 };
 
 export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
   if (policy.health.room === 'Ignored') return undefined;
   const found = room.check(node);
-  if (found === 'unknown') return notListed('NoRoom', workloads, now);
+  if (found === 'unknown' || (found === undefined && !workloads.counts)) return notListed('NoRoom', workloads, now);
   if (found === undefined) return undefined;
   const { cpu = 0, memory = 0 } = found.requests;
   const requests = `${Number(cpu.toFixed(3))} CPU and ${Math.ceil(memory / 2 ** 20)} MiB`;
@@ -38,5 +46,5 @@ export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
 function notListed(reason: 'WorkloadsNotReady' | 'NoRoom', { problem }: Workloads, now: number): Blocked {
   if (problem === undefined) return { reason, message: 'The pods of the cluster are being listed', isUnknown: true };
   const message = `The pods of the cluster cannot be listed: ${problem}`;
-  return { reason: 'PodListFailed', message, retryAt: now + RETRY_LIST_MS };
+  return { reason: 'PodListFailed', message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
 }
