@@ -1,12 +1,14 @@
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
+import { isLater, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Reconcile, tell } from '../testing/fleet-simulation.ts';
-import { NODES, story } from '../testing/stories.ts';
+import { badRelease, NODES, story } from '../testing/stories.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import { isUnderWay } from '../testing/world.ts';
+import { isPrevious } from './facts/rollback.ts';
 import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
@@ -17,8 +19,9 @@ function never(
   maxMinutes: number,
   back: number,
   isWrong: (reconcile: Reconcile, settings: UpdatePolicy) => boolean,
+  stories = story(maxMinutes, back),
 ): void {
-  const property = fc.property(story(maxMinutes, back), (events) => {
+  const property = fc.property(stories, (events) => {
     const wrong = tell(events).filter((reconcile) => {
       const settings = aSnapshot([], reconcile.before.config).policy;
       return settings.problem === undefined && isWrong(reconcile, settings);
@@ -27,6 +30,11 @@ function never(
   });
   fc.assert(property, { numRuns: Number(BRUPOP_FUZZ_RUNS) });
 }
+
+/** Of a release that hosts often do not boot, with other releases before and after it. */
+const ofFailures = fc
+  .tuple(badRelease, story(40))
+  .map(([failing, other]) => failing.flatMap((one, i) => [one, ...other.slice(i, i + 1)]));
 
 const starts = ({ outcome }: SpecChange): boolean => outcome === 'Started';
 const drains = ({ spec, outcome }: SpecChange): boolean =>
@@ -114,6 +122,26 @@ test('no node starts or is drained for a version that is denied, or that is not 
       .some(({ spec: { version } }) => deny.includes(version ?? '') || (pin ?? version) !== version),
   );
   expect.hasAssertions();
+});
+
+test('no node starts or is drained for a frozen version, or without a pin for an older one', () => {
+  let frozen = 0;
+  never(
+    40,
+    0,
+    ({ made }, { versions: { pin } }) => {
+      frozen += made.frozen.length;
+      const isFrozen = (version: string): boolean =>
+        made.frozen.some((one) =>
+          pin === undefined ? !isLater(version, one.version) : sameVersion(version, one.version),
+        );
+      return made.specs
+        .filter((write) => starts(write) || drains(write))
+        .some(({ shadow, spec: { version } }) => isFrozen(version ?? '') && !isPrevious(shadow, version ?? ''));
+    },
+    ofFailures,
+  );
+  expect(frozen).toBeGreaterThan(0);
 });
 
 test('no node starts before its host is set as the configuration says', () => {
