@@ -55,7 +55,7 @@ test('a node starts when its pods fit on another one', () => {
   const made = planned([aManagedNode('a'), aManagedNode('b')], [big('one', 'a'), big('two', 'b', 4)]);
   expect(started(made)).toEqual([]);
   expect(waiting(made)).toEqual([
-    ['a', 'NoRoom', expect.stringContaining('has room for the pod shop/one, which requests 3 CPU and 0 MiB')],
+    ['a', 'NoRoom', expect.stringContaining('has room for the pod shop/one, which requests 3 CPU and 0 MiB and')],
     ['b', 'NoRoom', expect.stringContaining('shop/two')],
   ]);
   expect(started(planned([aManagedNode('a'), aManagedNode('b')], [big('one', 'a'), big('two', 'b', 1)]))).toEqual([

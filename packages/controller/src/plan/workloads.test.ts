@@ -37,7 +37,7 @@ describe('a node with a pod of a workload that has a pod which is not Ready', ()
     expect(made.conditions[0]?.progressing).toMatchObject({
       reason: 'WorkloadsNotReady',
       message:
-        'Workloads with pods on the node have pods that are not Ready, or on a node that is being drained: ReplicaSet shop/web',
+        'These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ReplicaSet shop/web',
     });
   });
 

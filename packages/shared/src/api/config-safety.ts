@@ -46,16 +46,18 @@ export const SAFETY = {
     pods: field(
       oneOf(['Required', 'Ignored']),
       'Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or ' +
-        'configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain, and those with health=ignore. Only for clusters ' +
-        'in which no one who may create pods would keep the fleet from an update. Ignored: these pods do not count.',
+        'configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain, and those with health=ignore. ' +
+        'Anyone who may create pods can stop the updates of the fleet with pods that crash: use it only where you trust them. ' +
+        'Ignored: these pods do not count.',
       always('Ignored'),
     ),
     workloads: field(
       oneOf(['Required', 'Ignored']),
-      'Required: no node starts or is drained while a workload with a pod on it (a ReplicaSet, a StatefulSet or another controller, but ' +
-        'no DaemonSet and no Job) has a pod that is not Ready, and after its update those whose pods its drain evicted, at most 50, must be ' +
-        'Ready again. Pods that wait to be scheduled then do not count, nor ever those with health=ignore. Only for clusters in ' +
-        'which no one who may create pods would keep the fleet from an update. Ignored: only disruption budgets count.',
+      'Required: no node starts an update or is drained while a workload with a pod on it (a ReplicaSet, a StatefulSet or another ' +
+        'controller, but no DaemonSet and no Job) has a pod that is not Ready. After the update, the workloads whose pods were evicted, ' +
+        'at most 50, must be Ready again; pods that wait to be scheduled do not count then. Pods with health=ignore never count as not ' +
+        'Ready. Anyone who may create pods can stop the updates of the fleet: use it only where you trust them. Ignored: only ' +
+        'disruption budgets count.',
       always('Ignored'),
     ),
     room: field(
@@ -79,20 +81,21 @@ export const SAFETY = {
       failureLimit,
       'Nodes that may fail with a version: a number from 0, or a percentage of the managed nodes, rounded down but at ' +
         'least 1 node. When more fail, the version is frozen: no node starts an update to it or to an older version, and none that has only staged ' +
-        'it is drained. A node fails when it boots the old or a wrong version, or when it is not back and healthy in time ' +
-        'after its reboot; a failure before the reboot does not count.',
+        'it is drained. A node fails when its host cannot activate the version after the drain or refuses the reboot, when it boots the ' +
+        'old or a wrong version, when it is not back and healthy in time after its reboot, or when the Job of a check fails then. Other ' +
+        'failures before the reboot do not count.',
       always(1),
     ),
     resume: field(
       when,
       'Failures up to this time are accepted, such as 2026-11-23T10:00:00Z: they freeze no version, and a node that missed ' +
-        'a deadline before it no longer holds its update slot. A time in the future has no effect until then.',
+        'a deadline, or failed the Job of a check, before it no longer holds its update slot. A time in the future has no effect until then.',
     ),
     rollback: field(
       oneOf(['None', 'Automatic']),
-      'What happens to a node that runs a new version and was not healthy in time. None: it stays as it is, and keeps its update ' +
-        'slot. Automatic: it goes back to its previous version, which it must still be offered, with the same care: it is ' +
-        'drained and rebooted once more, also outside of windows. That happens once, and the failure counts all the same.',
+      'What happens to a node that runs a new version and was not healthy in time, or failed the Job of a check. None: it stays on that ' +
+        'version and keeps its update slot. Automatic: it updates back to its previous version, if its host is still offered that: it is ' +
+        'drained and rebooted once more, also outside of windows. A node goes back once, and the failure still counts.',
       always('None'),
     ),
     canary: group('Which nodes update to a version before all others.', {

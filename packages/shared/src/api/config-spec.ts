@@ -85,9 +85,10 @@ const DRAIN = {
       ),
       startupTaint: field(
         flag(),
-        'True gives a node the taint brupop.bottlerocket.aws/starting with the effect NoSchedule while it is drained, and ' +
-          'removes it after the reboot when the pods of DaemonSets on it are Ready, or at once where health.daemonSets ' +
-          'is Ignored. DaemonSets whose pods may have to be created then must tolerate it.',
+        'True: a node has the taint brupop.bottlerocket.aws/starting with the effect NoSchedule while it is drained and rebooted, so that ' +
+          'no other pods start before its DaemonSets. The controller removes it after the reboot when the pods of DaemonSets on the ' +
+          'node are Ready; with health.daemonSets Ignored, when the Node is Ready. DaemonSets need a toleration for it if their ' +
+          'pods may be created in that time.',
         always(false),
       ),
     },

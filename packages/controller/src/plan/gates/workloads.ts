@@ -16,7 +16,7 @@ export const workloadsReady: Gate = ({ node, shadow, policy, workloads, now }) =
   const found = workloads.belowDesired(node) ?? [];
   if (found.length > 0) {
     const which = `${found.slice(0, MAX_NAMED).join(', ')}${found.length > MAX_NAMED ? ' and others' : ''}`;
-    const message = `Workloads with pods on the node have pods that are not Ready, or on a node that is being drained: ${which}`;
+    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
     return { reason: 'WorkloadsNotReady', message };
   }
   if (!workloads.counts) return notListed('WorkloadsNotReady', workloads, now);
@@ -38,8 +38,8 @@ export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
   const { cpu = 0, memory = 0 } = found.requests;
   const requests = `${Number(cpu.toFixed(3))} CPU and ${Math.ceil(memory / 2 ** 20)} MiB`;
   const message =
-    `No other node that is Ready and that it may run on has room for the pod ${found.key}, which requests ${requests}. ` +
-    'Add a node, or set spec.health.room to Ignored';
+    `No other node has room for the pod ${found.key}, which requests ${requests} and perhaps other resources. Nodes that are cordoned, ` +
+    'not Ready or being drained do not count. Add a node, or set spec.health.room to Ignored';
   return { reason: 'NoRoom', message };
 };
 
