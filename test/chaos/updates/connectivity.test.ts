@@ -43,3 +43,33 @@ it('while most Leases are expired no node starts, and updates continue by themse
     expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1, 1]);
   });
 });
+
+it('in a running rollout nothing starts once 7 of 10 Leases have expired', async () => {
+  const nodes = fleetNodes(10);
+  // Longer than Leases take to expire: a node that boots renews its own.
+  const config = { monitoring: { healthyFor: '60s' } };
+  await withFleet({ nodes, config, maxUnavailable: 10 }, async (context) => {
+    const { fleet } = context;
+    /** The nodes that have started their update. */
+    const started = (): string[] =>
+      [...fleet.nodes].flatMap(([name, { host }]) =>
+        host.version === OLD && fleet.shadow(name)?.spec.state === 'Idle' ? [] : [name],
+      );
+    await eventually(async () => {
+      for (const { name } of nodes) await context.cluster.api.get(`${LEASES}/${name}`);
+    });
+    const cut = nodes.map(({ name }) => name).filter((name) => !started().includes(name));
+    await cutOff(context, cut.slice(0, 7), true);
+    const lost = /7 of (?:9|10) nodes that are not updating have not renewed their Leases/u;
+    await eventually(async () => expect(await connected(context)).toMatch(lost), { limitMs: 120_000, pauseMs: 100 });
+    const before = started();
+    expect(before.length).toBeLessThan(10);
+    await new Promise((done) => setTimeout(done, 30_000));
+    expect(started()).toEqual(before);
+
+    await fleet.configure({});
+    await cutOff(context, cut, false);
+    await fleet.untilAllRun(NEW);
+    expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual(Array(10).fill(1));
+  });
+});
