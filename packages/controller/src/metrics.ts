@@ -1,9 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { isManaged } from './cluster/node.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
-import { isErrorCode } from '@brupop/shared/api/error-codes';
 import { releaseOf } from '@brupop/shared/api/version';
-import { budgetLeft, type FailedNode } from './plan/facts/failed-nodes.ts';
+import { budgetLeft, type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
 import type { Plan } from './plan/plan.ts';
 import type { SpecChange } from './plan/spec-change.ts';
 import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
@@ -210,8 +209,7 @@ export function countFailure(
   { failures, versionLabels }: Metrics,
   { version, code }: Pick<FailedNode, 'version' | 'code'>,
 ): void {
-  const isKnown = isErrorCode(code) || ['NotReturned', 'NotHealthy', 'CheckFailed'].includes(code);
-  failures.inc({ version: versionLabels.of(releaseOf(version)), code: isKnown ? code : 'other' });
+  failures.inc({ version: versionLabels.of(releaseOf(version)), code: isFailureCode(code) ? code : 'other' });
 }
 
 /** Only the leader has values of the fleet, so that sums over the replicas are right. */

@@ -20,7 +20,7 @@ const cronJob = v.looseObject(
   'an object',
 );
 
-/** Kubernetes deletes a Job that nobody has deleted this long after its end. */
+/** Kubernetes deletes a Job that was not deleted before this long after its end. */
 export const TTL_SECONDS = 3600;
 
 export interface Place {

@@ -1,5 +1,5 @@
 /**
- * Creates the Jobs of checks and hooks, and deletes those that nobody needs any more. A Job is recorded in
+ * Creates the Jobs of checks and hooks, and deletes those that are no longer needed. A Job is recorded in
  * its shadow first, with the resourceVersion of the plan, so that of several controllers only one gets to
  * create it, and none creates it again. A Job whose attempt is over is deleted, with its pods; one that
  * failed stays for its logs, until Kubernetes deletes it by its TTL.

@@ -126,7 +126,7 @@ export class CheckLookups {
     this.#jobs.clear();
   }
 
-  /** Forgets the Jobs of other attempts, and answers that nobody needs. */
+  /** Forgets the Jobs of other attempts, and answers that no plan needs. */
   retain(attempts: ReadonlySet<string>): void {
     const { clock } = this.#options;
     for (const [name, { jobOf }] of this.#jobs) if (!attempts.has(attemptOf(jobOf))) this.#jobs.delete(name);

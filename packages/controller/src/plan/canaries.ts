@@ -25,7 +25,7 @@ import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
-import { type Checks, probesOf } from './facts/evaluations.ts';
+import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious, isRollingBack } from './facts/rollback.ts';
@@ -226,11 +226,9 @@ function soakOf(
 ): Pick<Phase, 'since' | 'failedCheck'> {
   if (before !== undefined && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: undefined };
   if (!areHealthy || (before === undefined && !isAwaited)) return { since: undefined, failedCheck: undefined };
-  const found = probesOf(policy, 'After').map((probe) => ({ probe, latest: checks.of(probe) }));
-  const failed = found.find(({ latest }) => latest?.passed === false);
-  if (failed?.latest !== undefined) {
-    return { since: undefined, failedCheck: `the check ${failed.probe.check} does not pass: ${failed.latest.found}` };
-  }
+  const found = checks.all(probesOf(policy, 'After'));
+  const failedCheck = problemIn(found);
+  if (failedCheck !== undefined) return { since: undefined, failedCheck };
   const isKnown = found.every(({ latest }) => latest !== undefined);
   return { since: before ?? (isKnown ? now : undefined), failedCheck: undefined };
 }

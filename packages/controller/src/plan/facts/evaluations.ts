@@ -11,6 +11,23 @@ import type { UpdatePolicy } from '../../policy/policy.ts';
 /** How often a check is evaluated while something waits for it, for the whole fleet together. */
 const EVERY_MS = 15_000;
 
+export interface Answered {
+  readonly probe: Probe;
+  readonly latest: Evaluation | undefined;
+}
+
+/** Returns the first one that has not passed, and what it found. */
+export function failedOf(answers: readonly Answered[]): { probe: Probe; found: string } | undefined {
+  const failed = answers.find(({ latest }) => latest?.passed === false);
+  return failed?.latest && { probe: failed.probe, found: failed.latest.found };
+}
+
+/** Returns why the first one that has not passed did not, or undefined. */
+export function problemIn(answers: readonly Answered[]): string | undefined {
+  const failed = failedOf(answers);
+  return failed && `the check ${failed.probe.check} does not pass: ${failed.found}`;
+}
+
 /** The checks for which one plan asks. */
 export class Checks {
   readonly view: ChecksView;
@@ -28,6 +45,11 @@ export class Checks {
     this.#requested.set(key, probe);
     const latest = this.view.evaluations.get(key);
     return latest === undefined || (latest.passed && this.#isOld(latest)) ? undefined : latest;
+  }
+
+  /** The probes, each with {@link of}. */
+  all(probes: readonly Probe[]): readonly Answered[] {
+    return probes.map((probe) => ({ probe, latest: this.of(probe) }));
   }
 
   /** What must be evaluated now. */

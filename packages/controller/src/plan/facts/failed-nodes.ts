@@ -13,7 +13,7 @@
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node.
  */
 import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
-import type { ErrorCode } from '@brupop/shared/api/error-codes';
+import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
@@ -30,7 +30,13 @@ import type { VersionCount } from './versions.ts';
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
  * `CheckFailed`: the Job of a check failed on the version.
  */
-type FailureCode = ErrorCode | 'NotReturned' | 'NotHealthy' | 'CheckFailed';
+type FailureCode = ErrorCode | (typeof OWN_CODES)[number];
+const OWN_CODES = ['NotReturned', 'NotHealthy', 'CheckFailed'] as const;
+
+/** True for a code of this release: a status may have one of another. */
+export function isFailureCode(code: string): code is FailureCode {
+  return isErrorCode(code) || OWN_CODES.some((one) => one === code);
+}
 
 export interface FailedNode {
   readonly name: string;

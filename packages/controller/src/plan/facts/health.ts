@@ -21,7 +21,7 @@ import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
-import { type Checks, probesOf } from './evaluations.ts';
+import { type Checks, probesOf, problemIn } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
 import type { Workloads } from './workloads.ts';
 
@@ -142,10 +142,9 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
 function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: number): Monitoring {
   const { healthyForMs } = policy.monitoring;
   const since = stateSince(shadow.spec, now) ?? now;
-  const found = probesOf(policy, 'After').map((probe) => ({ probe, latest: checks.of(probe) }));
-  const failed = found.find(({ latest }) => latest?.passed === false);
-  if (failed?.latest !== undefined)
-    return { problem: `the check ${failed.probe.check} does not pass: ${failed.latest.found}` };
+  const found = checks.all(probesOf(policy, 'After'));
+  const problem = problemIn(found);
+  if (problem !== undefined) return { problem };
   const passed = found.flatMap(({ latest }) =>
     latest === undefined || latest.at < since + 1_000 ? [] : [latest.since],
   );

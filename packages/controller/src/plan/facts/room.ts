@@ -13,7 +13,7 @@
 import type { PlacedPod, Toleration } from '../../cluster/all-pods.ts';
 import type { NodeTaint, NodeView } from '../../cluster/node.ts';
 import { type Amounts, plus } from '../../cluster/requests.ts';
-import { isEvicted, type Workloads } from './workloads.ts';
+import { isEvicted, leaves, type Workloads } from './workloads.ts';
 
 export interface RoomView {
   readonly nodes: readonly NodeView[];
@@ -82,17 +82,16 @@ export class Room {
     if (this.#state !== undefined) return this.#state;
     const { nodes, draining } = this.#view;
     const used = usedBy(pods);
-    const leaves = (pod: PlacedPod): boolean =>
-      isEvicted(pod) || (draining.has(pod.node) && isEvicted({ ...pod, isTerminating: false }));
-    const evicted = Map.groupBy(pods.filter(leaves).toSorted(bySize), ({ node }) => node);
+    const going = pods.filter((pod) => (draining.has(pod.node) ? leaves(pod) : isEvicted(pod)));
+    const evicted = Map.groupBy(going.toSorted(bySize), ({ node }) => node);
     for (const { metadata } of nodes) if (!evicted.has(metadata.name)) evicted.set(metadata.name, []);
     const places = nodes
       .filter((node) => isUsable(node) && !draining.has(node.metadata.name))
       .map((node) => ({ node, free: minus(node.allocatable, used.get(node.metadata.name) ?? {}) }))
       .toSorted((a, b) => (b.free['cpu'] ?? 0) - (a.free['cpu'] ?? 0));
-    const going = [...draining].flatMap((name) => evicted.get(name) ?? []);
+    const drained = [...draining].flatMap((name) => evicted.get(name) ?? []);
     this.#state = { places, evicted };
-    this.#give([...(evicted.get('') ?? []).slice(0, MAX_WAITING), ...going], this.#state);
+    this.#give([...(evicted.get('') ?? []).slice(0, MAX_WAITING), ...drained], this.#state);
     return this.#state;
   }
 

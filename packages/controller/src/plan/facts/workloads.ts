@@ -110,7 +110,7 @@ function indexOf(pods: readonly PlacedPod[]): Index {
   const unready: Map<string, 'scheduled' | 'waiting'> = new Map();
   for (const pod of pods) {
     if (!isWorkload(pod.controller)) continue;
-    if (isEvicted({ ...pod, isTerminating: false })) add(leaving, pod);
+    if (leaves(pod)) add(leaving, pod);
     if (isEvicted(pod)) add(byNode, pod);
     if (!isMissed(pod)) continue;
     unready.set(
@@ -141,6 +141,11 @@ export function isWorkload(controller: string): boolean {
 }
 
 /** True for a pod that a drain moves elsewhere. */
-export function isEvicted({ mirror, daemonSet, drainPolicy, isTerminating }: PlacedPod): boolean {
-  return !mirror && daemonSet === undefined && drainPolicy !== 'skip' && !isTerminating;
+export function isEvicted(pod: PlacedPod): boolean {
+  return leaves(pod) && !pod.isTerminating;
+}
+
+/** True for a pod that a drain moves elsewhere, or has begun to. */
+export function leaves({ mirror, daemonSet, drainPolicy }: PlacedPod): boolean {
+  return !mirror && daemonSet === undefined && drainPolicy !== 'skip';
 }

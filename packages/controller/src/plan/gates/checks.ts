@@ -6,7 +6,7 @@
  *
  * Whatever does not pass defers the update. A query is asked again all the time, a Job has one chance in each attempt.
  */
-import { type Checks, probesOf, templatesOf } from '../facts/evaluations.ts';
+import { type Checks, failedOf, probesOf, templatesOf } from '../facts/evaluations.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -23,14 +23,14 @@ export const checksPass: Gate = ({ policy, checks }) => notPassed(policy, checks
 
 function notPassed(policy: UpdatePolicy, checks: Checks): Blocked | undefined {
   const probes = [...probesOf(policy, 'Before'), ...templatesOf(policy)];
-  const found = probes.map((probe) => ({ probe, latest: checks.of(probe) }));
-  const failed = found.find(({ latest }) => latest?.passed === false);
-  if (failed?.latest !== undefined) {
+  const answers = checks.all(probes);
+  const failed = failedOf(answers);
+  if (failed !== undefined) {
     const { kind, check } = failed.probe;
     const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
-    return { reason: 'CheckNotPassed', message: `${what}: ${failed.latest.found}` };
+    return { reason: 'CheckNotPassed', message: `${what}: ${failed.found}` };
   }
-  const unknown = found.find(({ latest }) => latest === undefined);
+  const unknown = answers.find(({ latest }) => latest === undefined);
   if (unknown === undefined) return undefined;
   return { reason: 'CheckNotPassed', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
 }
