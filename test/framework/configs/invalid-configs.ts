@@ -139,6 +139,7 @@ const checks: Record<string, InvalidSpec> = {
   'a check has a name': check({ name: undefined, job: { cronJob: 'smoke' } }, /Required value/u),
   'a check has a phase': check({ when: [], job: { cronJob: 'smoke' } }, /at least 1 items/u, 'when'),
   'a check is before or after': check({ when: ['Never'], job: { cronJob: 'x' } }, /"Before", "After"/u, 'when[0]'),
+  'an ignored namespace has a name': wrong('health.ignoredNamespaces[0]', 'Sand box', /should match/u),
   'a query is not empty': check({ prometheus: { query: '' } }, /at least 1 chars long/u, 'prometheus.query'),
   'alerts are not all there are': check({ alerts: { filter: [] } }, /at least 1 items/u, 'alerts.filter'),
   'a name of a hook is one of a DNS label': hook('name', 'Standby', /should match/u),

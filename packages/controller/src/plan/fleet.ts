@@ -84,7 +84,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     policy,
     stale: staleResources(snapshot.watchLags),
     connectivity: snapshot.connectivity,
-    drains: new Drains(snapshot, policy.drain, now),
+    drains: new Drains(snapshot, policy, now),
     checks,
     workloads,
     room: new Room({ nodes: snapshot.nodes, draining, workloads }),

@@ -19,7 +19,7 @@ import { plan, type Plan } from './plan.ts';
 const SECOND = 1_000;
 
 const daemonPod = (name: string, changes: Partial<DrainPod> = {}): DrainPod =>
-  aPod(name, { daemonSet: `kube-system/${name}`, ...changes });
+  aPod(name, { daemonSet: `kube-system/${name}`, controller: `DaemonSet kube-system/${name}`, ...changes });
 const broken = (name: string, changes: Partial<DrainPod> = {}): DrainPod =>
   daemonPod(name, { ready: false, ...changes });
 
@@ -94,6 +94,51 @@ describe('a node with the condition DiskPressure', () => {
   });
 });
 
+describe('a node with podsBefore: Required', () => {
+  const health = { podsBefore: 'Required', podGracePeriod: '10m', ignoredNamespaces: ['sandbox'] };
+  const waiting = (pods: readonly DrainPod[], more: Omit<World, 'pods'> = {}): Plan =>
+    planOf(aManagedNode('a'), { spec: { health }, pods, ...more });
+  const unready = (ms: number, changes: Partial<DrainPod> = {}): DrainPod =>
+    aPod('web', { ready: false, readyChanged: ago(ms), ...changes });
+
+  it('starts no update while a pod on it cannot start, and says why', () => {
+    const made = waiting([aPod('web', { failing: true })]);
+    expect(outcomes(made)).toEqual([]);
+    expect(made.conditions[0]?.progressing).toMatchObject({
+      reason: 'NodeUnhealthy',
+      message: 'No update starts while on the node, pods of these controllers cannot start: ReplicaSet apps/web',
+    });
+    expect(made.wakeAt).toBeLessThanOrEqual(NOW + 2 * MINUTE);
+  });
+
+  it('starts none when a pod has not been Ready for the grace period, also one of a DaemonSet', () => {
+    expect(outcomes(waiting([unready(9 * MINUTE)]))).toEqual(['Started']);
+    const made = waiting([unready(10 * MINUTE), broken('cni', { readyChanged: ago(11 * MINUTE) })]);
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toContain('have not been Ready for 10m: DaemonSet kube-system/cni, ReplicaSet apps/web');
+  });
+
+  it.each<readonly [string, Partial<DrainPod>]>([
+    ['has ended', { finished: true }],
+    ['has no controller', { controller: '' }],
+    ['is to be ignored', { healthIgnored: true }],
+    ['is in a namespace that is ignored', { metadata: { ...aPod('web').metadata, namespace: 'sandbox' } }],
+  ])('starts its update when the pod %s', (_, changes) => {
+    expect(outcomes(waiting([unready(20 * MINUTE, changes)]))).toEqual(['Started']);
+  });
+
+  it('has its pods listed again after a minute, and no sooner', () => {
+    const pods = [aPod('web', { failing: true })];
+    expect(lookUps(waiting(pods, { listedMsAgo: 59 * SECOND }))).toEqual([]);
+    expect(lookUps(waiting(pods, { listedMsAgo: 61 * SECOND }))).toEqual(['a']);
+  });
+
+  it('starts its update all the same where unhealthy nodes go first', () => {
+    const spec = { health: { ...health, unhealthyNodes: 'First' } };
+    expect(outcomes(waiting([aPod('web', { failing: true })], { spec }))).toEqual(['Started']);
+  });
+});
+
 describe('the update of a node', () => {
   it.each<readonly [string, readonly DrainPod[]]>([
     ['are Ready', [daemonPod('cni'), daemonPod('logs')]],
@@ -126,6 +171,8 @@ describe('the update of a node', () => {
   });
 
   it('has succeeded although they are not Ready, if the configuration ignores them', () => {
+    const ignored = { health: { ignoredNamespaces: ['apps'] } };
+    expect(outcomes(planOf(updated(), { spec: ignored, pods: [broken('cni')] }))).toEqual(['Succeeded']);
     const spec = { health: { daemonSets: 'Ignored' } };
     expect(outcomes(planOf(updated(), { spec, pods: [broken('cni')] }))).toEqual(['Succeeded']);
   });

@@ -1,6 +1,6 @@
 /** Fields of the spec of a BrupopConfig that keep a bad update, or a bad moment, from spreading. */
 import { checks, HOOKS } from './config-checks.ts';
-import { conditionType, failureLimit, nodeLimit, when } from './config-values.ts';
+import { conditionType, failureLimit, namespaceName, nodeLimit, when } from './config-values.ts';
 import { labelSelector } from './label-selector.ts';
 import { oneOf, whole } from './schema.ts';
 import { always, duration, field, group, listOf } from './spec-schema.ts';
@@ -50,6 +50,23 @@ export const SAFETY = {
         'Anyone who may create pods can stop the updates of the fleet with pods that crash: use it only where you trust them. ' +
         'Ignored: these pods do not count.',
       always('Ignored'),
+    ),
+    podsBefore: field(
+      oneOf(['Required', 'Ignored']),
+      'Required: no node starts an update while a pod on it fails to start, or has not been Ready for podGracePeriod, except pods ' +
+        'without a controller and those with health=ignore. With unhealthyNodes: First or Last, it starts all the same. Anyone who may ' +
+        'create pods can keep nodes from their updates: use it only where you trust them. Ignored: these pods do not count.',
+      always('Ignored'),
+    ),
+    podGracePeriod: field(
+      duration('0s', '24h'),
+      'After how long a pod that is not Ready counts for podsBefore.',
+      always('10m'),
+    ),
+    ignoredNamespaces: field(
+      listOf(namespaceName, 50, 'set'),
+      'Namespaces whose pods count neither for podsBefore nor for daemonSets and pods, at most 50.',
+      { default: [], absent: [] },
     ),
     workloads: field(
       oneOf(['Required', 'Ignored']),

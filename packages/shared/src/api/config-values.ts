@@ -58,6 +58,13 @@ export const conditionType = v.pipe(
   v.maxLength(100, CONDITION_TYPE),
 );
 
+const NAMESPACE = 'the name of a namespace, such as kube-system';
+export const namespaceName = v.pipe(
+  v.string(NAMESPACE),
+  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, NAMESPACE),
+  v.maxLength(63, NAMESPACE),
+);
+
 const NUMBER = 'a whole number from 1';
 export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
 /** The API server rejects an empty reason, which means none. The reason is shown on one line. */

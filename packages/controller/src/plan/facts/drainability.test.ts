@@ -1,8 +1,7 @@
-import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Snapshot } from '../../cluster/snapshot.ts';
-import { aManagedNode, aNode, aSnapshot, MINUTE, NOW, podsOf } from '../../testing/objects.ts';
+import { aManagedNode, aNode, POLICY, aSnapshot, MINUTE, NOW, podsOf } from '../../testing/objects.ts';
 import { describeBlocks, type Drainable, Drains, isDrainable, isDrainBlocked } from './drainability.ts';
 import { plan } from '../plan.ts';
 
@@ -11,7 +10,7 @@ const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot
   pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
   budgets: indexedBudgets([aBudget('web')]),
 });
-const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), DRAIN_DEFAULTS, NOW).of(node);
+const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), POLICY, NOW).of(node);
 
 describe('a node', () => {
   it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
@@ -33,7 +32,7 @@ describe('a node', () => {
 
   it('of another UID is another node', () => {
     const other = aNode({ uid: 'another' });
-    expect(isDrainable(new Drains(view([]), DRAIN_DEFAULTS, NOW).of(other))).toBe(false);
+    expect(isDrainable(new Drains(view([]), POLICY, NOW).of(other))).toBe(false);
   });
 });
 

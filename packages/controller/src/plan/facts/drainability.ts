@@ -6,6 +6,7 @@ import { preflight } from '@brupop/shared/drain/preflight';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isWorkload } from './workloads.ts';
 
 /** The result of the preflight, by the latest list of the pods on the node. */
@@ -32,6 +33,8 @@ export interface PodHealth {
   readonly failing: readonly string[];
   /** When a pod of another controller was last restarted, epoch milliseconds, by `Kind namespace/name`. */
   readonly restarts: ReadonlyMap<string, number>;
+  /** Since when a pod of a controller has not been Ready, epoch milliseconds, by `Kind namespace/name`. */
+  readonly notReadySince: ReadonlyMap<string, number>;
   /** The workloads whose pods a drain evicts, likewise. */
   readonly evicted: readonly string[];
 }
@@ -51,11 +54,13 @@ export class Drains {
   readonly requested = new Set<string>();
   readonly #view: DrainView;
   readonly #settings: DrainSettings;
+  readonly #ignoredNamespaces: readonly string[];
   readonly #now: number;
 
-  constructor(view: DrainView, settings: DrainSettings, now: number) {
+  constructor(view: DrainView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>, now: number) {
     this.#view = view;
-    this.#settings = settings;
+    this.#settings = drain;
+    this.#ignoredNamespaces = health.ignoredNamespaces;
     this.#now = now;
   }
 
@@ -73,12 +78,12 @@ export class Drains {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => healthOf(known.pods),
+      podHealth: () => healthOf(known.pods, this.#ignoredNamespaces),
     };
   }
 }
 
-const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], restarts: new Map(), evicted: [] };
+const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], restarts: new Map(), notReadySince: new Map(), evicted: [] };
 const UNKNOWN: Drainable = {
   block: undefined,
   fresh: false,
@@ -88,31 +93,49 @@ const UNKNOWN: Drainable = {
   podHealth: () => NO_PODS,
 };
 
-function healthOf(pods: readonly DrainPod[]): PodHealth {
-  const counted = pods.filter((pod) => !pod.healthIgnored && !isTerminating(pod));
+function healthOf(pods: readonly DrainPod[], ignoredNamespaces: readonly string[]): PodHealth {
+  const healthCounts = ({ healthIgnored, metadata: { namespace = '' } }: DrainPod): boolean =>
+    !healthIgnored && !ignoredNamespaces.includes(namespace);
+  const staying = pods.filter((pod) => !isTerminating(pod));
+  const counted = staying.filter(healthCounts);
   const daemons = counted.filter(({ daemonSet }) => daemonSet !== undefined);
   const unready = daemons.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
   const others = counted.filter((pod) => pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror);
   const failing = others.filter((pod) => pod.failing);
   // Every DaemonSet is assumed to exist.
-  const evicted = podsToEvict(counted, { orphaned: new Set() }).filter(({ finished }) => !finished);
+  const evicted = podsToEvict(staying.filter(({ healthIgnored }) => !healthIgnored), { orphaned: new Set() }).filter(({ finished }) => !finished);
   const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
   return {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
-    restarts: restartsOf(others),
+    restarts: latest(others.map(({ controller, restartedAt }) => [controller, parseTime(restartedAt)])),
+    notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, parseTime(readyChanged)])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
   };
 }
 
-function restartsOf(pods: readonly DrainPod[]): Map<string, number> {
-  const restarts = new Map<string, number>();
-  for (const { controller, restartedAt } of pods) {
-    const at = parseTime(restartedAt);
-    if (at !== undefined) restarts.set(controller, Math.max(at, restarts.get(controller) ?? 0));
+function unreadyOf(pods: readonly DrainPod[]): DrainPod[] {
+  return pods.filter(({ ready, finished, mirror, controller }) => !ready && !finished && !mirror && controller !== '');
+}
+
+type Dated = readonly (readonly [name: string, time: number | undefined])[];
+
+function latest(dated: Dated): Map<string, number> {
+  return byName(dated, Math.max);
+}
+
+function earliest(dated: Dated): Map<string, number> {
+  return byName(dated, Math.min);
+}
+
+/** Without those whose time is not known. */
+function byName(dated: Dated, chosen: (a: number, b: number) => number): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const [name, time] of dated) {
+    if (time !== undefined) times.set(name, chosen(time, times.get(name) ?? time));
   }
-  return restarts;
+  return times;
 }
 
 function inOrder(names: readonly string[]): string[] {

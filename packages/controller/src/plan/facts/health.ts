@@ -12,6 +12,7 @@
  * end.
  */
 import { CORDONED_ANNOTATION, EVICTED_WORKLOADS_ANNOTATION, UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
+import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -61,6 +62,21 @@ export function problemCondition(
 ): string | undefined {
   const found = conditions.find((type) => health.conditions.includes(type) && !before.includes(recordOf(type)));
   return found && `the Node has the condition ${found}`;
+}
+
+/** Returns what is wrong with the pods on a node before its update, or undefined. */
+export function problemBefore(
+  { failing, notReadySince }: PodHealth,
+  { health: { podGracePeriodMs } }: Pick<UpdatePolicy, 'health'>,
+  now: number,
+): string | undefined {
+  const overdue = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
+  const unready = overdue.filter((name) => !failing.includes(name)).toSorted();
+  const found = [
+    ...(failing.length > 0 ? [`pods of these controllers cannot start: ${named(failing)}`] : []),
+    ...(unready.length > 0 ? [`pods of these controllers have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`] : []),
+  ];
+  return found.length === 0 ? undefined : `on the node, ${found.join('; ')}`;
 }
 
 /** As {@link unhealthyNow} names a condition. */

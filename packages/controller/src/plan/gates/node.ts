@@ -9,7 +9,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isSelected, skippedBy } from '../../cluster/node.ts';
-import { problemCondition } from '../facts/health.ts';
+import { problemBefore, problemCondition } from '../facts/health.ts';
 import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 
@@ -134,6 +134,17 @@ export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
   if (block === undefined || (capacity === undefined && !isDrainBlocked(found, now))) return undefined;
   const message = `The node cannot be drained: ${block}`;
   return { reason: 'DrainBlocked', message, ...(capacity === undefined && { retryAt: recheckAt }) };
+};
+
+/** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
+export const podsHealthy: Gate = ({ drain, policy, capacity, now }) => {
+  const { podsBefore, unhealthyNodes } = policy.health;
+  if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
+  const { podHealth, recheckAt } = drain();
+  const problem = problemBefore(podHealth(), policy, now);
+  if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
+  const message = `No update starts while ${problem}`;
+  return { reason: 'NodeUnhealthy', message, ...(capacity === undefined && { retryAt: recheckAt }) };
 };
 
 /** Pods are not watched: they are listed right before a node starts. */
