@@ -102,6 +102,17 @@ export async function setNodeBooted(cluster: Cluster, name: string, bootID: stri
   await patchPods(cluster, name, restarted);
 }
 
+/** Sets a new boot ID, but leaves Ready False, as after a boot whose kubelet does not get ready. */
+export async function setNodeBootedNotReady(
+  cluster: Cluster,
+  name: string,
+  bootID: string,
+  osImage: string,
+): Promise<void> {
+  const conditions = [ready('False', 'KubeletNotReady', 'PLEG is not healthy')];
+  await patchNodeStatus(cluster, name, { nodeInfo: { bootID, osImage }, conditions });
+}
+
 async function patchNodeStatus(cluster: Cluster, name: string, status: object): Promise<void> {
   await cluster.api.request('PATCH', `/api/v1/nodes/${name}/status`, { status }, strategicMerge);
 }

@@ -3,7 +3,13 @@ import { join } from 'node:path';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/api/names.ts';
 import { ApiError } from '../control-plane/api.ts';
 import type { Connection } from '../control-plane/connection.ts';
-import { createNode, osImageOf, setNodeBooted, setNodeRebooting } from '../control-plane/nodes.ts';
+import {
+  createNode,
+  osImageOf,
+  setNodeBooted,
+  setNodeBootedNotReady,
+  setNodeRebooting,
+} from '../control-plane/nodes.ts';
 import { eventually } from '../eventually.ts';
 import { BottlerocketHost, type HostDurations, type RebootEvent } from '../host/host.ts';
 import type { StandInKubelet } from '../kubelet/kubelet.ts';
@@ -30,6 +36,8 @@ export class FleetNode {
   readonly host: BottlerocketHost;
   /** Whether the Node shows that the host is down. */
   isDown = false;
+  /** The version with which the kubelet runs pods, but its Node never becomes Ready. */
+  neverReadyOn: string | undefined;
   #spec: NodeSpec;
   readonly #surroundings: NodeSurroundings;
   /** What the agent sees as the host's `/run`. */
@@ -118,7 +126,8 @@ export class FleetNode {
       this.isDown = true;
     } else {
       this.isDown = false;
-      await patiently(async () => await setNodeBooted(cluster, this.name, bootID, osImageOf(version)));
+      const show = version === this.neverReadyOn ? setNodeBootedNotReady : setNodeBooted;
+      await patiently(async () => await show(cluster, this.name, bootID, osImageOf(version)));
       await kubelet.nodeUp(this.name);
     }
   }

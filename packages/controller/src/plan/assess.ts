@@ -106,7 +106,10 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node);
   const input = { ...fleetState, ...candidate, drain, capacity: undefined, canary: undefined, needMs };
-  return whyNotDrained(input) ?? overLimit ?? late;
+  const blocked = whyNotDrained(input) ?? overLimit ?? late;
+  // Its pods count as gone for the nodes that are assessed after it.
+  if (blocked === undefined) fleetState.workloads.drains(node);
+  return blocked;
 }
 
 /** It releases its slot, so that a node whose pods cannot be listed does not stop the fleet. */

@@ -139,6 +139,26 @@ describe('a node with podsBefore: Required', () => {
   });
 });
 
+it('a node that is healthy from the start costs its healthyFor, and two lists of its pods', () => {
+  const spec = { monitoring: { healthyFor: '30s' } };
+  const started = NOW - 10 * SECOND;
+  let [now, listedAt, lists]: [number, number | undefined, number] = [NOW, undefined, 0];
+  for (;;) {
+    const managedNode = updated(10 * SECOND);
+    const { node } = managedNode;
+    if (node === undefined) throw new Error('there is a Node');
+    const listed = { ...podsOf(node, [daemonPod('cni')], listedAt), seenAt: listedAt };
+    const made = plan({ ...aSnapshot([managedNode], spec, now), pods: new Map([['a', listed]]) }, now);
+    if (outcomes(made).includes('Succeeded')) break;
+    if (made.lookUps.length > 0) {
+      listedAt = now;
+      lists += 1;
+    } else now = made.wakeAt ?? Number.POSITIVE_INFINITY;
+    if (lists > 2 || now > NOW + MINUTE) break;
+  }
+  expect([now - started, lists]).toEqual([30 * SECOND, 2]);
+});
+
 describe('the update of a node', () => {
   it.each<readonly [string, readonly DrainPod[]]>([
     ['are Ready', [daemonPod('cni'), daemonPod('logs')]],

@@ -177,7 +177,14 @@ export const DRAINABLE: Drainable = {
   recheckAt: NOW,
   problem: undefined,
   seenAt: NOW,
-  podHealth: () => ({ unready: [], readySince: 0, failing: [], restarts: new Map(), notReadySince: new Map(), evicted: [] }),
+  podHealth: () => ({
+    unready: [],
+    readySince: 0,
+    failing: [],
+    restarts: new Map(),
+    notReadySince: new Map(),
+    evicted: [],
+  }),
 };
 /** Most tests are about something else: a node that is healthy has succeeded at once. */
 const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };

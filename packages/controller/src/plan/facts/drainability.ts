@@ -83,7 +83,14 @@ export class Drains {
   }
 }
 
-const NO_PODS: PodHealth = { unready: [], readySince: 0, failing: [], restarts: new Map(), notReadySince: new Map(), evicted: [] };
+const NO_PODS: PodHealth = {
+  unready: [],
+  readySince: 0,
+  failing: [],
+  restarts: new Map(),
+  notReadySince: new Map(),
+  evicted: [],
+};
 const UNKNOWN: Drainable = {
   block: undefined,
   fresh: false,
@@ -103,14 +110,19 @@ function healthOf(pods: readonly DrainPod[], ignoredNamespaces: readonly string[
   const others = counted.filter((pod) => pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror);
   const failing = others.filter((pod) => pod.failing);
   // Every DaemonSet is assumed to exist.
-  const evicted = podsToEvict(staying.filter(({ healthIgnored }) => !healthIgnored), { orphaned: new Set() }).filter(({ finished }) => !finished);
+  const evicted = podsToEvict(
+    staying.filter(({ healthIgnored }) => !healthIgnored),
+    { orphaned: new Set() },
+  ).filter(({ finished }) => !finished);
   const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
   return {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
     restarts: latest(others.map(({ controller, restartedAt }) => [controller, parseTime(restartedAt)])),
-    notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, parseTime(readyChanged)])),
+    notReadySince: earliest(
+      unreadyOf(counted).map(({ controller, readyChanged }) => [controller, parseTime(readyChanged)]),
+    ),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
   };
 }

@@ -74,7 +74,9 @@ export function problemBefore(
   const unready = overdue.filter((name) => !failing.includes(name)).toSorted();
   const found = [
     ...(failing.length > 0 ? [`pods of these controllers cannot start: ${named(failing)}`] : []),
-    ...(unready.length > 0 ? [`pods of these controllers have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`] : []),
+    ...(unready.length > 0
+      ? [`pods of these controllers have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`]
+      : []),
   ];
   return found.length === 0 ? undefined : `on the node, ${found.join('; ')}`;
 }

@@ -23,7 +23,7 @@ import {
 } from './node.ts';
 import type { Blocked, Gate, GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
-import { countDrain, hasRoom, workloadsReady } from './workloads.ts';
+import { hasRoom, workloadsReady } from './workloads.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
@@ -97,7 +97,6 @@ const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
   notSkipped,
   agentCurrent,
   notCordonedExternally,
-  countDrain,
 ];
 
 export function whyNotDrained(input: GateInput): Blocked | undefined {

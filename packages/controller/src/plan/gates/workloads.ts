@@ -4,14 +4,13 @@
  * answers them, which takes a moment.
  */
 import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
-import { isUnderWay } from '../../cluster/shadow.ts';
 import type { Workloads } from '../facts/workloads.ts';
 import type { Blocked, Gate } from './reasons.ts';
 
 const MAX_NAMED = 3;
 
 /** Another drain would take a pod more from them. A disruption budget, if there is one, is stricter. */
-export const workloadsReady: Gate = ({ node, shadow, policy, workloads, now }) => {
+export const workloadsReady: Gate = ({ node, policy, workloads, now }) => {
   if (policy.health.workloads === 'Ignored') return undefined;
   const found = workloads.belowDesired(node) ?? [];
   if (found.length > 0) {
@@ -19,15 +18,7 @@ export const workloadsReady: Gate = ({ node, shadow, policy, workloads, now }) =
     const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
     return { reason: 'WorkloadsNotReady', message };
   }
-  if (!workloads.counts) return notListed('WorkloadsNotReady', workloads, now);
-  if (isUnderWay(shadow)) workloads.drains(node);
-  return undefined;
-};
-
-/** For a rollback, which does not wait for workloads: those of other nodes wait for it. */
-export const countDrain: Gate = ({ node, workloads }) => {
-  workloads.drains(node);
-  return undefined;
+  return workloads.counts ? undefined : notListed('WorkloadsNotReady', workloads, now);
 };
 
 export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
