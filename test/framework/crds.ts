@@ -6,7 +6,7 @@ import type { Connection } from './control-plane/connection.ts';
 
 export const chartDir = join(import.meta.dirname, '../../charts/bottlerocket-update-operator');
 
-const crdNames = ['bottlerocketshadows', 'brupopconfigs'] as const;
+const crdNames = ['bottlerocketshadows', 'brupopconfigs', 'bottlerocketnodegroups'] as const;
 export type CrdName = (typeof crdNames)[number];
 
 /** A structural schema, as far as tests look at it. */

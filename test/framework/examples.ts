@@ -57,6 +57,7 @@ export const fullShadow = {
       errorCode: 'DrainTimedOut',
       message: 'After 30 min, default/web-0 is still there.',
     },
+    group: 'ingress',
     drain: {
       observedGeneration: 3,
       startTime: '2026-01-02T03:04:05Z',

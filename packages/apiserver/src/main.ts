@@ -1,7 +1,16 @@
 import type { Server } from 'node:https';
 import type { Registry } from 'prom-client';
 import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { APISERVER, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import {
+  APISERVER,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
+import { readNodeGroup } from '@brupop/shared/api/node-group';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
@@ -76,10 +85,11 @@ async function serveWith(
   const verifier = new TokenVerifier({ client, namespace, clock, log });
   const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
   const tls = new TlsFiles({ certFile, keyFile, serverName, clock, log, metrics });
-  const { pods, shadows, configs } = caches;
-  const background = [pods.run(signal), shadows.run(signal), configs.run(signal), loadKeys(verifier, parts)];
+  const { pods, shadows, configs, groups } = caches;
+  const reflectors = [pods, shadows, configs, groups];
+  const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
 
-  const watches = { 'agent pods': pods, shadows, configuration: configs };
+  const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
   const count = (open: number): void => metrics.streams.set(open);
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
@@ -134,6 +144,12 @@ function createCaches({ client, config, clock, log }: Parts) {
       path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
       slim: readBrupopConfig,
     }),
+    groups: new Reflector({
+      ...common,
+      name: NODE_GROUP_PLURAL,
+      path: crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }),
+      slim: readNodeGroup,
+    }),
   };
 }
 
@@ -149,7 +165,7 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const { config, client, clock, log, signal } = parts;
   const { namespace, podName } = config;
   const nodes = new Nodes({ client, clock, log });
-  const settings = new Settings(caches.configs, log);
+  const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
   const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });

@@ -76,9 +76,9 @@ export class Routes {
 
   /** POST load-balancer-exclusion */
   async exclude(call: Call): Promise<void> {
-    await this.#requireReboot(call, readAs(specReference, call.body));
+    const { group } = await this.#requireReboot(call, readAs(specReference, call.body));
     const { nodes, settings } = this.#options;
-    const { exclusionMs } = settings.current();
+    const { exclusionMs } = settings.ofGroup(group);
     const result: ExclusionResult = { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
     answer(call.response, 200, result);
   }

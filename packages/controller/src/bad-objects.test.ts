@@ -13,7 +13,7 @@ import { readShadow, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { statusOf } from './plan/config-status.ts';
 import { type Plan, plan } from './plan/plan.ts';
-import { nodesAtOnce, readPolicy } from './policy/policy.ts';
+import { nodesAtOnce, readPolicy, type UpdatePolicy } from './policy/policy.ts';
 import { NO_CHECKS_KNOWN, NOW, podsOf } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
@@ -129,23 +129,23 @@ function readIfValid(raw: unknown): ShadowView | undefined {
   }
 }
 
-function memberOf(one: Pair, index: number): ManagedNode[] {
+function memberOf(one: Pair, index: number, policy: UpdatePolicy): ManagedNode[] {
   const name = `node-${index}`;
   const raw = rawShadow(name, one);
   const shadow = readIfValid(raw);
   const node = one.node ? readNode(rawNode(name, one)) : undefined;
   const concerns = shadow !== undefined || (node !== undefined && (isManaged(node) || ownedByUs(node)));
-  return concerns ? [{ name, node, shadow: shadow && { ...shadow }, missingSince: NOW }] : [];
+  return concerns ? [{ name, node, shadow: shadow && { ...shadow }, group: undefined, policy, missingSince: NOW }] : [];
 }
 
 function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 };
   const given = wanted === undefined ? undefined : ({ metadata, spec: wanted } as BrupopConfig);
-  const managedNodes = pairs.flatMap(memberOf);
+  const policy = readPolicy(given);
+  const managedNodes = pairs.flatMap((pair, index) => memberOf(pair, index, policy));
   const pods = new Map(
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node)]])),
   );
-  const policy = readPolicy(given);
   const rest = {
     budgets: new Map(),
     watchLags: [],
@@ -154,7 +154,17 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     ownNode: 'node-0',
   };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
-  return { managedNodes, nodes, allPods: NO_PODS_LISTED, config: given, policy, pods, ...rest };
+  return {
+    managedNodes,
+    nodes,
+    allPods: NO_PODS_LISTED,
+    config: given,
+    policy,
+    groups: [],
+    groupObjects: [],
+    pods,
+    ...rest,
+  };
 }
 
 /** The bodies of all requests that follow from a plan. */

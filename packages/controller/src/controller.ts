@@ -9,6 +9,7 @@ import { Events } from '@brupop/shared/kube/events';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
 import { CheckJobs } from './apply/jobs.ts';
+import { NodeGroupWriter } from './apply/node-groups.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
 import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
 import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
@@ -21,6 +22,11 @@ import { type Plan, plan } from './plan/plan.ts';
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache'> {
   readonly cluster: Cluster;
   readonly podName: string;
+}
+
+interface StatusWriters {
+  readonly config: ConfigWriter;
+  readonly groups: NodeGroupWriter;
 }
 
 /** Changes come in bursts: one reconcile answers all changes of a burst. */
@@ -59,9 +65,9 @@ export class Controller {
     const { assumeCache } = cluster;
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
-    const configWriter = new ConfigWriter(context, config);
     const jobs = new CheckJobs(context, cluster.checks);
-    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, configWriter, jobs);
+    const writers = { config: new ConfigWriter(context, config), groups: new NodeGroupWriter(context) };
+    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, writers, jobs);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
@@ -80,7 +86,7 @@ export class Controller {
   }
 
   /** Returns after how many milliseconds the next reconcile is due, or undefined. */
-  async #reconcile(context: ApplyContext, configWriter: ConfigWriter, jobs: CheckJobs): Promise<number | undefined> {
+  async #reconcile(context: ApplyContext, writers: StatusWriters, jobs: CheckJobs): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
     const seen = cluster.snapshot((name, shadow) =>
@@ -88,7 +94,7 @@ export class Controller {
         ? writer.latestRejection(createKey(name))
         : writer.writeRejection(specKey(shadow.metadata.uid)),
     );
-    const snapshot = configWriter.withWritten(seen);
+    const snapshot = writers.config.withWritten(seen);
     const next = this.#plan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
     const sweepInMs = await jobs.run(next.checks);
@@ -104,12 +110,13 @@ export class Controller {
     );
     const moreConditions = await writeConditions(context, conditions);
     const inEffect = isInEffect(next, unwritten) && !moreTaints;
-    const configInMs = await configWriter.write(snapshot.config, next, inEffect);
+    const configInMs = await writers.config.write(snapshot.config, next, inEffect);
+    const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups);
     cluster.lookups.retain(next.needsPodsOf);
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    const delays = [again ? 0 : undefined, configInMs, planInMs, sweepInMs, writer.nextTryMs()];
+    const delays = [again ? 0 : undefined, configInMs, groupsInMs, planInMs, sweepInMs, writer.nextTryMs()];
     const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
     return soonestMs === Infinity ? undefined : soonestMs;
   }

@@ -32,9 +32,11 @@ describe('a fleet with nothing to do', () => {
         'brupop-apiserver watch pods': 3,
         'brupop-apiserver watch bottlerocketshadows': 3,
         'brupop-apiserver watch brupopconfigs': 3,
+        'brupop-apiserver watch bottlerocketnodegroups': 3,
         'brupop-controller watch nodes': 2,
         'brupop-controller watch bottlerocketshadows': 2,
         'brupop-controller watch brupopconfigs': 2,
+        'brupop-controller watch bottlerocketnodegroups': 2,
         'brupop-controller watch poddisruptionbudgets': 2,
         'brupop-controller watch leases': 4,
       });

@@ -101,6 +101,8 @@ describe('a release of the chart', () => {
     expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch create]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
       'configmaps [] [] [create]',
@@ -125,6 +127,7 @@ describe('a release of the chart', () => {
       '[/openid/v1/jwks] [] [get]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'daemonsets.apps [] [] [get]',
       'events [] [] [create]',

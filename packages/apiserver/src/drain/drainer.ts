@@ -70,7 +70,7 @@ export class Drainer {
   async #pass(call: DrainCall): Promise<DrainResult> {
     const { clock } = this.#context;
     const deadline = clock.monotonic() + DRAIN_PASS_LIMIT_MS - RESERVE_MS;
-    const settings = this.#settings.current();
+    const settings = this.#settings.ofGroup(call.shadow.group);
     const end = new AbortController();
     const signal = AbortSignal.any([call.signal, end.signal]);
     const context = { ...this.#context, ...call, settings, signal };

@@ -1,8 +1,9 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { type DrainSettings, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
+import { type DrainSettings, overridden, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
 import type { Reflector } from '@brupop/shared/kube/reflector';
@@ -10,15 +11,32 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 
+interface Sources {
+  readonly configs: Pick<Reflector<BrupopConfig>, 'get'>;
+  readonly groups: Pick<Reflector<BottlerocketNodeGroup>, 'get'>;
+}
+
 export class Settings {
-  readonly #configs: Pick<Reflector<BrupopConfig>, 'get'>;
+  readonly #sources: Sources;
   readonly #log: Logger;
   #lastValid: DrainSettings | undefined;
   #logged: string | undefined;
 
-  constructor(configs: Pick<Reflector<BrupopConfig>, 'get'>, log: Logger) {
-    this.#configs = configs;
+  constructor(sources: Sources, log: Logger) {
+    this.#sources = sources;
     this.#log = log;
+  }
+
+  /**
+   * Returns what holds for the drain of a node whose update began with the group `name`. A group that is gone, or has a
+   * mistake, leaves the node to the configuration, as in the controller. Throws as {@link Settings.current}.
+   */
+  ofGroup(name: string | undefined): DrainSettings {
+    const group = name === undefined ? undefined : this.#sources.groups.get(name);
+    const fleet = this.current();
+    if (group === undefined) return fleet;
+    const { value, problems } = readDrainSettings(overridden(this.#inForce(), group.spec));
+    return problems.length === 0 ? value : fleet;
   }
 
   /**
@@ -27,14 +45,18 @@ export class Settings {
    * none. Throws ApiError `Unavailable` when this replica has seen no valid one.
    */
   current(): DrainSettings {
-    const { spec, status } = this.#configs.get(CONFIG_NAME) ?? {};
-    const { value, problems } = readDrainSettings(status?.inForce?.spec ?? withDefaults(spec));
+    const { value, problems } = readDrainSettings(this.#inForce());
     const [problem] = problems;
     if (problem !== undefined && problem !== this.#logged) this.#log.error('the BrupopConfig is invalid', { problem });
     this.#logged = problem;
     if (problem === undefined) this.#lastValid = value;
     if (this.#lastValid !== undefined) return this.#lastValid;
     throw new ApiError('Unavailable', `BrupopConfig "${CONFIG_NAME}" is invalid: ${problem ?? ''}`);
+  }
+
+  #inForce(): Readonly<Record<string, unknown>> {
+    const { spec, status } = this.#sources.configs.get(CONFIG_NAME) ?? {};
+    return status?.inForce?.spec ?? withDefaults(spec);
   }
 }
 

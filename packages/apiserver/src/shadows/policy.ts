@@ -1,5 +1,5 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
-import { AGENT_SUPPORTED } from '@brupop/shared/api/names';
+import { AGENT_SUPPORTED, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
 import { type Condition, type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
@@ -13,16 +13,20 @@ export interface SlimShadow extends KubernetesObject {
   readonly drain?: DrainStatus;
   /** The condition {@link AGENT_SUPPORTED}, if there is one. */
   readonly agentSupported?: Condition;
+  /** The node group that its update began with. */
+  readonly group?: string;
 }
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const { conditions, waitingFor: _waits, drain, ...reported } = status ?? {};
+  const group = metadata.annotations?.[NODE_GROUP_ANNOTATION];
+  const { conditions, waitingFor: _waits, group: _current, drain, ...reported } = status ?? {};
   const agentSupported = conditions?.find(({ type }) => type === AGENT_SUPPORTED);
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
+    ...(group === undefined ? {} : { group }),
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),

@@ -2,7 +2,7 @@ import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowNa
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
-import { sameCondition } from '../cluster/assume-cache.ts';
+import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
@@ -115,8 +115,7 @@ function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
 export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
   const { writer } = context;
   const due = conditions.filter(
-    ({ shadow, progressing }) =>
-      !sameCondition(shadow.progressing, progressing) && writer.canWrite(conditionKey(shadow)),
+    (change) => !isShown(change.shadow, change) && writer.canWrite(conditionKey(change.shadow)),
   );
   await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
     await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change));
@@ -130,7 +129,7 @@ function conditionKey({ metadata }: ShadowView): string {
 
 async function writeCondition(context: ApplyContext, change: NodeCondition): Promise<void> {
   const { client, clock, assumeCache, signal } = context;
-  const { shadow, progressing } = change;
+  const { shadow, progressing, group } = change;
   const { uid, name, namespace = '' } = shadow.metadata;
   const condition = conditionOf(change, clock.now());
   // With the UID, so that a shadow that was deleted meanwhile is not created again.
@@ -138,10 +137,10 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,
     kind: SHADOW_KIND,
     metadata: { name, namespace, uid },
-    status: { conditions: [condition], waitingFor: progressing.waitingFor },
+    status: { conditions: [condition], waitingFor: progressing.waitingFor, group },
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
-  assumeCache.condition(uid, condition, clock.now());
+  assumeCache.condition(uid, { progressing: condition, group }, clock.now());
   record(context, change);
 }
 

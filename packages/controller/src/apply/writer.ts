@@ -45,6 +45,7 @@ type WriteKind =
   | 'condition'
   | 'config_create'
   | 'config_status'
+  | 'group_status'
   | 'node_restore'
   | 'node_taint'
   | 'node_out_of_service'

@@ -28,16 +28,16 @@ test('the watch counts once it shows that generation or a later one', () => {
 
 test('a written condition counts until the watch shows it', () => {
   const assumeCache = new AssumeCache();
-  assumeCache.condition(uid, condition, NOW);
-  expect(assumeCache.view(cached, NOW).progressing).toBe(condition);
-  const shown = aShadow({ progressing: { ...condition, lastTransitionTime: 'other' } });
+  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
+  expect(assumeCache.view(cached, NOW)).toMatchObject({ progressing: condition, group: 'ingress' });
+  const shown = { ...aShadow({ progressing: { ...condition, lastTransitionTime: 'other' } }), group: 'ingress' };
   expect(assumeCache.view(shown, NOW)).toBe(shown);
   expect(assumeCache.view(cached, NOW).progressing).toBeUndefined();
 });
 
 test('a condition that the watch never shows is dropped after 30 seconds', () => {
   const assumeCache = new AssumeCache();
-  assumeCache.condition(uid, condition, NOW);
+  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
   expect(assumeCache.view(cached, NOW + 29_999).progressing).toBe(condition);
   expect(assumeCache.view(cached, NOW + 30_000).progressing).toBeUndefined();
 });
@@ -45,7 +45,7 @@ test('a condition that the watch never shows is dropped after 30 seconds', () =>
 test('nothing is assumed about a deleted shadow', () => {
   const assumeCache = new AssumeCache();
   assumeCache.shadow(written);
-  assumeCache.condition(uid, condition, NOW);
+  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
   assumeCache.drop(uid);
   expect(assumeCache.view(cached, NOW)).toBe(cached);
 });

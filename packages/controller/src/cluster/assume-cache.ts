@@ -10,23 +10,29 @@ import type { ShadowView } from './shadow.ts';
 /** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
 
+/** What the controller writes into the status of a shadow. */
+export interface Shown {
+  readonly progressing: Condition;
+  readonly group: string;
+}
+
 export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
-  readonly #conditions = new Map<string, { readonly condition: Condition; readonly until: number }>();
+  readonly #conditions = new Map<string, Shown & { readonly until: number }>();
 
   shadow(shadow: ShadowView): void {
     this.#shadows.set(shadow.metadata.uid, shadow);
   }
 
   /** Assumes a Progressing condition that was written at `now`, epoch milliseconds. */
-  condition(uid: string, condition: Condition, now: number): void {
-    this.#conditions.set(uid, { condition, until: now + CONDITION_LIMIT_MS });
+  condition(uid: string, shown: Shown, now: number): void {
+    this.#conditions.set(uid, { ...shown, until: now + CONDITION_LIMIT_MS });
   }
 
   view(cached: ShadowView, now: number): ShadowView {
     const shadow = this.#newest(cached);
-    const condition = this.#condition(cached, now);
-    return condition === undefined ? shadow : { ...shadow, progressing: condition };
+    const shown = this.#condition(cached, now);
+    return shown === undefined ? shadow : { ...shadow, progressing: shown.progressing, group: shown.group };
   }
 
   drop(uid: string): void {
@@ -48,19 +54,22 @@ export class AssumeCache {
     return cached;
   }
 
-  #condition(cached: ShadowView, now: number): Condition | undefined {
+  #condition(cached: ShadowView, now: number): Shown | undefined {
     const { uid } = cached.metadata;
     const assumed = this.#conditions.get(uid);
     if (assumed === undefined) return undefined;
-    if (now < assumed.until && !sameCondition(cached.progressing, assumed.condition)) return assumed.condition;
+    if (now < assumed.until && !isShown(cached, assumed)) return assumed;
     this.#conditions.delete(uid);
     return undefined;
   }
 }
 
-export function sameCondition(
-  a: Pick<Condition, 'status' | 'reason' | 'message'> | undefined,
-  b: Pick<Condition, 'status' | 'reason' | 'message'>,
+/** True when the status of the shadow has it already. */
+export function isShown(
+  { progressing, group }: Pick<ShadowView, 'progressing' | 'group'>,
+  wanted: { readonly progressing: Pick<Condition, 'status' | 'reason' | 'message'>; readonly group: string },
 ): boolean {
-  return a?.status === b.status && a.reason === b.reason && a.message === b.message;
+  const { status, reason, message } = wanted.progressing;
+  const isSame = progressing?.status === status && progressing.reason === reason && progressing.message === message;
+  return isSame && group === wanted.group;
 }

@@ -4,24 +4,25 @@
  * {@link Cluster.snapshot} in each reconcile and plans from that value alone. Only a leader writes, so
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
-import { isDeepStrictEqual } from 'node:util';
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
 } from '@brupop/shared/api/names';
+import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
@@ -31,6 +32,7 @@ import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from 
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
+import { isSpecChange, Policies, suspended, suspendedPolicy } from './policies.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
@@ -64,6 +66,7 @@ export class Cluster {
   readonly #nodes: Reflector<NodeView>;
   readonly #shadows: Reflector<ShadowView>;
   readonly #configs: Reflector<BrupopConfig>;
+  readonly #groups: Reflector<BottlerocketNodeGroup>;
   readonly #budgets: Reflector<Budget>;
   readonly #indexedBudgets: Budgets;
   readonly #leases: Reflector<NodeLease>;
@@ -73,8 +76,8 @@ export class Cluster {
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
+  readonly #policies: Policies;
   readonly #startedAt: number;
-  #policy: UpdatePolicy = readPolicy(undefined);
 
   constructor(options: ClusterOptions) {
     const { client, clock, log, namespace } = options;
@@ -92,12 +95,14 @@ export class Cluster {
     const shadows = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
     this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
+    const groups = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
+    this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget);
     this.#indexedBudgets = new Budgets(this.#budgets);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
-    this.#configs.subscribe((event) => this.#updatePolicy(event));
+    this.#policies = new Policies(this.#configs, this.#groups);
     this.#nodes.subscribe(({ type, object }) => {
       const { name } = object.metadata;
       this.#recordMissing(type, name);
@@ -142,7 +147,8 @@ export class Cluster {
     const ends = [
       on(this.#nodes, (event) => differs(event) && this.#isRelevant(event)),
       on(this.#shadows, differs),
-      on(this.#configs, ({ old, object }) => object.metadata.generation !== old?.metadata.generation),
+      on(this.#configs, isSpecChange),
+      on(this.#groups, isSpecChange),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
       this.checks.onAnswer(listener),
       this.allPods.onAnswer(listener),
@@ -171,10 +177,12 @@ export class Cluster {
     const managedNodes = this.#managedNodes(rejectionOf);
     const connectivity = this.#connectivityOf(managedNodes);
     return {
-      managedNodes,
+      managedNodes: suspended(managedNodes, connectivity),
       nodes: this.#nodes.list(),
       config: this.#configs.get(CONFIG_NAME),
-      policy: connectivity.lostUntil === 0 ? this.#policy : suspended(this.#policy, connectivity),
+      policy: suspendedPolicy(this.#policies.fleet, connectivity),
+      groups: this.#policies.groups,
+      groupObjects: this.#groups.list(),
       pods: this.lookups.known,
       allPods: this.allPods.known,
       budgets: this.#indexedBudgets.current(),
@@ -192,6 +200,7 @@ export class Cluster {
       [NODES]: this.#nodes,
       [SHADOW_PLURAL]: this.#shadows,
       [CONFIG_PLURAL]: this.#configs,
+      [NODE_GROUP_PLURAL]: this.#groups,
       [BUDGETS]: this.#budgets,
       [LEASES]: this.#leases,
     };
@@ -218,7 +227,7 @@ export class Cluster {
     const { clock } = this.#options;
     const isStale = staleResources(this.watchLags()).length > 0;
     const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs(), isStale };
-    return this.#guard.probe(managedNodes, this.#policy, now);
+    return this.#guard.probe(managedNodes, this.#policies.fleet, now);
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
@@ -239,8 +248,9 @@ export class Cluster {
         name,
         node,
         shadow,
+        ...this.#policies.of(node, shadow),
         missingSince,
-        leaseExpired: this.#guard.hasExpired(name, this.#policy, time),
+        leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, time),
         ...this.#memory.of(name),
         ...(writeRejection !== undefined && { writeRejection }),
       };
@@ -269,13 +279,6 @@ export class Cluster {
     else if (type !== 'Modified') this.#missingSince.delete(name);
   }
 
-  #updatePolicy({ type, object, old }: ReflectorEvent<BrupopConfig>): void {
-    if (object.metadata.name !== CONFIG_NAME) return;
-    const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
-    if (type === 'Modified' && isSame) return;
-    this.#policy = readPolicy(type === 'Deleted' ? undefined : object);
-  }
-
   #isRelevant({ object, old }: ReflectorEvent<NodeView>): boolean {
     return [object, old ?? object].some(
       (node) => isManaged(node) || bearsOwnership(node) || this.#shadowOf(node.metadata.name) !== undefined,
@@ -283,14 +286,6 @@ export class Cluster {
   }
 }
 
-function suspended(policy: UpdatePolicy, { lost, lostUntil }: Connectivity): UpdatePolicy {
-  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
-}
-
 function nodeOf({ metadata }: KubernetesObject): string {
   return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
-}
-
-function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {
-  return { generation, spec, inForce: status?.inForce };
 }

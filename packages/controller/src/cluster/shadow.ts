@@ -6,6 +6,7 @@ import {
   FAILED_VERSION_ANNOTATION,
   ENDED_BY_CONFIG_ANNOTATION,
   JOBS_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
@@ -45,6 +46,8 @@ export const PROGRESSING = 'Progressing';
 export interface ShadowView extends BottlerocketShadow {
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
+  /** The group that its status names; empty: none. */
+  readonly group: string;
 }
 
 const ANNOTATIONS = [
@@ -64,6 +67,7 @@ const ANNOTATIONS = [
   EVICTED_WORKLOADS_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
   JOBS_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
 ];
 
 /**
@@ -94,6 +98,7 @@ const shadow = object({
       hostSettings: ifReadable(v.looseObject({ message: v.optional(text) })),
       lastOperation: unlessNull(object(lastOperation)),
       drain: ifReadable(v.looseObject({ observedGeneration: v.optional(v.number()), startTime: v.optional(text) })),
+      group: ifReadable(text),
       conditions: unlessNull(v.array(v.looseObject({}, 'an object'), 'a list')),
     }),
   ),
@@ -118,6 +123,7 @@ export function readShadow(raw: unknown): ShadowView {
     spec: { ...NO_SPEC, ...read.spec },
     ...readStatus(metadata, read),
     progressing: conditions?.find(({ type }) => type === PROGRESSING),
+    group: read.status?.group ?? '',
   };
 }
 

@@ -1,7 +1,9 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { AllPods } from './all-pods.ts';
 import type { ChecksView } from './checks.ts';
@@ -14,6 +16,9 @@ export interface ManagedNode {
   readonly name: string;
   readonly node: NodeView | undefined;
   readonly shadow: ShadowView | undefined;
+  readonly group: NodeGroup | undefined;
+  /** That of its group, or of the configuration. */
+  readonly policy: UpdatePolicy;
   /** When the missing one was deleted, or when this process started; epoch milliseconds. */
   readonly missingSince: number;
   /** What is known of a deleted shadow of this node. */
@@ -68,7 +73,12 @@ export interface Snapshot {
   /** Also those that are not managed. */
   readonly nodes: readonly NodeView[];
   readonly config: BrupopConfig | undefined;
+  /** Of the fleet; that of one node is on the ManagedNode. */
   readonly policy: UpdatePolicy;
+  /** In the order in which they claim nodes. */
+  readonly groups: readonly NodeGroup[];
+  /** With what was last reported of them. */
+  readonly groupObjects: readonly BottlerocketNodeGroup[];
   /** By node name, of the nodes that the latest plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   /** Listed when the latest plan needed them. */

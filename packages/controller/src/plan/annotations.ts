@@ -10,6 +10,7 @@ import {
   FAILED_VERSION_ANNOTATION,
   ENDED_BY_CONFIG_ANNOTATION,
   JOBS_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
@@ -46,12 +47,13 @@ export function annotationsOf(transition: Transition, shadow: ShadowView): Annot
 }
 
 /** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
-function started({ outcome, spec }: Transition, shadow: ShadowView): Annotations {
+function started({ outcome, spec, group }: Transition, shadow: ShadowView): Annotations {
   const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
   if (outcome !== 'Started' && !isUnknown) return {};
   return {
     [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
     ...(outcome === 'Started' && { [STARTED_FROM_ANNOTATION]: shadow.status?.current_version ?? null }),
+    ...(group === undefined ? without(shadow, NODE_GROUP_ANNOTATION) : { [NODE_GROUP_ANNOTATION]: group }),
     ...without(shadow, UPDATE_SUCCEEDED_ANNOTATION),
   };
 }

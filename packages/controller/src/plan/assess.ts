@@ -29,7 +29,7 @@ import {
   upToDate,
   waiting,
 } from './condition.ts';
-import { expectedMs, failures } from './facts/attempts.ts';
+import { estimateFor, expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
 import { isRollingBack, pendingRollback, rollbackOf } from './facts/rollback.ts';
@@ -81,7 +81,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   return {
     ...pair,
     policy: policyFor(pair, fleetState),
-    drain: () => fleetState.drains.of(pair.node),
+    drain: () => fleetState.drains.of(pair.node, pair.policy),
     blockedBy: staged
       ? whyNotDrainedNow(
           { ...pair, status, version: spec.version ?? '', isRollback: isRollingBack(pair.shadow) },
@@ -96,16 +96,17 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
 
 /** The rest of its update has to fit into the window. */
 function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
-  const { name, node, shadow } = candidate;
-  const { estimate, now } = fleetState;
+  const { name, node, shadow, policy } = candidate;
+  const { now } = fleetState;
+  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
   const since = startedAt(shadow) ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   // The slot of a rollback is that of the update that failed.
   const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
   const overLimit = isOverLimit ? OVER_LIMIT : undefined;
-  const late = isOverdue(shadow, fleetState.policy, now) ? LATE : undefined;
-  const drain = (): Drainable => fleetState.drains.of(node);
-  const input = { ...fleetState, ...candidate, drain, capacity: undefined, canary: undefined, needMs };
+  const late = isOverdue(shadow, policy, now) ? LATE : undefined;
+  const drain = (): Drainable => fleetState.drains.of(node, policy);
+  const input = { ...fleetState, ...candidate, ...NO_LIMITS, drain, needMs };
   const blocked = whyNotDrained(input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
   if (blocked === undefined) fleetState.workloads.drains(node);
@@ -117,6 +118,8 @@ const LATE: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'Its drain could not start before the deadline of its staging',
 };
+/** They were asked before the node started. */
+const NO_LIMITS = { capacity: undefined, canary: undefined, earlierGroups: undefined };
 const OVER_LIMIT: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'More nodes are unavailable than the limits allow',

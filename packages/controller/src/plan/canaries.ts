@@ -21,7 +21,7 @@ import { isDown, namesOf } from './capacity.ts';
 import { type NodeView, skippedBy } from '../cluster/node.ts';
 import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
-import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import { isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
@@ -141,12 +141,12 @@ interface PhaseInput {
 }
 
 function phasesOf(all: PhaseInput, known: readonly CompletedCanary[]): Map<string, Phase> {
-  const { policy, now } = all;
+  const { now } = all;
   const members = new Map<string, Member[]>();
   // The others would wait for a skipped node for ever.
   const usable = all.selected.filter(({ node }) => skippedBy(node) === undefined);
   for (const pair of usable) {
-    for (const { version, role } of rolesOf(pair, policy, now)) {
+    for (const { version, role } of rolesOf(pair, now)) {
       const release = releaseOf(version);
       const of = members.get(release) ?? [];
       of.push({ node: pair.node, role });
@@ -162,8 +162,8 @@ function phasesOf(all: PhaseInput, known: readonly CompletedCanary[]): Map<strin
 }
 
 /** The versions that a node is to update to, is updating to, or has updated to. */
-function rolesOf(pair: NodePair, policy: UpdatePolicy, now: number): { version: string; role: Role }[] {
-  const { shadow } = pair;
+function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[] {
+  const { shadow, policy } = pair;
   const { status, spec } = shadow;
   if (status === undefined) return [];
   const succeeded = successOf(shadow);
@@ -192,7 +192,8 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   const members = all.filter(({ node }) => isCanary(node, policy));
   const succeeded = members.filter(({ role }) => role === 'succeeded');
   const updated = new Set(succeeded.map(({ node }) => node));
-  const usable = selected.filter((pair) => updated.has(pair.node) || !runs(pair, version));
+  const mayUpdate = (pair: NodePair): boolean => !runs(pair, version) && isWanted(version, pair.policy.versions);
+  const usable = selected.filter((pair) => updated.has(pair.node) || mayUpdate(pair));
   const eligible = usable.filter(({ node }) => isCanary(node, policy));
   const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
   const unhealthy = succeeded

@@ -1,14 +1,17 @@
 /**
  * The limits of `spec.concurrency`. A {@link Capacity} counts the nodes that hold an update slot, and
- * those that are unavailable for other reasons, in the fleet and in each zone. `fleet.ts` fills it;
+ * those that are unavailable for other reasons, in the fleet or in one group, and in each zone of it.
+ * {@link Limits} are those of the fleet and of its groups, which hold together. `fleet.ts` fills them;
  * `plan.ts` checks each candidate and reserves a slot for those that start, so that one plan never
  * starts more than the limits allow. Nodes may exceed a limit that was lowered: then no node starts,
  * and {@link nodesOverLimit} names the staged ones that are deferred.
  */
+import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
-import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
+import type { GroupConcurrency } from '../policy/node-groups.ts';
+import { nodesAtOnce } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 interface Count {
@@ -18,7 +21,7 @@ interface Count {
 }
 
 export class Capacity {
-  readonly #concurrency: Concurrency;
+  readonly #concurrency: GroupConcurrency;
   /** Percentages are of this number of nodes. */
   readonly #managed: number;
   readonly #stuck: readonly NodeView[];
@@ -26,7 +29,7 @@ export class Capacity {
   readonly #zones = new Map<string, Count>();
 
   /** @param stuck - the nodes that hold a slot past a deadline */
-  constructor(concurrency: Concurrency, managed: number, stuck: readonly NodeView[]) {
+  constructor(concurrency: GroupConcurrency, managed: number, stuck: readonly NodeView[]) {
     this.#concurrency = concurrency;
     this.#managed = managed;
     this.#stuck = stuck;
@@ -78,7 +81,8 @@ export class Capacity {
 
   /** Slots left under maxUpdating; negative if there are too many nodes. */
   get #free(): number {
-    return nodesAtOnce(this.#concurrency.maxUpdating, this.#managed) - this.#fleet.updating;
+    const { maxUpdating } = this.#concurrency;
+    return (maxUpdating === undefined ? Infinity : nodesAtOnce(maxUpdating, this.#managed)) - this.#fleet.updating;
   }
 
   get #maxUnavailable(): number {
@@ -93,6 +97,48 @@ export class Capacity {
 
   #zone(node: NodeView): Count {
     return this.#zones.get(zoneOf(node)) ?? { updating: 0, unavailable: 0 };
+  }
+}
+
+type Member = Pick<NodePair, 'node' | 'group'>;
+
+export class Limits {
+  readonly #fleet: Capacity;
+  readonly #groups: ReadonlyMap<string, Capacity>;
+
+  /** @param groups - those with limits of their own, by name */
+  constructor(fleet: Capacity, groups: ReadonlyMap<string, Capacity>) {
+    this.#fleet = fleet;
+    this.#groups = groups;
+  }
+
+  reserve(member: Member, updating: boolean): void {
+    for (const capacity of this.#of(member)) capacity.reserve(member.node, updating);
+  }
+
+  release(member: Member): void {
+    for (const capacity of this.#of(member)) capacity.release(member.node);
+  }
+
+  /** As {@link Capacity.check}, of the fleet first. */
+  check({ node, group }: Member): Blocked | undefined {
+    const ofFleet = this.#fleet.check(node);
+    const ofGroup = ofFleet === undefined ? this.#groupOf(group)?.check(node) : undefined;
+    return ofGroup === undefined
+      ? ofFleet
+      : { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group?.name}": ${ofGroup.message}` };
+  }
+
+  isOverLimit(member: Member): boolean {
+    return this.#of(member).some((capacity) => capacity.isOverLimit(member.node));
+  }
+
+  #of({ group }: Member): Capacity[] {
+    return [this.#fleet, this.#groupOf(group)].filter((capacity) => capacity !== undefined);
+  }
+
+  #groupOf(group: Member['group']): Capacity | undefined {
+    return group && this.#groups.get(group.name);
   }
 }
 
@@ -144,14 +190,14 @@ export function isDown({ ready, metadata }: NodeView): boolean {
  * Returns the names of the nodes that must not be drained because a limit is exceeded: it was
  * lowered, or other nodes became unavailable. Only nodes that are staging or staged can stay; as few
  * as necessary, those that are still staging first.
- * @param capacity - counts all unavailable nodes; it is used up
+ * @param limits - count all unavailable nodes; they are used up
  */
-export function nodesOverLimit(updating: readonly ManagedNode[], capacity: Capacity): ReadonlySet<string> {
+export function nodesOverLimit(updating: readonly ManagedNode[], limits: Limits): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const { name, node } of updating.filter(isPair).filter(canStay).toSorted(byProgress)) {
-    if (!capacity.isOverLimit(node)) continue;
-    capacity.release(node);
-    names.add(name);
+  for (const pair of updating.filter(isPair).filter(canStay).toSorted(byProgress)) {
+    if (!limits.isOverLimit(pair)) continue;
+    limits.release(pair);
+    names.add(pair.name);
   }
   return names;
 }

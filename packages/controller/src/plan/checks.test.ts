@@ -4,7 +4,18 @@ import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD, type ShadowParts, underWay } from '../testing/objects.ts';
+import {
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+  withPolicy,
+} from '../testing/objects.ts';
 import type { JobRun } from './facts/jobs.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -39,7 +50,7 @@ function planOf(
   const evaluations = unasked === true ? new Map() : answered(snapshot.policy, NOW, () => answer ?? {});
   const policy = { ...snapshot.policy, isSuspended: connectivity?.lost ?? false };
   const checks = { ...viewOf(evaluations, jobs), ...view };
-  return plan({ ...snapshot, policy, checks, connectivity: connectivity ?? CONNECTED }, NOW);
+  return plan({ ...withPolicy(snapshot, policy), checks, connectivity: connectivity ?? CONNECTED }, NOW);
 }
 
 const staged = (annotations: Record<string, string> = STARTED, more: ShadowParts = {}): ManagedNode =>

@@ -2,7 +2,18 @@ import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop
 import { DEFAULT_SPEC } from '@brupop/shared/api/config-spec';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { readPolicy } from '../policy/policy.ts';
-import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
+import {
+  ago,
+  aManagedNode,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  NOW,
+  OLD,
+  underWay,
+  withPolicy,
+} from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { type CertificateStatus, statusOf } from './config-status.ts';
 import { plan } from './plan.ts';
@@ -29,7 +40,7 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
-  const made = plan({ ...snapshot, config, policy: readPolicy(config), watchLags }, NOW);
+  const made = plan({ ...withPolicy(snapshot, readPolicy(config)), config, watchLags }, NOW);
   return statusOf({ config, plan: made, before, isInEffect, now: NOW, certificate });
 }
 

@@ -13,6 +13,7 @@ import { describeLost } from './lost-nodes.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
 import { MAX_MESSAGE, type Reason } from './gates/reasons.ts';
+import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [
@@ -43,6 +44,27 @@ type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof
 
 const isTrue = (reason: Judged['reason'], message: string): Judged => ({ status: 'True', reason, message });
 const isFalse = (reason: Judged['reason'], message: string): Judged => ({ status: 'False', reason, message });
+
+/** Those of a group. */
+export const GROUP_CONDITIONS = {
+  Ready: groupReady,
+  WindowOpen: windowOpen,
+  Progressing: groupProgressing,
+  Degraded: (rollout) => judgeNodes(rollout, undefined, []),
+} satisfies Record<string, (rollout: GroupRollout) => Judged>;
+
+function groupReady({ group: { problem } }: GroupRollout): Judged {
+  if (problem === undefined) return isTrue('InUse', 'The spec is in use');
+  const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig: ${problem}`;
+  return isFalse('InvalidConfiguration', message);
+}
+
+function groupProgressing(rollout: GroupRollout): Judged {
+  if (rollout.counts.managed > 0) return progressing(rollout);
+  const message =
+    'No managed node is in the group: spec.nodeSelector selects none that is not in a group of higher precedence';
+  return isFalse('NoNodes', message);
+}
 
 export const CONDITIONS = {
   Ready: ready,
@@ -109,7 +131,7 @@ const WINDOW_MESSAGES = {
   Blackout: 'No update or drain starts during this blackout',
 } as const;
 
-function windowOpen({ forecast: { window, nextOpenAt } }: Plan): Judged {
+function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecast'>): Judged {
   const { open, reason, until, blackout } = window;
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
   const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
@@ -118,7 +140,7 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Plan): Judged {
   return { status: open ? 'True' : 'False', reason, message };
 }
 
-function progressing({ counts, forecast: { reasons, completionTime }, policy }: Plan): Judged {
+function progressing({ counts, forecast: { reasons, completionTime }, policy }: Rollout): Judged {
   const { managed, upToDate, updating } = counts;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate} of ${managed} nodes are up to date`;
@@ -141,24 +163,23 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
   return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
 }
 
-function degraded({
-  policy: { problem },
-  counts: { failed },
-  forecast: { needAttention, reasons },
-  stuckNodes,
-  lost,
-  uncreated,
-  orphanedNodes,
-  progress,
-}: Plan): Judged {
+function degraded(plan: Plan): Judged {
+  const { uncreated, orphanedNodes, progress } = plan;
+  return judgeNodes(plan, progress, [...describeUncreated(uncreated), ...describeOrphaned(orphanedNodes)]);
+}
+
+function judgeNodes(
+  { policy: { problem }, counts: { failed }, forecast: { needAttention, reasons }, stuckNodes, lost }: Rollout,
+  progress: Progress | undefined,
+  more: readonly string[],
+): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
   const counted = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
   const found = [
     ...(counted === '' ? [] : [`${counted}; kubectl get brs -A -o wide shows the nodes and reasons`]),
     ...describeLost(lost),
-    ...describeUncreated(uncreated),
-    ...describeOrphaned(orphanedNodes),
+    ...more,
   ];
   const others = found.length === 0 ? '' : `Nodes need attention: ${found.join('; ')}`;
   if (progress?.isLate === true) return isTrue('ProgressDeadlineExceeded', describeLate(progress, reasons, others));

@@ -12,9 +12,9 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { transitionTime } from './condition.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import type { VersionCount } from './facts/versions.ts';
-import type { Forecast } from './forecast.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
+import type { Rollout } from './rollout.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
 export type CertificateStatus = Told | 'unknown' | undefined;
@@ -36,26 +36,33 @@ export function statusOf({ config, plan, before, isInEffect, now, certificate }:
   const { policy, forecast, counts } = plan;
   const takesEffect = isInEffect && policy.problem === undefined;
   const observed = takesEffect ? generation : before?.observedGeneration;
-  const conditions = Object.entries(told(plan, before, certificate)).map(([type, judged]): Condition => {
-    const lastTransitionTime = transitionTime(lastOf(before, type), judged.status, now);
-    return { type, ...judged, message: printable(judged.message), lastTransitionTime, observedGeneration: generation };
-  });
   return {
     ...(observed !== undefined && { observedGeneration: observed }),
-    conditions,
+    conditions: conditionsOf(told(plan, before, certificate), before, { generation, now }),
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
     ...failuresOf(plan),
     ...rolloutOf(plan),
     ...windowOf(plan),
-    ...expectations(forecast),
-    plan: forecast.queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
-      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
-    }),
+    ...(forecast.measuredMs !== undefined && { updateEstimate: formatDuration(forecast.measuredMs) }),
+    ...expectedOf(forecast),
     ...(policy.inForce !== undefined && { inForce: policy.inForce }),
   };
 }
 
+/** They keep their time of transition while their status stays. */
+export function conditionsOf(
+  judged: Readonly<Record<string, Told>>,
+  before: Reported,
+  { generation, now }: { readonly generation: number; readonly now: number },
+): Condition[] {
+  return Object.entries(judged).map(([type, { status, reason, message }]) => {
+    const lastTransitionTime = transitionTime(lastOf(before, type), status, now);
+    return { type, status, reason, message: printable(message), lastTransitionTime, observedGeneration: generation };
+  });
+}
+
+type Reported = { readonly conditions?: readonly Condition[] } | undefined;
 type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 /** What the condition of each type says. */
@@ -71,7 +78,7 @@ function told(
   return { ...Object.fromEntries(ofPlan), [CERTIFICATE_CONDITION]: { status, reason, message } };
 }
 
-function lastOf(before: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {
+function lastOf(before: Reported, wanted: string): Condition | undefined {
   return before?.conditions?.find(({ type }) => type === wanted);
 }
 
@@ -107,17 +114,22 @@ function statusOfProgress({
   };
 }
 
-function windowOf({ policy, forecast: { window, nextOpenAt } }: Plan): Pick<BrupopConfigStatus, 'window'> {
+export function windowOf({ policy, forecast: { window, nextOpenAt } }: Rollout): Pick<BrupopConfigStatus, 'window'> {
   if (policy.maintenance.windows.length === 0 && policy.maintenance.blackouts.length === 0) return {};
   const { open, until } = window;
   const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
   return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
 }
 
-function expectations({ measuredMs, completionTime }: Forecast): Partial<BrupopConfigStatus> {
+export function expectedOf({
+  queue,
+  completionTime,
+}: Rollout['forecast']): Pick<BrupopConfigStatus, 'expectedCompletionTime' | 'plan'> {
   return {
-    ...(measuredMs !== undefined && { updateEstimate: formatDuration(measuredMs) }),
     ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
+    plan: queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
+      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
+    }),
   };
 }
 

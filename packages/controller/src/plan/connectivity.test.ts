@@ -8,7 +8,7 @@ import {
 } from '@brupop/shared/api/names';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
+import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
 import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -24,7 +24,7 @@ const LOST: Connectivity = { lost: true, lostUntil: NOW, expired: MANY, counted:
 function planOf(managedNodes: readonly ManagedNode[], connectivity: Connectivity = LOST): Plan {
   const snapshot = aSnapshot(managedNodes, {});
   const policy = { ...snapshot.policy, deadlinesFrom: connectivity.lostUntil, isSuspended: connectivity.lost };
-  return plan({ ...snapshot, policy, connectivity }, NOW);
+  return plan({ ...withPolicy(snapshot, policy), connectivity }, NOW);
 }
 
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);

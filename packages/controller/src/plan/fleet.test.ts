@@ -34,13 +34,14 @@ function candidate(
   const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
-  return { isRollback: false, name, missingSince: NOW, former, node, shadow, status, version };
+  const rules = { group: undefined, policy: POLICY };
+  return { isRollback: false, name, missingSince: NOW, former, node, shadow, status, version, ...rules };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>
   inOrder(
-    Object.entries(parts).map(([name, one]) => candidate(name, one, version)),
-    { ownNode: 'own', policy: { ...POLICY, order }, now: NOW },
+    Object.entries(parts).map(([name, one]) => ({ ...candidate(name, one, version), policy: { ...POLICY, order } })),
+    { ownNode: 'own', now: NOW },
   ).map(({ node }) => node.metadata.name);
 
 const orders: Record<string, [string[], string[]]> = {

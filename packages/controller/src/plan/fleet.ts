@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -12,9 +13,10 @@ import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
+import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
-import { Capacity, isDown, isUnavailable, nodesOverLimit } from './capacity.ts';
+import { Capacity, isDown, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { Drains } from './facts/drainability.ts';
@@ -27,12 +29,15 @@ import { type Slot, slotOf } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
+import { GroupOrder } from './group-order.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
   /** Resources whose watch is stale. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
+  /** In the order in which they claim nodes. */
+  readonly groups: readonly NodeGroup[];
   readonly drains: Drains;
   readonly checks: Checks;
   readonly workloads: Workloads;
@@ -51,10 +56,13 @@ export interface FleetState {
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
   readonly before: BrupopConfigStatus | undefined;
+  /** What was last reported of each group, by its name. */
+  readonly groupsBefore: ReadonlyMap<string, NodeGroupStatus | undefined>;
   /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
   /** Counts the unavailable nodes, and then those that start. */
-  readonly capacity: Capacity;
+  readonly capacity: Limits;
+  readonly groupOrder: GroupOrder;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
   readonly now: number;
@@ -69,7 +77,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     }),
   );
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
-  const capacityOf = (held: ReadonlyMap<ManagedNode, Slot>): Capacity => countedBy(snapshot, held, stuck, now);
+  const limitsOf = (held: ReadonlyMap<ManagedNode, Slot>): Limits => countedBy(snapshot, held, stuck, now);
   // A node that only has to confirm a change of settings is available.
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
   const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
@@ -82,9 +90,10 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const draining = new Set([...drained, ...staged.map(({ name }) => name)]);
   return {
     policy,
+    groups: snapshot.groups,
     stale: staleResources(snapshot.watchLags),
     connectivity: snapshot.connectivity,
-    drains: new Drains(snapshot, policy, now),
+    drains: new Drains(snapshot, now),
     checks,
     workloads,
     room: new Room({ nodes: snapshot.nodes, draining, workloads }),
@@ -97,8 +106,10 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     failed,
     frozen: frozenVersions(failed, { snapshot, versions, managed: selected.length, now }),
     before: config?.status,
-    nodesOverLimit: nodesOverLimit([...slots.keys()], capacityOf(unavailable)),
-    capacity: capacityOf(slots),
+    groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
+    nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
+    capacity: limitsOf(slots),
+    groupOrder: new GroupOrder(snapshot.groups, selected, now),
     canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,
   };
@@ -129,25 +140,38 @@ const CORDON_COUNTS_MS = 24 * 60 * 60_000;
  * nodes that are only cordoned count for CORDON_COUNTS_MS.
  */
 function countedBy(
-  { policy, managedNodes }: Snapshot,
+  { policy, managedNodes, groups }: Snapshot,
   slots: ReadonlyMap<ManagedNode, Slot>,
   stuck: readonly NodeView[],
   now: number,
-): Capacity {
+): Limits {
   const nodes = managedNodes.flatMap((one) =>
-    one.node === undefined ? [] : [{ node: one.node, held: slots.has(one), cordonedSince: one.cordonedSince }],
+    one.node === undefined ? [] : [{ ...one, node: one.node, held: slots.has(one) }],
   );
   const selected = nodes.filter(({ node }) => isSelected(node, policy));
-  const capacity = new Capacity(policy.concurrency, selected.length, stuck);
-  for (const { node, held, cordonedSince = now } of nodes) {
+  const ofGroups = groups
+    .filter(({ concurrency }) => Object.keys(concurrency).length > 0)
+    .map(({ name, concurrency }): [string, Capacity] => {
+      const members = selected.filter(({ group }) => group?.name === name).map(({ node }) => node);
+      return [
+        name,
+        new Capacity(
+          concurrency,
+          members.length,
+          stuck.filter((node) => members.includes(node)),
+        ),
+      ];
+    });
+  const limits = new Limits(new Capacity(policy.concurrency, selected.length, stuck), new Map(ofGroups));
+  for (const { node, group, held, cordonedSince = now } of nodes) {
     const counts = isDown(node) || (isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS);
-    if (held || (isSelected(node, policy) && counts)) capacity.reserve(node, held);
+    if (held || (isSelected(node, policy) && counts)) limits.reserve({ node, group }, held);
   }
-  return capacity;
+  return limits;
 }
 
 /** Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. */
-export function policyFor({ node, shadow }: NodePair, { policy, now }: FleetState): UpdatePolicy {
+export function policyFor({ node, shadow, policy }: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
   const rollback = currentRollback(shadow, policy, now);
   if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
   return isSelected(node, policy) ? policy : { ...policy, hostSettings: undefined };
@@ -160,7 +184,7 @@ type Rank = readonly [
   health: number,
   priority: number,
   failures: number,
-  order: number | string,
+  order: string,
   name: string,
 ];
 
@@ -169,7 +193,6 @@ const RECENT_MS = 24 * 60 * 60_000;
 
 interface Ordering {
   readonly ownNode: string;
-  readonly policy: Pick<UpdatePolicy, 'order' | 'health'>;
   readonly now: number;
 }
 
@@ -186,13 +209,11 @@ export function inOrder(candidates: readonly Candidate[], ordering: Ordering): C
     .map(({ candidate }) => candidate);
 }
 
-function rankOf(candidate: Candidate, { ownNode, policy, now }: Ordering): Rank {
-  const { node, shadow, version, status } = candidate;
+function rankOf(candidate: Candidate, { ownNode, now }: Ordering): Rank {
+  const { node, shadow, version, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
-  const position = { Name: name, Random: shuffled(uid, version), OldestBoot: parseTime(status.bootTime) ?? Infinity }[
-    order
-  ];
+  const position = { Name: '', Random: shuffled(uid, version), OldestBoot: byTime(status.bootTime) }[order];
   const own = name === ownNode ? 1 : 0;
   return [
     lastAttempt(candidate, now),
@@ -206,9 +227,14 @@ function rankOf(candidate: Candidate, { ownNode, policy, now }: Ordering): Rank 
 }
 
 /** As `spec.health.unhealthyNodes` says. */
-function healthRank(node: NodeView, { health }: Ordering['policy']): number {
+function healthRank(node: NodeView, { health }: Pick<UpdatePolicy, 'health'>): number {
   if (health.unhealthyNodes === 'Wait' || problemCondition(node, { health }) === undefined) return 0;
   return health.unhealthyNodes === 'First' ? -1 : 1;
+}
+
+/** Sorts like the time, an unknown one last: groups may have different orders. */
+function byTime(time: string | null | undefined): string {
+  return String(parseTime(time) ?? Number.MAX_SAFE_INTEGER).padStart(16, '0');
 }
 
 /** When the latest attempt started, epoch milliseconds; 0: not within RECENT_MS. */

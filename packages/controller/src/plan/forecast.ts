@@ -4,18 +4,19 @@
  * {@link forecastOf} after the gates. An expected time stays as written while it is about right, so
  * that the status is not rewritten in each reconcile.
  */
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
 import { startedAt } from '../cluster/shadow.ts';
-import type { CalendarState } from '../policy/calendar.ts';
+import type { Calendar, CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
-import { expectedMs } from './facts/attempts.ts';
+import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { FleetState } from './fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from './gates/reasons.ts';
 
-interface QueuedNode {
+export interface QueuedNode {
   readonly node: string;
   readonly version: string;
   readonly reason: Reason;
@@ -23,10 +24,15 @@ interface QueuedNode {
   readonly expectedTime: string | undefined;
 }
 
-export interface Forecast {
+interface Expected {
   readonly queue: readonly QueuedNode[];
   /** When all nodes that can update will have (RFC 3339); undefined: nothing to do, or unknown. */
   readonly completionTime: string | undefined;
+}
+
+export interface Forecast extends Expected {
+  /** The same of each group, by its name. */
+  readonly ofGroups: ReadonlyMap<string, Expected>;
   readonly versions: readonly VersionCount[];
   /** How long updates took, milliseconds; undefined: none was measured. */
   readonly measuredMs: number | undefined;
@@ -34,6 +40,8 @@ export interface Forecast {
   /** How many nodes have a reason that needs a user. */
   readonly needAttention: ReadonlyMap<Reason, number>;
   readonly window: CalendarState;
+  /** When a window, or the time between two, ends next: of the fleet and of each group, epoch milliseconds. */
+  readonly windowEnds: readonly (number | undefined)[];
   /** Epoch milliseconds; now while a window is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
 }
@@ -59,35 +67,67 @@ export function forecastOf(
   counted: readonly Decision[],
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
 ): Forecast {
-  const { policy, estimate, now } = fleetState;
+  const { policy, estimate, groups, groupsBefore, before, now } = fleetState;
   const window = policy.calendar.at(now);
-  const slots = slotsFrom(fleetState, counted);
+  const busy = counted.filter(({ phase }) => phase === 'updating').map((one) => busyNode(one, fleetState));
+  const slots = slotsFrom(fleetState, counted, busy);
   const queue = [...admitted].flatMap(([candidate, blocked]) => expectationOf(candidate, blocked, fleetState, slots));
-  const ends = [
-    ...slots.ends,
-    ...queue.filter(({ reason }) => passesInTime(reason)).map(({ expectedAt }) => expectedAt),
-  ];
+  const ofGroups = groups.map(({ name }): [string, Expected] => {
+    const isMember = ({ group }: { readonly group: string | undefined }): boolean => group === name;
+    return [name, shown(busy.filter(isMember), queue.filter(isMember), groupsBefore.get(name), now)];
+  });
   return {
-    queue: queue
-      .toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b)))
-      .slice(0, MAX_QUEUE)
-      .map(({ expectedAt, ...queued }) => {
-        const known = fleetState.before?.plan?.find(({ node }) => node === queued.node)?.expectedTime;
-        return { ...queued, expectedTime: steady(known, expectedAt, now) };
-      }),
-    completionTime: steady(fleetState.before?.expectedCompletionTime, latest(ends), now),
+    ...shown(busy, queue, before, now),
+    ofGroups: new Map(ofGroups),
     versions: fleetState.versions,
     measuredMs: estimate.measuredMs,
     reasons: reasonsOf(counted),
     needAttention: reasonsOf(counted.filter(needsAttention)),
     window,
+    windowEnds: calendarsOf(fleetState).map((calendar) => calendar.at(now).until),
     nextOpenAt: policy.calendar.nextFit(now, 1),
   };
 }
 
+function calendarsOf({ policy, groups }: FleetState): Calendar[] {
+  return [policy, ...groups.map((group) => group.policy)].map(({ calendar }) => calendar);
+}
+
+type Shown = Pick<BrupopConfigStatus, 'plan' | 'expectedCompletionTime'>;
+
+/** What the status says of these nodes. Times that it has already stay while they are about right. */
+function shown(
+  busy: readonly BusyNode[],
+  queue: readonly Expectation[],
+  before: Shown | undefined,
+  now: number,
+): Expected {
+  const waiting = queue.filter(({ reason }) => passesInTime(reason)).map(({ expectedAt }) => expectedAt);
+  const ends = [...busy.map(({ end }) => (end > now ? end : undefined)), ...waiting];
+  return {
+    queue: queue
+      .toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b)))
+      .slice(0, MAX_QUEUE)
+      .map(({ expectedAt, group: _, ...queued }) => {
+        const known = before?.plan?.find(({ node }) => node === queued.node)?.expectedTime;
+        return { ...queued, expectedTime: steady(known, expectedAt, now) };
+      }),
+    completionTime: steady(before?.expectedCompletionTime, latest(ends), now),
+  };
+}
+
+interface BusyNode {
+  readonly group: string | undefined;
+  /** When its update is expected to end, epoch milliseconds; in the past: it is late. */
+  readonly end: number;
+}
+
+function busyNode({ managedNode: { shadow, group } }: Decision, { estimate, now }: FleetState): BusyNode {
+  const since = shadow === undefined ? undefined : startedAt(shadow);
+  return { group: group?.name, end: (since ?? now) + estimate.usualMs };
+}
+
 interface Slots {
-  /** Of current updates; undefined: late. */
-  readonly ends: readonly (number | undefined)[];
   /** When slots become free, in order; a slot that is used is appended again. */
   readonly free: number[];
   next: number;
@@ -97,19 +137,12 @@ interface Slots {
   readonly none: boolean;
 }
 
-function slotsFrom({ policy, estimate, stuck, now }: FleetState, counted: readonly Decision[]): Slots {
-  const busy = counted
-    .filter(({ phase }) => phase === 'updating')
-    .map(({ managedNode }) => {
-      const since = managedNode.shadow === undefined ? undefined : startedAt(managedNode.shadow);
-      return (since ?? now) + estimate.usualMs;
-    })
-    .toSorted((a, b) => a - b);
-  const inTime = busy.filter((end) => end > now);
+function slotsFrom({ policy, stuck, now }: FleetState, counted: readonly Decision[], busy: readonly BusyNode[]): Slots {
+  const ends = busy.map(({ end }) => end).toSorted((a, b) => a - b);
+  const inTime = ends.filter((end) => end > now);
   const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuck.length);
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
-  const ends = busy.map((end) => (end > now ? end : undefined));
-  return { ends, free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
+  return { free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
 }
 
 /** How many nodes can update at once if they are spread evenly over the zones. */
@@ -121,7 +154,10 @@ function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number 
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
 }
 
-type Expectation = Omit<QueuedNode, 'expectedTime'> & { readonly expectedAt: number | undefined };
+type Expectation = Omit<QueuedNode, 'expectedTime'> & {
+  readonly group: string | undefined;
+  readonly expectedAt: number | undefined;
+};
 
 function expectationOf(
   candidate: Candidate,
@@ -130,8 +166,9 @@ function expectationOf(
   slots: Slots,
 ): Expectation[] {
   if (blocked === undefined) return [];
-  const { name: node, version } = candidate;
-  return [{ node, version, reason: blocked.reason, expectedAt: expected(candidate, blocked, fleetState, slots) }];
+  const { name: node, version, group } = candidate;
+  const expectedAt = expected(candidate, blocked, fleetState, slots);
+  return [{ node, version, group: group?.name, reason: blocked.reason, expectedAt }];
 }
 
 /** Also for a version that does not age yet. */
@@ -144,8 +181,10 @@ function waitsAlone({ reason, retryAt }: Blocked): boolean {
   return retryAt !== undefined && traitsOf(reason).fleetWide !== true;
 }
 
-function expected({ shadow }: Candidate, blocked: Blocked, fleetState: FleetState, slots: Slots): number | undefined {
-  const { policy, estimate, now } = fleetState;
+function expected(candidate: Candidate, blocked: Blocked, fleetState: FleetState, slots: Slots): number | undefined {
+  const { shadow, policy } = candidate;
+  const { now } = fleetState;
+  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
   const { reason, retryAt = now } = blocked;
   const { passes } = traitsOf(reason);
   if (isUnforeseeable(blocked) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
@@ -162,12 +201,12 @@ function expected({ shadow }: Candidate, blocked: Blocked, fleetState: FleetStat
   return end;
 }
 
-function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
+export function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
   const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
   return neverConnected === true || (isReason(reason) && traitsOf(reason).needsAttention === true);
 }
 
-function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
+export function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
   for (const { progressing, managedNode } of counted) {
     const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};

@@ -15,6 +15,7 @@ import {
   NOW,
   type ShadowParts,
   underWay,
+  withPolicy,
   withoutShadow,
 } from '../testing/objects.ts';
 import { statusOf } from './config-status.ts';
@@ -66,7 +67,7 @@ const withStatus = (status: Partial<ShadowStatus>): ManagedNode => aLostNode({},
 function planOf(node: ManagedNode, spec: object = TAINTS, connectivity: Connectivity = CONNECTED): Plan {
   const snapshot = aSnapshot([node], spec);
   const policy = { ...snapshot.policy, deadlinesFrom: connectivity.lostUntil, isSuspended: connectivity.lost };
-  return plan({ ...snapshot, policy, connectivity }, NOW);
+  return plan({ ...withPolicy(snapshot, policy), connectivity }, NOW);
 }
 
 const lost = ({ lost: nodes }: Plan): string[] => nodes.map(({ name }) => name);

@@ -50,6 +50,8 @@ export interface Transition {
   readonly previous?: string;
   /** Connectivity was lost during the update, so its duration says nothing. */
   readonly wasSuspended?: boolean;
+  /** At a start: the group that the node is in. */
+  readonly group?: string | undefined;
   /** What the annotation of Jobs is set to; null removes it. */
   readonly jobs?: string | null;
 }

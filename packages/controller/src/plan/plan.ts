@@ -11,13 +11,12 @@ import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
 import { checkWork, type CheckWork } from './check-work.ts';
-import { assess, type Assessment, type Decision, type NodePhase } from './assess.ts';
+import { assess, type Assessment, type Decision } from './assess.ts';
 import type { CompletedCanary } from './canaries.ts';
 import type { Cleanup } from './cleanup.ts';
 import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
-import { expectedMs } from './facts/attempts.ts';
+import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
@@ -26,7 +25,8 @@ import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
 import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
 import { type Progress, progressOf } from './progress.ts';
-import { type LostNode, lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
+import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
+import { countsOf, type GroupRollout, groupRollouts, type Rollout } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
@@ -34,6 +34,8 @@ export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
+  /** Name of its group; empty: none. */
+  readonly group: string;
   readonly event: EventSource | undefined;
 }
 
@@ -44,10 +46,7 @@ export interface TaintChange {
   readonly startup: boolean;
 }
 
-/** Managed nodes by phase; `managed` is the sum of the others. */
-type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
-
-export interface Plan {
+export interface Plan extends Rollout {
   readonly specs: readonly SpecChange[];
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
@@ -63,14 +62,11 @@ export interface Plan {
   /** What to do with the list of the pods of the whole cluster. */
   readonly allPods: 'list' | 'keep' | 'forget';
   readonly taints: readonly TaintChange[];
-  readonly lost: readonly LostNode[];
   readonly outOfService: readonly OutOfServiceChange[];
   readonly checks: CheckWork;
-  readonly policy: UpdatePolicy;
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
-  readonly counts: NodeCounts;
   /** The nodes that failed with a version, the latest first. */
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
@@ -78,8 +74,7 @@ export interface Plan {
   readonly forecast: Forecast;
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
-  /** Names of nodes that hold an update slot past a deadline, also if they are not selected. */
-  readonly stuckNodes: readonly string[];
+  readonly groups: readonly GroupRollout[];
   /** Names of Nodes that have annotations of the operator, but hold no slot. */
   readonly orphanedNodes: readonly string[];
   /** The configuration has taken effect on all hosts whose agents respond. */
@@ -93,19 +88,20 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const { policy, stale, connectivity, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
-  const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, policy, now }), fleetState, snapshot);
+  const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, now }), fleetState, snapshot);
   const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
   const progress = progressOf(fleetState, counted);
   const { lost, outOfService, lostTimes } = lostNodesOf(snapshot.managedNodes, fleetState);
+  const stuckNodes = stuck.map(({ metadata: { name } }) => name);
   const { lookUps, conditions } = lookUpsOf(decisions, snapshot, now);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...timesOf(fleetState, snapshot),
     ...lostTimes,
     ...fleetState.canaries.times,
-    forecast.window.until,
+    ...forecast.windowEnds,
     progress?.deadline,
   ];
   return {
@@ -118,18 +114,19 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     outOfService,
     needsPodsOf: fleetState.drains.requested,
     allPods: allPodsNow(fleetState),
-    taints: decisions.flatMap((decision) => taintChanges(decision, policy)),
+    taints: decisions.flatMap(taintChanges),
     checks: checkWork(decisions, fleetState),
     policy,
     stale,
     connectivity,
-    counts: count(counted),
+    counts: countsOf(counted),
     failed: fleetState.failed,
     frozen: fleetState.frozen,
     canaries: fleetState.canaries.completed,
     forecast,
     progress,
-    stuckNodes: stuck.map(({ metadata: { name } }) => name),
+    stuckNodes,
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost }),
     orphanedNodes: fleetState.orphaned,
     isInEffect: !counted.some(({ pending }) => pending === true),
     wakeAt: earliest(wakes, now),
@@ -166,15 +163,20 @@ function admit(
   fleetState: FleetState,
   { pods }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, canaries, estimate, drains, room } = fleetState;
+  const { capacity, canaries, groupOrder, drains, room } = fleetState;
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
       const { node, shadow, version } = candidate;
-      const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
-      const drain = (): Drainable => drains.of(node);
-      const limits = { capacity: capacity.check(node), canary: canaries.check(node, version) };
       const policy = policyFor(candidate, fleetState);
+      const estimate = estimateFor(fleetState.estimate, policy.maintenance);
+      const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
+      const drain = (): Drainable => drains.of(node, policy);
+      const limits = {
+        capacity: capacity.check(candidate),
+        canary: canaries.check(node, version),
+        earlierGroups: groupOrder.check(candidate, version),
+      };
       const input = { ...fleetState, ...candidate, ...limits, policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
@@ -184,7 +186,7 @@ function admit(
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
         room.reserve(node);
         if (holdsSlot) return [candidate, blocked];
-        capacity.reserve(node, true);
+        capacity.reserve(candidate, true);
         canaries.reserve(node, version);
       }
       return [candidate, blocked];
@@ -205,7 +207,8 @@ function decide(
   }
   const policy = policyFor(candidate, fleetState);
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const change = { spec: startSpec(candidate.version, policy, fleetState.now), outcome: 'Started', jobs } as const;
+  const spec = startSpec(candidate.version, policy, fleetState.now);
+  const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name } as const;
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
 }
 
@@ -247,9 +250,10 @@ function lookUpsOf(
   return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
 }
 
-function taintChanges(decision: Decision, { drain }: UpdatePolicy): TaintChange[] {
+function taintChanges(decision: Decision): TaintChange[] {
   const { managedNode, isStarting = false } = decision;
   const { node } = managedNode;
+  const { drain } = managedNode.policy;
   if (node === undefined) return [];
   const waiting = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
   const startup = drain.startupTaint && isManaged(node) && isStarting;
@@ -281,14 +285,8 @@ function nodeConditions({ managedNode, progressing, change }: Decision): NodeCon
   if (progressing === undefined || !isPair(managedNode)) return [];
   // The write that cancels an update has its own Event.
   const event = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
-  const { node, shadow } = managedNode;
-  return [{ shadow, node, progressing, event }];
-}
-
-function count(counted: readonly Decision[]): NodeCounts {
-  const counts = { managed: counted.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
-  for (const { phase = 'waiting' } of counted) counts[phase] += 1;
-  return counts;
+  const { node, shadow, group } = managedNode;
+  return [{ shadow, node, progressing, event, group: group?.name ?? '' }];
 }
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {

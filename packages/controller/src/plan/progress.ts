@@ -74,7 +74,8 @@ function latestSuccess(counted: readonly Decision[], now: number): number {
 /** False while no node may start or be drained, or all that wait do so because the configuration says so. */
 function mayProgress({ policy, stale, connectivity, now }: FleetState, counted: readonly Decision[]): boolean {
   const isStopped = policy.paused || policy.problem !== undefined || stale.length > 0 || connectivity.lost;
-  if (isStopped || !policy.calendar.at(now).open) return false;
+  const policies = new Set(counted.map(({ managedNode }) => managedNode.policy));
+  if (isStopped || ![...policies].some(({ calendar }) => calendar.at(now).open)) return false;
   if (counted.some(({ phase }) => phase === 'updating')) return true;
   // What stops the fleet also stops the nodes that wait for another reason first.
   return !counted.some((decision) => traitsFor(decision).fleetWide === true && traitsFor(decision).isIntended === true);

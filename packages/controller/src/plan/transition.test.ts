@@ -37,6 +37,7 @@ const next = (
     missingSince: NOW,
     shadow: aShadow(shadow),
     node: aNode(node),
+    group: undefined,
     policy: { ...POLICY, ...more },
     drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,

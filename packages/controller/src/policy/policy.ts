@@ -52,6 +52,13 @@ export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good };
 }
 
+/** The same policy with other values in its spec. What users say of the whole fleet, and its mistakes, stay. */
+export function policyWith(policy: UpdatePolicy, change: (spec: InForce['spec']) => InForce['spec']): UpdatePolicy {
+  const { inForce, paused, pauseMode, pauseReason, interrupt } = policy;
+  const changed = read(change(inForce?.spec ?? withDefaults(undefined)));
+  return { ...changed, inForce, paused, pauseMode, pauseReason, interrupt, problem: policy.problem ?? changed.problem };
+}
+
 /** Updating nodes follow the last good one; a pause takes effect, but interrupts nothing. */
 function lastGood(good: InForce | undefined, own: Read): Read {
   const { paused, pauseReason } = own;

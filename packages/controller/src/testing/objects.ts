@@ -134,6 +134,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     spec,
     ...(parts.status !== null && { status }),
     progressing,
+    group: '',
   };
 }
 
@@ -158,7 +159,8 @@ export function failure(errorCode: LastOperation['errorCode'], parts: Partial<La
 
 /** A pair of the same name. */
 export function aManagedNode(name: string, node: NodeParts = {}, shadow: ShadowParts = {}): ManagedNode {
-  return { name, node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }), missingSince: NOW };
+  const pair = { node: aNode({ name, ...node }), shadow: aShadow({ node: name, ...shadow }) };
+  return { name, ...pair, group: undefined, policy: POLICY, missingSince: NOW };
 }
 
 /** What was just seen on a node: by default nothing, so that it can be drained. */
@@ -220,7 +222,13 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ownNode: 'own' };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
-  return { managedNodes, nodes, allPods: NO_PODS_LISTED, config, policy, pods, ...rest };
+  const all = { nodes, allPods: NO_PODS_LISTED, config, groups: [], groupObjects: [], pods, ...rest };
+  return withPolicy({ managedNodes, policy, ...all }, policy);
+}
+
+/** The policy holds for the fleet and for each node. */
+export function withPolicy(snapshot: Snapshot, policy: UpdatePolicy): Snapshot {
+  return { ...snapshot, policy, managedNodes: snapshot.managedNodes.map((one) => ({ ...one, policy })) };
 }
 
 /** With the operator's cordon, set `ms` ago. */

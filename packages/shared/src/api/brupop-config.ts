@@ -6,14 +6,8 @@ import { count, count64, described, type Infer, object, optional, text, time } f
 import { isFields, merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
-const statusSchema = object({
-  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
-  conditions: conditions(
-    'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
-      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
-      'to start. Progressing: nodes are updating. Degraded: something needs a user. CertificateReady: agents can trust the ' +
-      'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',
-  ),
+/** What is reported of the nodes of the fleet, and of those of a BottlerocketNodeGroup. */
+export const ROLLOUT = {
   nodes: optional(
     object({
       managed: total(
@@ -26,6 +20,41 @@ const statusSchema = object({
     }),
     'Counts of the managed nodes.',
   ),
+  window: optional(
+    object({
+      nextOpenTime: optional(time(), 'When nodes may start updates next. Absent while they may start.'),
+      nextCloseTime: optional(time(), 'When the open window closes.'),
+    }),
+    'When nodes may start updates. Absent without windows and blackouts.',
+  ),
+  expectedCompletionTime: optional(
+    time(),
+    'When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an ' +
+      'update, or if the time is unknown.',
+  ),
+  plan: optional(
+    v.array(
+      object({
+        node: described(text(253), 'Name of the Node.'),
+        version: optional(text(128), 'Version that it updates to.'),
+        reason: described(text(128), 'Why it waits, as in the condition Progressing of its BottlerocketShadow.'),
+        expectedTime: optional(time(), 'When its update is expected to be complete. Absent if the time is unknown.'),
+      }),
+    ),
+    'The nodes that update next, in their order, at most 20.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
+};
+
+const statusSchema = object({
+  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
+  conditions: conditions(
+    'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
+      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
+      'to start. Progressing: nodes are updating. Degraded: something needs a user. CertificateReady: agents can trust the ' +
+      'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',
+  ),
+  nodes: ROLLOUT.nodes,
   versions: optional(
     v.array(
       object({
@@ -87,34 +116,13 @@ const statusSchema = object({
       '50.',
     { maxItems: 50, 'x-kubernetes-list-type': 'atomic' },
   ),
-  window: optional(
-    object({
-      nextOpenTime: optional(time(), 'When nodes may start updates next. Absent while they may start.'),
-      nextCloseTime: optional(time(), 'When the open window closes.'),
-    }),
-    'When nodes may start updates. Absent without windows and blackouts.',
-  ),
+  window: ROLLOUT.window,
   updateEstimate: optional(
     text(20),
     'Expected duration of the update of one node, from measured updates, such as 12m30s.',
   ),
-  expectedCompletionTime: optional(
-    time(),
-    'When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an ' +
-      'update, or if the time is unknown.',
-  ),
-  plan: optional(
-    v.array(
-      object({
-        node: described(text(253), 'Name of the Node.'),
-        version: optional(text(128), 'Version that it updates to.'),
-        reason: described(text(128), 'Why it waits, as in the condition Progressing of its BottlerocketShadow.'),
-        expectedTime: optional(time(), 'When its update is expected to be complete. Absent if the time is unknown.'),
-      }),
-    ),
-    'The nodes that update next, in their order, at most 20.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
-  ),
+  expectedCompletionTime: ROLLOUT.expectedCompletionTime,
+  plan: ROLLOUT.plan,
   inForce: optional(
     object({
       generation: described(count64(), 'The metadata.generation of the recorded spec.'),

@@ -19,6 +19,7 @@ import {
   fields,
   formatDuration,
   group,
+  isFields,
   listOf,
   merged,
   type Reading,
@@ -251,11 +252,24 @@ const SPEC = {
   ),
 };
 
+/** What a BottlerocketNodeGroup may set for its nodes. */
+export const OVERRIDES = {
+  maintenance: SPEC.maintenance,
+  concurrency: SPEC.concurrency,
+  versions: SPEC.versions,
+  ...DRAIN,
+  timeouts: SPEC.timeouts,
+  retry: SPEC.retry,
+  monitoring: SPEC.monitoring,
+  health: SPEC.health,
+  order: SPEC.order,
+};
+
+export type Order = Infer<typeof specSchema>['order'];
 export const specSchema = fields(SPEC);
 export type BrupopConfigSpec = v.InferInput<typeof specSchema>;
 /** The spec as it was read. Durations and times are milliseconds. */
 export type SpecValues = Infer<typeof specSchema>;
-export type Order = SpecValues['order'];
 
 export function readConfigSpec(value: unknown): Reading<SpecValues> {
   return readSpec(specSchema, value);
@@ -273,6 +287,30 @@ export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings({}).value;
 
 /** The defaults of this release. A new one alone changes no cluster: see `inForceOf`. */
 export const DEFAULT_SPEC = defaultsOf(SPEC);
+
+/**
+ * The spec that holds for the nodes of a BottlerocketNodeGroup with the spec `given`. Denied versions and blackouts are
+ * added to those of `spec`: what keeps the whole fleet from an update keeps each group from it.
+ */
+export function overridden(spec: Fields, given: unknown): Fields {
+  const own = Object.fromEntries(
+    Object.entries(isFields(given) ? given : {}).filter(([name]) => Object.hasOwn(OVERRIDES, name)),
+  );
+  const both = (group: string, list: string): readonly unknown[] => [
+    ...new Set([spec, own].flatMap((from) => listIn(from[group], list))),
+  ];
+  return merged(merged(spec, own), {
+    maintenance: { blackouts: both('maintenance', 'blackouts') },
+    versions: { deny: both('versions', 'deny') },
+  });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function listIn(group: unknown, name: string): readonly unknown[] {
+  const list = isFields(group) ? group[name] : undefined;
+  return Array.isArray(list) ? list : [];
+}
 
 export function withDefaults(value: unknown): Readonly<Record<string, unknown>> {
   return merged(DEFAULT_SPEC, value);

@@ -93,7 +93,7 @@ describe('the definition of BrupopConfig', () => {
   });
 });
 
-it.each(['bottlerocketshadows', 'brupopconfigs'] as const)('every field of %s is described', (name) => {
+it.each(['bottlerocketshadows', 'brupopconfigs', 'bottlerocketnodegroups'] as const)('every field of %s is described', (name) => {
   expect(described(schemaOf(name))).toEqual([]);
 });
 

@@ -9,6 +9,9 @@ export const CONFIG_KIND = 'BrupopConfig';
 export const CONFIG_PLURAL = 'brupopconfigs';
 /** The one BrupopConfig name that the API server accepts. */
 export const CONFIG_NAME = 'cluster';
+export const NODE_GROUP_VERSION = 'v1alpha1';
+export const NODE_GROUP_KIND = 'BottlerocketNodeGroup';
+export const NODE_GROUP_PLURAL = 'bottlerocketnodegroups';
 
 /** Nodes with this label and value are managed. */
 export const MANAGED_LABEL = 'bottlerocket.aws/updater-interface-version';
@@ -48,6 +51,8 @@ export const DRAIN_KEY = `${GROUP}/drain`;
 export const HEALTH_KEY = `${GROUP}/health`;
 /** On a Node: external load balancers leave it out (Kubernetes "Well-Known Labels"). */
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
+/** On a shadow: the BottlerocketNodeGroup that its update began with. */
+export const NODE_GROUP_ANNOTATION = `${GROUP}/node-group`;
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
 /** On a shadow: how many attempts since the latest success failed or were cancelled. */

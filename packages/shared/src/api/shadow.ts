@@ -101,6 +101,11 @@ const STATUS = {
     'In a few words, why the node does not update and, if known, until when; the condition Progressing has the sentence. Empty: ' +
       'the node does not wait.',
   ),
+  group: s.optional(
+    s.text(63),
+    'The BottlerocketNodeGroup whose rules hold for the node: that of its labels, or, while it updates, the one with which its update ' +
+      'began. Empty: those of the BrupopConfig hold.',
+  ),
   drain: s.optional(drain, 'The drain of the current or the latest update, and what it waits for.'),
   conditions: conditions(
     'What is true of this node now. The controller writes Progressing: True while the node updates and False while it does not, with ' +

@@ -77,15 +77,20 @@ export interface Estimate {
   readonly marginMs: number;
 }
 
-export function estimateOf(
-  managedNodes: readonly ManagedNode[],
-  { updateEstimateMs, marginMs }: MaintenanceSettings,
-): Estimate {
+export function estimateOf(managedNodes: readonly ManagedNode[], maintenance: MaintenanceSettings): Estimate {
   const measured = managedNodes
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
   const percentile = measured[Math.floor((measured.length - 1) * 0.9)];
   const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
+  return estimateFor({ measuredMs }, maintenance);
+}
+
+/** The same measurements, with what another policy says where there are none. */
+export function estimateFor(
+  { measuredMs }: Pick<Estimate, 'measuredMs'>,
+  { updateEstimateMs, marginMs }: Pick<MaintenanceSettings, 'updateEstimateMs' | 'marginMs'>,
+): Estimate {
   return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
 }
 

@@ -10,7 +10,7 @@ const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot
   pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
   budgets: indexedBudgets([aBudget('web')]),
 });
-const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), POLICY, NOW).of(node);
+const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), NOW).of(node, POLICY);
 
 describe('a node', () => {
   it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
@@ -32,7 +32,7 @@ describe('a node', () => {
 
   it('of another UID is another node', () => {
     const other = aNode({ uid: 'another' });
-    expect(isDrainable(new Drains(view([]), POLICY, NOW).of(other))).toBe(false);
+    expect(isDrainable(new Drains(view([]), NOW).of(other, POLICY))).toBe(false);
   });
 });
 

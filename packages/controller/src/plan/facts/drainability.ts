@@ -53,18 +53,14 @@ export class Drains {
   /** The names of these nodes; the pods of other nodes are not needed. */
   readonly requested = new Set<string>();
   readonly #view: DrainView;
-  readonly #settings: DrainSettings;
-  readonly #ignoredNamespaces: readonly string[];
   readonly #now: number;
 
-  constructor(view: DrainView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>, now: number) {
+  constructor(view: DrainView, now: number) {
     this.#view = view;
-    this.#settings = drain;
-    this.#ignoredNamespaces = health.ignoredNamespaces;
     this.#now = now;
   }
 
-  of({ metadata }: NodeView): Drainable {
+  of({ metadata }: NodeView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {
     this.requested.add(metadata.name);
     const { pods, budgets } = this.#view;
     const known = pods.get(metadata.name);
@@ -73,12 +69,12 @@ export class Drains {
     // The clock may have been set back.
     if (seenAt === undefined || seenAt > this.#now) return { ...UNKNOWN, problem };
     return {
-      block: check(known, budgets, this.#settings),
+      block: check(known, budgets, drain),
       fresh: this.#now - seenAt <= FRESH_MS,
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => healthOf(known.pods, this.#ignoredNamespaces),
+      podHealth: () => healthOf(known.pods, health.ignoredNamespaces),
     };
   }
 }

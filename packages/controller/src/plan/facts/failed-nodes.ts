@@ -88,7 +88,7 @@ export function failedNodes(
   now: number,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap((one) => failureOf(one, known, { policy, view: checks, now }) ?? []);
+  const current = managedNodes.flatMap((one) => failureOf(one, known, { policy: one.policy, view: checks, now }) ?? []);
   const shadows = new Map(managedNodes.map(({ name, shadow }) => [name, shadow]));
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));

@@ -37,27 +37,27 @@ export interface Slot {
 /** Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored. */
 export function slotOf(
   managedNode: ManagedNode,
-  { policy, checks: view }: Pick<Snapshot, 'policy' | 'checks'>,
+  { checks: view }: Pick<Snapshot, 'checks'>,
   now: number,
 ): Slot | undefined {
-  const { node } = managedNode;
+  const { node, policy } = managedNode;
   if (node === undefined) return undefined;
   const slot = isPair(managedNode)
-    ? (slotOfPair(managedNode, policy, now) ?? slotOfHooks({ ...managedNode, policy, checks: { view }, now }))
-    : slotWithoutRecord({ ...managedNode, shadow: undefined }, node, policy);
+    ? (slotOfPair(managedNode, now) ?? slotOfHooks({ ...managedNode, checks: { view }, now }))
+    : slotWithoutRecord({ ...managedNode, shadow: undefined }, node);
   if (slot === undefined || now < slot.deadline) return slot;
   return slot.expires || isAccepted(slot.deadline, policy, now) ? undefined : slot;
 }
 
-function slotOfPair(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {
-  const { shadow } = pair;
+function slotOfPair(pair: NodePair, now: number): Slot | undefined {
+  const { shadow, policy } = pair;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
   const rollback = pendingRollback(shadow, policy, now);
   if (rollback !== undefined) return { deadline: startDeadline(rollback), expires: false };
-  const failedAt = failedCheckAt({ ...pair, policy, now });
+  const failedAt = failedCheckAt({ ...pair, now });
   if (failedAt !== undefined) return { deadline: failedAt, expires: false };
-  if (rebootRequested(shadow)) return slotAfterReboot(pair, policy, now);
-  return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node, policy);
+  if (rebootRequested(shadow)) return slotAfterReboot(pair, now);
+  return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node);
 }
 
 /** They start when the agent has confirmed Idle. */
@@ -67,8 +67,8 @@ function slotOfHooks(input: Parameters<typeof hasHooksLeft>[0]): Slot | undefine
   return { deadline: notRespondingAt(shadow, now) + msOfHooksAfter(policy), expires: true };
 }
 
-function slotAfterReboot(pair: NodePair, policy: UpdatePolicy, now: number): Slot | undefined {
-  const { node, shadow } = pair;
+function slotAfterReboot(pair: NodePair, now: number): Slot | undefined {
+  const { node, shadow, policy } = pair;
   const since = idleSince(shadow, now);
   const isOwned = ownedByUs(node);
   if (isSettled(shadow)) return isOwned ? { deadline: since + STEP_LIMITS_MS.Reboot, expires: true } : undefined;
@@ -78,11 +78,7 @@ function slotAfterReboot(pair: NodePair, policy: UpdatePolicy, now: number): Slo
 }
 
 /** Starts at a time that a kubelet cannot write: the creation or deletion of the shadow. */
-function slotWithoutRecord(
-  { shadow, missingSince, former }: ManagedNode,
-  node: NodeView,
-  policy: UpdatePolicy,
-): Slot | undefined {
+function slotWithoutRecord({ shadow, missingSince, former, policy }: ManagedNode, node: NodeView): Slot | undefined {
   const lastsMs = msWithoutRecord(shadow, node, policy);
   if (lastsMs === undefined) return undefined;
   const since = shadow === undefined ? missingSince : (parseTime(shadow.metadata.creationTimestamp) ?? 0);

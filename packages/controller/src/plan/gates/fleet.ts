@@ -47,6 +47,9 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
 /** Other nodes go first, or a user has not approved the version. */
 export const released: Gate = (input) => input.canary;
 
+/** Nodes of the groups of `spec.after` go first. */
+export const groupsInOrder: Gate = (input) => input.earlierGroups;
+
 export const capacity: Gate = (input) => input.capacity;
 
 export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {

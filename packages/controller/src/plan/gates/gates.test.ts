@@ -75,13 +75,14 @@ function blockedBy({
     frozen,
     capacity,
     canary,
+    earlierGroups: undefined,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     workloads,
     room: new Room({ nodes: [], draining: new Set(), workloads }),
     now: NOW,
   };
-  return whyNot({ ...pair, status, version, ...fleet, drain, needMs });
+  return whyNot({ ...pair, group: undefined, status, version, ...fleet, drain, needMs });
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;

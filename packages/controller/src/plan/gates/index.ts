@@ -4,7 +4,17 @@
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
  */
 import { checksPass } from './checks.ts';
-import { capacity, connected, notFrozen, paused, released, validConfig, watchFresh, windowOpen } from './fleet.ts';
+import {
+  capacity,
+  connected,
+  groupsInOrder,
+  notFrozen,
+  paused,
+  released,
+  validConfig,
+  watchFresh,
+  windowOpen,
+} from './fleet.ts';
 import {
   agentCurrent,
   allowedVersion,
@@ -44,6 +54,7 @@ const GATES: readonly Gate[] = [
   writable,
   notFrozen,
   released,
+  groupsInOrder,
   windowOpen,
   drainNotBlocked,
   podsHealthy,

@@ -43,6 +43,7 @@ export const REASONS = {
   WaitingForCanary: { passes: 'event', fleetWide: true, withoutTaint: true },
   Soaking: { passes: 'time', fleetWide: true, withoutTaint: true },
   WaitingForApproval: { passes: 'manual', fleetWide: true, withoutTaint: true, isIntended: true },
+  WaitingForNodeGroup: { passes: 'event', withoutTaint: true },
   NotSelected: { passes: 'manual', withoutTaint: true, isIntended: true },
   Skipped: { passes: 'manual', withoutTaint: true, isIntended: true },
   InvalidVersion: { passes: 'manual', needsAttention: true },
@@ -116,6 +117,8 @@ export interface GateInput extends Candidate {
   readonly connectivity: Connectivity;
   readonly capacity: Blocked | undefined;
   readonly canary: Blocked | undefined;
+  /** The groups that go first are not done. */
+  readonly earlierGroups: Blocked | undefined;
   /** The versions that too many nodes failed with. */
   readonly frozen: readonly FrozenVersion[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */

@@ -1,0 +1,70 @@
+/** Writes the status of the BottlerocketNodeGroups. */
+import { isDeepStrictEqual } from 'node:util';
+import { CONTROLLER, GROUP, NODE_GROUP_KIND, NODE_GROUP_PLURAL, NODE_GROUP_VERSION } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
+import { crPath } from '@brupop/shared/kube/paths';
+import { groupStatusOf } from '../plan/group-status.ts';
+import type { GroupRollout } from '../plan/rollout.ts';
+import { type ApplyContext, forEachOf } from './writer.ts';
+
+/** Pause between two writes of one group; the latest status is always written. */
+const MIN_GAP_MS = 1_000;
+/** Later the watch counts, since another actor may have edited the status. */
+const WATCH_LIMIT_MS = 30_000;
+
+interface Written {
+  readonly status: NodeGroupStatus;
+  /** On the monotonic clock, milliseconds. */
+  readonly at: number;
+}
+
+export class NodeGroupWriter {
+  readonly #context: ApplyContext;
+  /** By UID; the watch may be behind. */
+  readonly #written = new Map<string, Written>();
+
+  constructor(context: ApplyContext) {
+    this.#context = context;
+  }
+
+  /** Returns after how many milliseconds there is more to write, or undefined. */
+  async write(
+    objects: readonly BottlerocketNodeGroup[],
+    rollouts: readonly GroupRollout[],
+  ): Promise<number | undefined> {
+    const byName = new Map(rollouts.map((rollout) => [rollout.group.name, rollout]));
+    const uids = new Set(objects.map(({ metadata: { uid } }) => uid));
+    for (const uid of [...this.#written.keys()]) if (!uids.has(uid)) this.#written.delete(uid);
+    const delays: number[] = [];
+    await forEachOf(objects, async (object) => {
+      const rollout = byName.get(object.metadata.name);
+      const delay = rollout && (await this.#writeOne(object, rollout));
+      if (delay !== undefined) delays.push(delay);
+    });
+    return delays.length === 0 ? undefined : Math.min(...delays);
+  }
+
+  async #writeOne(object: BottlerocketNodeGroup, rollout: GroupRollout): Promise<number | undefined> {
+    const { clock, writer } = this.#context;
+    const { name, uid } = object.metadata;
+    const written = this.#written.get(uid);
+    const isFresh = written !== undefined && clock.monotonic() - written.at < WATCH_LIMIT_MS;
+    const before = isFresh ? written.status : object.status;
+    const status = groupStatusOf({ ...object, ...(before && { status: before }) }, rollout, clock.now());
+    const key = `group/${uid}`;
+    if (isDeepStrictEqual(status, before) || !writer.canWrite(key)) return undefined;
+    const waitMs = (written?.at ?? -Infinity) + MIN_GAP_MS - clock.monotonic();
+    if (waitMs > 0) return waitMs;
+    await writer.attempt('group_status', key, async () => await this.#apply(name, uid, status));
+    return undefined;
+  }
+
+  async #apply(name: string, uid: string, status: NodeGroupStatus): Promise<void> {
+    const { client, clock, signal } = this.#context;
+    const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name, subresource: 'status' });
+    const apiVersion = `${GROUP}/${NODE_GROUP_VERSION}`;
+    const body = { apiVersion, kind: NODE_GROUP_KIND, metadata: { name, uid }, status };
+    await client.apply(path, body, { fieldManager: CONTROLLER, signal });
+    this.#written.set(uid, { status, at: clock.monotonic() });
+  }
+}

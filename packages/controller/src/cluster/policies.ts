@@ -1,0 +1,82 @@
+/**
+ * The policy of the fleet, and those of its groups, as the watch caches have them. They are read again when the
+ * configuration or the spec of a group changes, and not in each reconcile.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
+import { CONFIG_NAME, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
+import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
+import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
+import type { Connectivity } from './connectivity.ts';
+import type { NodeView } from './node.ts';
+import { mayBeInUpdate, type ShadowView } from './shadow.ts';
+import type { ManagedNode } from './snapshot.ts';
+
+export class Policies {
+  readonly #groups: Pick<Reflector<BottlerocketNodeGroup>, 'list'>;
+  #fleet: UpdatePolicy = readPolicy(undefined);
+  #read: readonly NodeGroup[] | undefined;
+
+  constructor(configs: Reflector<BrupopConfig>, groups: Reflector<BottlerocketNodeGroup>) {
+    this.#groups = groups;
+    configs.subscribe((event) => this.#updateFleet(event));
+    groups.subscribe((event) => {
+      if (isSpecChange(event)) this.#read = undefined;
+    });
+  }
+
+  get fleet(): UpdatePolicy {
+    return this.#fleet;
+  }
+
+  get groups(): readonly NodeGroup[] {
+    this.#read ??= readNodeGroups(this.#groups.list(), this.#fleet);
+    return this.#read;
+  }
+
+  /** Which rules hold for a node. */
+  of(node: NodeView | undefined, shadow: ShadowView | undefined): Pick<ManagedNode, 'group' | 'policy'> {
+    const began = shadow !== undefined && mayBeInUpdate(shadow) ? groupAtStart(shadow) : undefined;
+    const group = groupOf(node?.metadata.labels ?? {}, this.groups, node === undefined ? '' : began);
+    return { group, policy: group?.policy ?? this.#fleet };
+  }
+
+  #updateFleet({ type, object, old }: ReflectorEvent<BrupopConfig>): void {
+    if (object.metadata.name !== CONFIG_NAME) return;
+    const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
+    if (type === 'Modified' && isSame) return;
+    this.#fleet = readPolicy(type === 'Deleted' ? undefined : object);
+    this.#read = undefined;
+  }
+}
+
+function groupAtStart({ metadata: { annotations = {} } }: ShadowView): string {
+  return annotations[NODE_GROUP_ANNOTATION] ?? '';
+}
+
+/** True unless only the status or the metadata changed. */
+export function isSpecChange({ type, object, old }: ReflectorEvent<KubernetesObject>): boolean {
+  return type !== 'Modified' || object.metadata.generation !== old?.metadata.generation;
+}
+
+/** The same nodes while connectivity is lost, or has just been restored. */
+export function suspended(managedNodes: readonly ManagedNode[], connectivity: Connectivity): readonly ManagedNode[] {
+  if (connectivity.lostUntil === 0) return managedNodes;
+  const policies = new Map<UpdatePolicy, UpdatePolicy>();
+  return managedNodes.map((one) => {
+    const policy = policies.get(one.policy) ?? suspendedPolicy(one.policy, connectivity);
+    policies.set(one.policy, policy);
+    return { ...one, policy };
+  });
+}
+
+export function suspendedPolicy(policy: UpdatePolicy, { lost, lostUntil }: Connectivity): UpdatePolicy {
+  return lostUntil === 0 ? policy : { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
+}
+
+function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {
+  return { generation, spec, inForce: status?.inForce };
+}

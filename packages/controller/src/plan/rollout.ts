@@ -1,0 +1,58 @@
+/** What the nodes of the fleet, or of one group, add up to. The status of the BrupopConfig and of the groups is made of it. */
+import type { UpdatePolicy } from '../policy/policy.ts';
+import type { NodeGroup } from '../policy/node-groups.ts';
+import type { Decision, NodePhase } from './assess.ts';
+import type { FleetState } from './fleet.ts';
+import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
+import type { LostNode } from './lost-nodes.ts';
+
+/** Managed nodes by phase; `managed` is the sum of the others. */
+export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
+
+export interface Rollout {
+  readonly policy: UpdatePolicy;
+  readonly counts: NodeCounts;
+  readonly forecast: Pick<Forecast, 'queue' | 'completionTime' | 'reasons' | 'needAttention' | 'window' | 'nextOpenAt'>;
+  /** Names of nodes that hold an update slot past a deadline. */
+  readonly stuckNodes: readonly string[];
+  readonly lost: readonly LostNode[];
+}
+
+export interface GroupRollout extends Rollout {
+  readonly group: NodeGroup;
+}
+
+export function countsOf(decisions: readonly Decision[]): NodeCounts {
+  const counts = { managed: decisions.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
+  for (const { phase = 'waiting' } of decisions) counts[phase] += 1;
+  return counts;
+}
+
+/** @param counted - the nodes of the fleet's rollout */
+export function groupRollouts(
+  { groups, now }: FleetState,
+  counted: readonly Decision[],
+  { forecast, stuckNodes, lost }: Pick<Rollout, 'stuckNodes' | 'lost'> & { readonly forecast: Forecast },
+): GroupRollout[] {
+  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
+  return groups.map((group) => {
+    const { policy } = group;
+    const members = byGroup.get(group.name) ?? [];
+    const names = new Set(members.map(({ managedNode: { name } }) => name));
+    const expected = forecast.ofGroups.get(group.name) ?? { queue: [], completionTime: undefined };
+    return {
+      group,
+      policy,
+      counts: countsOf(members),
+      forecast: {
+        ...expected,
+        reasons: reasonsOf(members),
+        needAttention: reasonsOf(members.filter(needsAttention)),
+        window: policy.calendar.at(now),
+        nextOpenAt: policy.calendar.nextFit(now, 1),
+      },
+      stuckNodes: stuckNodes.filter((name) => names.has(name)),
+      lost: lost.filter(({ name }) => names.has(name)),
+    };
+  });
+}

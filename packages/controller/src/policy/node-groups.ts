@@ -1,0 +1,98 @@
+/**
+ * The BottlerocketNodeGroups as the plan uses them, in the order in which they claim nodes. The policy of a group is that
+ * of the BrupopConfig with the fields that the group overrides. It is read when the spec of a group or the configuration
+ * changes.
+ *
+ *     a node belongs to the first group, by precedence and then by name, whose nodeSelector selects it
+ *     a node that is updating belongs to the group that its update began with, while that exists
+ *     a group with a mistake starts nothing: updates under way follow the BrupopConfig
+ */
+import type { NodeLimit } from '@brupop/shared/api/config-values';
+import { overridden } from '@brupop/shared/api/config-spec';
+import { type LabelSelector, selects } from '@brupop/shared/api/label-selector';
+import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
+import { isFields } from '@brupop/shared/api/spec-schema';
+import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
+
+/** Limits of one group; those that it does not set are those of the fleet alone. */
+export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
+
+export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' | 'soakMs'> {
+  readonly name: string;
+  /** Undefined: it is not readable, so that the group has no nodes. */
+  readonly selector: LabelSelector | undefined;
+  readonly concurrency: GroupConcurrency;
+  readonly policy: UpdatePolicy;
+  /** What is wrong with the group itself. */
+  readonly problem: string | undefined;
+}
+
+/** `config` is the policy of the BrupopConfig. */
+export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
+  const read = groups.map((group) => readGroup(group, config));
+  const byName = new Map(read.map((group) => [group.name, group]));
+  return read
+    .map((group) => withProblem(group, orderProblem(group, byName)))
+    .toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
+}
+
+/** @param began - the group that the update of the node began with, empty: none; undefined: it is not updating */
+export function groupOf(
+  labels: Readonly<Record<string, string>>,
+  groups: readonly NodeGroup[],
+  began: string | undefined,
+): NodeGroup | undefined {
+  if (began !== undefined) return groups.find(({ name }) => name === began);
+  return groups.find(({ selector }) => selects(selector, labels));
+}
+
+function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
+  const { spec, metadata } = object;
+  const { value, problems } = readNodeGroupRules(object);
+  const { nodeSelector, precedence, after, soakMs } = value;
+  const merged = policyWith(config, (base) => overridden(base, spec));
+  const mistake = config.problem === undefined ? merged.problem : undefined;
+  const group = {
+    name: metadata.name,
+    // One that is not completely readable would select more nodes than its author wants.
+    selector: problems.some((problem) => problem.startsWith('spec.nodeSelector')) ? undefined : nodeSelector,
+    precedence,
+    after,
+    soakMs,
+    concurrency: own(merged.concurrency, spec?.concurrency),
+    policy: mistake === undefined ? merged : config,
+    problem: undefined,
+  };
+  const missing =
+    nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
+  return withProblem(group, problems[0] ?? missing ?? mistake);
+}
+
+function own(concurrency: Concurrency, given: unknown): GroupConcurrency {
+  const names = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
+  const isOwn = ([name]: [string, unknown]): boolean => names.some(([one]) => one === name);
+  return Object.fromEntries(Object.entries(concurrency).filter(isOwn));
+}
+
+function withProblem(group: NodeGroup, problem: string | undefined): NodeGroup {
+  if (problem === undefined || group.problem !== undefined) return group;
+  const shown = `${NODE_GROUP_KIND} "${group.name}": ${problem}`;
+  return { ...group, problem, policy: { ...group.policy, problem: group.policy.problem ?? shown } };
+}
+
+/** Nodes that wait for a group that does not exist, or for each other, would wait for ever. */
+function orderProblem({ name, after }: NodeGroup, groups: ReadonlyMap<string, NodeGroup>): string | undefined {
+  const missing = after.find((one) => !groups.has(one));
+  if (missing !== undefined)
+    return `spec.after: expected the name of a ${NODE_GROUP_KIND} that exists, found "${missing}"`;
+  const reached = new Set<string>();
+  const reach = (from: readonly string[]): void => {
+    for (const one of from.filter((next) => !reached.has(next))) {
+      reached.add(one);
+      reach(groups.get(one)?.after ?? []);
+    }
+  };
+  reach(after);
+  return reached.has(name) ? 'spec.after: expected groups that do not wait for this one, found a cycle' : undefined;
+}

@@ -1,0 +1,92 @@
+/**
+ * The BottlerocketNodeGroup: what holds for a pool of nodes instead of the BrupopConfig. Users write the
+ * spec, the controller writes the status. The fields that override those of the configuration have its
+ * schema (`OVERRIDES`), and are read after both were merged.
+ */
+import * as v from 'valibot';
+import { ROLLOUT } from './brupop-config.ts';
+import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
+import { type LabelSelector, labelSelector } from './label-selector.ts';
+import { conditions, type KubernetesObject } from './meta.ts';
+import { count64, described, type Infer, object, optional, whole } from './schema.ts';
+import { always, duration, field, fields, listOf, type Reading, readSpec } from './spec-schema.ts';
+
+const NAME = 'the name of a BottlerocketNodeGroup';
+const groupName = v.pipe(
+  v.string(NAME),
+  v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
+  v.minLength(1, NAME),
+  v.maxLength(63, NAME),
+);
+
+const OWN = {
+  // A reader goes on without it; the definition of the resource requires it.
+  nodeSelector: field(
+    labelSelector,
+    'Which of the managed nodes are in the group, by their labels. An empty selector selects all.',
+  ),
+  precedence: field(
+    whole(0, 1_000_000),
+    'Which group a node is in that several select: the one with the highest precedence, and of those the first by name. From 0 ' +
+      'to 1000000.',
+    always(0),
+  ),
+  after: field(
+    listOf(groupName, 20, 'set'),
+    'Groups that go first: a node starts its update to a version only when their nodes run that version or a later one. Nodes that are ' +
+      'left out, and groups that are pinned to another version or deny it, are not waited for.',
+    { absent: [] },
+  ),
+  soak: field(
+    duration('0s', '720h'),
+    'How long after the latest success of a node in one of those groups a node of this group may start.',
+    always('0s'),
+  ),
+};
+
+const ownSpec = fields(OWN);
+export type NodeGroupRules = Infer<typeof ownSpec>;
+
+const statusSchema = object({
+  observedGeneration: optional(count64(), 'The metadata.generation that this status is about.'),
+  conditions: conditions(
+    'The state of the group. Ready: its spec is in use. Progressing: nodes are updating. Messages name what is wrong.',
+  ),
+  ...ROLLOUT,
+});
+export type NodeGroupStatus = Infer<typeof statusSchema>;
+
+export const nodeGroupSchema = described(
+  object({
+    spec: described(
+      fields({ ...OWN, ...OVERRIDES }),
+      'What users want. Every field that is left out has the value of the BrupopConfig.',
+    ),
+    status: optional(statusSchema, 'What the controller reports.'),
+  }),
+  'A pool of nodes with rules of its own. Each node is in at most one group. The limits of the BrupopConfig hold for the nodes of ' +
+    'all groups together.',
+);
+
+type Overrides = Pick<BrupopConfigSpec, keyof typeof OVERRIDES>;
+
+export interface BottlerocketNodeGroup extends KubernetesObject {
+  readonly spec: Overrides & {
+    readonly nodeSelector: LabelSelector;
+    readonly precedence?: number;
+    readonly after?: readonly string[];
+    readonly soak?: string;
+  };
+  readonly status?: NodeGroupStatus;
+}
+
+export function readNodeGroup(raw: unknown): BottlerocketNodeGroup {
+  const { metadata, spec, status } = raw as BottlerocketNodeGroup;
+  const { name, uid, resourceVersion, generation = 0 } = metadata;
+  return { metadata: { name, uid, resourceVersion, generation }, spec, ...(status && { status }) };
+}
+
+/** Reads the fields of the spec that a BrupopConfig does not have. */
+export function readNodeGroupRules({ spec }: BottlerocketNodeGroup): Reading<NodeGroupRules> {
+  return readSpec(ownSpec, spec);
+}
