@@ -92,7 +92,7 @@ async function isDrained(cluster: Cluster): Promise<boolean> {
     shadow: { metadata: { name: 'brs-a', uid: 's', generation: 2 }, spec: {} },
     signal: AbortSignal.timeout(1_000),
   } as unknown as DrainCall;
-  const drainer = new Drainer(context, { current: () => settings } as unknown as Settings);
+  const drainer = new Drainer(context, { ofGroup: () => settings } as unknown as Settings);
   return await drainer.pass(call).then(
     ({ done }) => done,
     () => false,

@@ -14,19 +14,18 @@ export interface SlimShadow extends KubernetesObject {
   /** The condition {@link AGENT_SUPPORTED}, if there is one. */
   readonly agentSupported?: Condition;
   /** The node group that its update began with. */
-  readonly group?: string;
+  readonly group: string | undefined;
 }
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const group = metadata.annotations?.[NODE_GROUP_ANNOTATION];
   const { conditions, waitingFor: _waits, group: _current, drain, ...reported } = status ?? {};
   const agentSupported = conditions?.find(({ type }) => type === AGENT_SUPPORTED);
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
-    ...(group === undefined ? {} : { group }),
+    group: metadata.annotations?.[NODE_GROUP_ANNOTATION],
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),

@@ -34,7 +34,7 @@ export class NodeGroupWriter {
   ): Promise<number | undefined> {
     const byName = new Map(rollouts.map((rollout) => [rollout.group.name, rollout]));
     const uids = new Set(objects.map(({ metadata: { uid } }) => uid));
-    for (const uid of [...this.#written.keys()]) if (!uids.has(uid)) this.#written.delete(uid);
+    for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid);
     const delays: number[] = [];
     await forEachOf(objects, async (object) => {
       const rollout = byName.get(object.metadata.name);

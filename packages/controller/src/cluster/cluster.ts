@@ -32,7 +32,7 @@ import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from 
 import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
-import { isSpecChange, Policies, suspended, suspendedPolicy } from './policies.ts';
+import { isSpecChange, Policies, rulesFor, suspended, suspendedPolicy } from './policies.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
@@ -248,7 +248,7 @@ export class Cluster {
         name,
         node,
         shadow,
-        ...this.#policies.of(node, shadow),
+        ...rulesFor({ node, shadow }, this.#policies),
         missingSince,
         leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, time),
         ...this.#memory.of(name),

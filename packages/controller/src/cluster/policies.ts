@@ -11,7 +11,6 @@ import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import type { Connectivity } from './connectivity.ts';
-import type { NodeView } from './node.ts';
 import { mayBeInUpdate, type ShadowView } from './shadow.ts';
 import type { ManagedNode } from './snapshot.ts';
 
@@ -37,13 +36,6 @@ export class Policies {
     return this.#read;
   }
 
-  /** Which rules hold for a node. */
-  of(node: NodeView | undefined, shadow: ShadowView | undefined): Pick<ManagedNode, 'group' | 'policy'> {
-    const began = shadow !== undefined && mayBeInUpdate(shadow) ? groupAtStart(shadow) : undefined;
-    const group = groupOf(node?.metadata.labels ?? {}, this.groups, node === undefined ? '' : began);
-    return { group, policy: group?.policy ?? this.#fleet };
-  }
-
   #updateFleet({ type, object, old }: ReflectorEvent<BrupopConfig>): void {
     if (object.metadata.name !== CONFIG_NAME) return;
     const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
@@ -51,6 +43,16 @@ export class Policies {
     this.#fleet = readPolicy(type === 'Deleted' ? undefined : object);
     this.#read = undefined;
   }
+}
+
+/** Which rules hold for a node: those that its update began with, or those of its labels. */
+export function rulesFor(
+  { node, shadow }: Pick<ManagedNode, 'node' | 'shadow'>,
+  { fleet, groups }: Pick<Policies, 'fleet' | 'groups'>,
+): Pick<ManagedNode, 'group' | 'policy'> {
+  const began = shadow !== undefined && mayBeInUpdate(shadow) ? groupAtStart(shadow) : undefined;
+  const group = node === undefined ? undefined : groupOf(node.metadata.labels ?? {}, groups, began);
+  return { group, policy: group?.policy ?? fleet };
 }
 
 function groupAtStart({ metadata: { annotations = {} } }: ShadowView): string {

@@ -108,9 +108,9 @@ function shown(
     queue: queue
       .toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b)))
       .slice(0, MAX_QUEUE)
-      .map(({ expectedAt, group: _, ...queued }) => {
-        const known = before?.plan?.find(({ node }) => node === queued.node)?.expectedTime;
-        return { ...queued, expectedTime: steady(known, expectedAt, now) };
+      .map(({ node, version, reason, expectedAt }) => {
+        const known = before?.plan?.find((one) => one.node === node)?.expectedTime;
+        return { node, version, reason, expectedTime: steady(known, expectedAt, now) };
       }),
     completionTime: steady(before?.expectedCompletionTime, latest(ends), now),
   };

@@ -1,5 +1,6 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
 import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -7,9 +8,11 @@ import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { ChecksView } from '../cluster/checks.ts';
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { NodeView } from '../cluster/node.ts';
+import { rulesFor } from '../cluster/policies.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/facts/drainability.ts';
+import { readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;
@@ -224,6 +227,19 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
   const all = { nodes, allPods: NO_PODS_LISTED, config, groups: [], groupObjects: [], pods, ...rest };
   return withPolicy({ managedNodes, policy, ...all }, policy);
+}
+
+/** A group named `name` of the nodes with the label `pool` of that value. */
+export function aGroup(name: string, spec: Partial<BottlerocketNodeGroup['spec']> = {}): BottlerocketNodeGroup {
+  const metadata = { name, uid: `group-${name}`, resourceVersion: '1', generation: 1 };
+  return { metadata, spec: { nodeSelector: { matchLabels: { pool: name } }, ...spec } };
+}
+
+export function withGroups(snapshot: Snapshot, groupObjects: readonly BottlerocketNodeGroup[]): Snapshot {
+  const groups = readNodeGroups(groupObjects, snapshot.policy);
+  const rules = { fleet: snapshot.policy, groups };
+  const managedNodes = snapshot.managedNodes.map((one) => ({ ...one, ...rulesFor(one, rules) }));
+  return { ...snapshot, groups, groupObjects, managedNodes };
 }
 
 /** The policy holds for the fleet and for each node. */

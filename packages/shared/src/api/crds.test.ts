@@ -93,9 +93,12 @@ describe('the definition of BrupopConfig', () => {
   });
 });
 
-it.each(['bottlerocketshadows', 'brupopconfigs', 'bottlerocketnodegroups'] as const)('every field of %s is described', (name) => {
-  expect(described(schemaOf(name))).toEqual([]);
-});
+it.each(['bottlerocketshadows', 'brupopconfigs', 'bottlerocketnodegroups'] as const)(
+  'every field of %s is described',
+  (name) => {
+    expect(described(schemaOf(name))).toEqual([]);
+  },
+);
 
 it('both definitions describe conditions alike', () => {
   const items = (name: CrdName): Schema | undefined => at(schemaOf(name), '.status.conditions[]');

@@ -1,0 +1,197 @@
+/** What a group means for the nodes of the fleet. */
+import fc from 'fast-check';
+import { NODE_GROUP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aGroup,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
+import { groupStatusOf } from './group-status.ts';
+import { plan, type Plan } from './plan.ts';
+
+interface World {
+  readonly groups?: readonly BottlerocketNodeGroup[];
+  readonly config?: object;
+}
+
+const MANY = { concurrency: { maxUpdating: 100 } };
+const planOf = (nodes: readonly ManagedNode[], { groups = [], config = MANY }: World = {}, now = NOW): Plan =>
+  plan(withGroups(aSnapshot(nodes, config, now), groups), now);
+const inPool = (name: string, pool: string, shadow: ShadowParts = {}, node: NodeParts = {}): ManagedNode =>
+  aManagedNode(name, { labels: { pool }, ...node }, shadow);
+const started = ({ specs }: Plan): string[] =>
+  specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
+const waitsFor = ({ conditions }: Plan, name: string): { reason: string; message: string } | undefined =>
+  conditions.find(({ node }) => node.metadata.name === name)?.progressing;
+const updatedTo = (version: string, minutes: number): ShadowParts => ({
+  status: { current_version: version, target_version: version },
+  annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${version}=${ago(minutes * MINUTE)}` },
+});
+
+it('the limits of a group hold for its nodes, and those of the fleet for all', () => {
+  const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => inPool(name, name < 'd' ? 'gpu' : 'web'));
+  const groups = [aGroup('gpu', { concurrency: { maxUpdating: 1 } }), aGroup('web')];
+  expect(started(planOf(nodes, { groups }))).toEqual(['a', 'd', 'e']);
+  expect(waitsFor(planOf(nodes, { groups }), 'b')).toMatchObject({
+    reason: 'WaitingForCapacity',
+    message: 'In BottlerocketNodeGroup "gpu": As many nodes are updating as concurrency.maxUpdating allows',
+  });
+  expect(started(planOf(nodes, { groups, config: { concurrency: { maxUpdating: 2 } } }))).toEqual(['a', 'd']);
+});
+
+it('the limits of groups and fleet hold whatever the groups are', () => {
+  const limit = fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined });
+  const pools = fc.array(fc.constantFrom('gpu', 'web', 'none'), { minLength: 1, maxLength: 12 });
+  const property = fc.property(
+    pools,
+    limit,
+    limit,
+    fc.integer({ min: 1, max: 8 }),
+    (members, gpu, web, maxUpdating) => {
+      const nodes = members.map((pool, i) => inPool(`node-${i}`, pool));
+      const of = (name: string, most: number | undefined): BottlerocketNodeGroup =>
+        aGroup(name, most === undefined ? {} : { concurrency: { maxUpdating: most } });
+      const names = started(
+        planOf(nodes, { groups: [of('gpu', gpu), of('web', web)], config: { concurrency: { maxUpdating } } }),
+      );
+      const countOf = (pool: string): number => names.filter((name) => members[Number(name.slice(5))] === pool).length;
+      const size = (pool: string): number => members.filter((one) => one === pool).length;
+      const most = [
+        ['gpu', gpu],
+        ['web', web],
+        ['none', undefined],
+      ] as const;
+      const possible = most
+        .map(([pool, allowed = Infinity]) => Math.min(allowed, size(pool)))
+        .reduce((a, b) => a + b, 0);
+      expect(names.length).toBe(Math.min(maxUpdating, possible));
+      for (const [pool, allowed = Infinity] of most) expect(countOf(pool)).toBeLessThanOrEqual(allowed);
+    },
+  );
+  fc.assert(property);
+});
+
+it('a blackout, a pin and a denied version of one group leave the others alone', () => {
+  const nodes = [inPool('a', 'gpu'), inPool('b', 'web'), inPool('c', 'none')];
+  const blackouts = [{ from: ago(MINUTE), to: ago(-MINUTE) }];
+  const spec = [{ maintenance: { blackouts } }, { versions: { deny: [NEW] } }, { versions: { pin: OLD } }];
+  for (const one of spec) {
+    const made = planOf(nodes, { groups: [aGroup('gpu', one)] });
+    expect(started(made)).toEqual(['b', 'c']);
+  }
+  expect(planOf(nodes, { groups: [aGroup('gpu', { maintenance: { blackouts } })] }).wakeAt).toBeLessThanOrEqual(
+    NOW + MINUTE,
+  );
+});
+
+it('a group with a mistake starts nothing, and the others do', () => {
+  const nodes = [inPool('a', 'gpu'), inPool('b', 'web')];
+  const made = planOf(nodes, { groups: [aGroup('gpu', { after: ['gone'] }), aGroup('web')] });
+  expect(started(made)).toEqual(['b']);
+  expect(waitsFor(made, 'a')?.reason).toBe('InvalidConfiguration');
+  expect(waitsFor(made, 'a')?.message).toContain('"gone"');
+});
+
+describe('a group after another', () => {
+  const groups = [aGroup('web'), aGroup('gpu', { after: ['web'], soak: '1h' })];
+  const last = inPool('z', 'gpu');
+
+  it.each<[string, ManagedNode]>([
+    ['waits for an update', inPool('a', 'web', {}, { unschedulable: true })],
+    [
+      'is updating',
+      inPool('a', 'web', {
+        spec: underWay('MonitoringUpdate'),
+        status: { current_version: NEW },
+        annotations: { [NODE_GROUP_ANNOTATION]: 'web' },
+      }),
+    ],
+    ['has not reported', inPool('a', 'web', { status: null })],
+  ])('does not start while a node of that group %s', (_, node) => {
+    const made = planOf([node, last], { groups });
+    expect(started(made)).toEqual([]);
+    expect(waitsFor(made, 'z')).toMatchObject({
+      reason: 'WaitingForNodeGroup',
+      message: `All nodes of BottlerocketNodeGroup "web" must run ${NEW} first (spec.after of "gpu")`,
+    });
+  });
+
+  it('starts when its soak has passed since the latest success in that group', () => {
+    const first = inPool('a', 'web', updatedTo(NEW, 120));
+    const made = planOf([first, inPool('b', 'web', updatedTo(NEW, 59)), last], { groups });
+    expect(started(made)).toEqual([]);
+    expect(waitsFor(made, 'z')?.message).toContain('spec.soak of BottlerocketNodeGroup "gpu" ends at');
+    expect(made.wakeAt).toBeLessThanOrEqual(NOW + MINUTE);
+    expect(started(planOf([first, inPool('b', 'web', updatedTo(NEW, 60)), last], { groups }))).toEqual(['z']);
+  });
+
+  it.each<[string, ManagedNode, readonly BottlerocketNodeGroup[]]>([
+    [
+      'that a user leaves out',
+      inPool('a', 'web', {}, { annotations: { 'brupop.bottlerocket.aws/skip': '' }, unschedulable: true }),
+      groups,
+    ],
+    [
+      'of a group that is pinned to another version',
+      inPool('a', 'web'),
+      [aGroup('web', { versions: { pin: OLD } }), aGroup('gpu', { after: ['web'] })],
+    ],
+    ['that is in no group', inPool('a', 'none', {}, { unschedulable: true }), groups],
+  ])('does not wait for a node %s', (_, node, of) => {
+    expect(started(planOf([node, last], { groups: of }))).toEqual(['z']);
+  });
+});
+
+describe('an update', () => {
+  it('records the group with which it begins', () => {
+    const begun = (node: ManagedNode): unknown =>
+      planOf([node], { groups: [aGroup('gpu')] }).specs[0]?.annotations[NODE_GROUP_ANNOTATION];
+    expect(begun(inPool('a', 'gpu'))).toBe('gpu');
+    expect(begun(inPool('a', 'web', { annotations: { [NODE_GROUP_ANNOTATION]: 'gpu' } }))).toBeNull();
+    expect(begun(inPool('a', 'web'))).toBeUndefined();
+  });
+
+  it('ends under the rules that it began with, also in another group', () => {
+    const groups = [aGroup('gpu', { monitoring: { healthyFor: '1h' } }), aGroup('web')];
+    const monitored = (began: string): ManagedNode =>
+      inPool('a', 'web', {
+        spec: underWay('MonitoringUpdate', 2 * MINUTE),
+        status: { current_version: NEW },
+        annotations: { [NODE_GROUP_ANNOTATION]: began },
+      });
+    const outcomes = (node: ManagedNode): string[] => planOf([node], { groups }).specs.map(({ outcome }) => outcome);
+    expect(outcomes(monitored('web'))).toEqual(['Succeeded']);
+    expect(outcomes(monitored('gpu'))).toEqual([]);
+  });
+});
+
+it('a shadow shows the group of its node, and a group its nodes, its plan and what is wrong', () => {
+  const web = aGroup('web', { concurrency: { maxUpdating: 1 } });
+  const made = planOf([inPool('a', 'web'), inPool('b', 'web'), inPool('c', 'none')], { groups: [web] });
+  expect(made.conditions.map(({ node, group }) => [node.metadata.name, group])).toContainEqual(['b', 'web']);
+  const [rollout] = made.groups;
+  if (rollout === undefined) throw new Error('there is one');
+  const status = groupStatusOf(web, rollout, NOW);
+  expect(status).toMatchObject({
+    observedGeneration: 1,
+    nodes: { managed: 2, updating: 1, waiting: 1 },
+    plan: [{ node: 'b', version: NEW, reason: 'WaitingForCapacity' }],
+  });
+  expect(status.conditions?.map(({ type, status: value, reason }) => [type, value, reason])).toEqual([
+    ['Ready', 'True', 'InUse'],
+    ['WindowOpen', 'True', 'NoWindows'],
+    ['Progressing', 'True', 'Updating'],
+    ['Degraded', 'False', 'AsExpected'],
+  ]);
+});

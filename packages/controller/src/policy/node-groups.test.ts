@@ -1,0 +1,149 @@
+/** Which group a node is in, and what its policy is. */
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { aGroup, aSnapshot } from '../testing/objects.ts';
+import { groupOf, type NodeGroup, readNodeGroups } from './node-groups.ts';
+
+const HOUR = 3_600_000;
+const read = (groups: readonly BottlerocketNodeGroup[], config: object = {}): NodeGroup[] =>
+  readNodeGroups(groups, aSnapshot([], config).policy);
+const one = (spec: object, config: object = {}): NodeGroup => {
+  const [group] = read([aGroup('gpu', spec)], config);
+  if (group === undefined) throw new Error('there is one');
+  return group;
+};
+
+describe('a node', () => {
+  const all = { nodeSelector: {} };
+
+  it('is in the group of the highest precedence, and of those in the first by name', () => {
+    const groups = read([
+      aGroup('c', all),
+      aGroup('b', { ...all, precedence: 5 }),
+      aGroup('a', { ...all, precedence: 5 }),
+    ]);
+    expect(groupOf({}, groups, undefined)?.name).toBe('a');
+    expect(groupOf({}, groups.slice(1), undefined)?.name).toBe('b');
+  });
+
+  it('is in no group when none selects it', () => {
+    expect(groupOf({ pool: 'web' }, read([aGroup('gpu')]), undefined)).toBeUndefined();
+    expect(groupOf({ pool: 'gpu' }, read([aGroup('gpu')]), undefined)?.name).toBe('gpu');
+  });
+
+  it('that is updating is in the group that its update began with, while that exists', () => {
+    const groups = read([aGroup('gpu'), aGroup('web')]);
+    expect(groupOf({ pool: 'gpu' }, groups, 'web')?.name).toBe('web');
+    expect(groupOf({ pool: 'gpu' }, groups, '')).toBeUndefined();
+    expect(groupOf({ pool: 'gpu' }, groups, 'gone')).toBeUndefined();
+  });
+
+  it('is in at most one group, whatever the groups and their order', () => {
+    const selector = fc.oneof(
+      fc.constant({}),
+      fc.constantFrom('a', 'b').map((pool) => ({ matchLabels: { pool } })),
+    );
+    const group = fc.record({
+      name: fc.constantFrom('x', 'y', 'z', 'w'),
+      nodeSelector: selector,
+      precedence: fc.nat(2),
+    });
+    const groups = fc.uniqueArray(group, { selector: ({ name }) => name });
+    const made = (specs: readonly { name: string; nodeSelector: object; precedence: number }[]): NodeGroup[] =>
+      read(specs.map(({ name, ...spec }) => aGroup(name, spec)));
+    const property = fc.property(groups, fc.constantFrom('a', 'b', 'c'), (specs, pool) => {
+      const found = groupOf({ pool }, made(specs), undefined)?.name;
+      expect(groupOf({ pool }, made(specs.toReversed()), undefined)?.name).toBe(found);
+      const matching = specs.filter(
+        ({ nodeSelector }) =>
+          isDeepStrictEqual(nodeSelector, {}) || isDeepStrictEqual(nodeSelector, { matchLabels: { pool } }),
+      );
+      const highest = Math.max(...matching.map(({ precedence }) => precedence));
+      const first = matching
+        .filter(({ precedence }) => precedence === highest)
+        .map(({ name }) => name)
+        .toSorted()[0];
+      expect(found).toBe(first);
+    });
+    fc.assert(property);
+  });
+});
+
+describe('the policy of a group', () => {
+  it('has what the group sets, and of the rest what the configuration says', () => {
+    const { policy } = one({ drain: { timeout: '2h' } }, { drain: { timeout: '1h', onTimeout: 'Force' } });
+    expect(policy.drain).toMatchObject({ timeoutMs: 2 * HOUR, onTimeout: 'Force' });
+    expect(one({}, { retry: { attempts: 3 } }).policy.retry.attempts).toBe(3);
+  });
+
+  it('adds to what the configuration keeps from the whole fleet, and replaces its windows', () => {
+    const blackout = (day: number): object => ({ from: `2026-12-0${day}T00:00:00Z`, to: `2026-12-0${day}T01:00:00Z` });
+    const window = (schedule: string): object => ({ schedule, duration: '1h' });
+    const { policy } = one(
+      { maintenance: { blackouts: [blackout(2)], windows: [window('0 3 * * *')] }, versions: { deny: ['1.21.0'] } },
+      { maintenance: { blackouts: [blackout(1)], windows: [window('0 2 * * *')] }, versions: { deny: ['1.20.0'] } },
+    );
+    expect(policy.maintenance.blackouts).toHaveLength(2);
+    expect(policy.maintenance.windows.map(({ schedule }) => schedule)).toEqual(['0 3 * * *']);
+    expect(policy.versions.deny).toEqual(['1.20.0', '1.21.0']);
+  });
+
+  it('does not override what concerns the whole fleet', () => {
+    const { policy } = one({ paused: false, rollout: { failureBudget: 9 } }, { paused: true });
+    expect([policy.paused, policy.rollout.failureBudget]).toEqual([true, { nodes: 1 }]);
+  });
+
+  it('limits the group only by what the group itself sets', () => {
+    expect(one({}, { concurrency: { maxUpdating: 3 } }).concurrency).toEqual({});
+    expect(one({ concurrency: { maxUnavailable: 2 } }).concurrency).toEqual({ maxUnavailable: { nodes: 2 } });
+  });
+});
+
+describe('a group with a mistake', () => {
+  it.each<[string, object, RegExp]>([
+    ['in what it overrides', { drain: { timeout: 'soon' } }, /^spec\.drain\.timeout: expected a duration/u],
+    [
+      'that only shows with the configuration',
+      { retry: { maxBackoff: '1m' } },
+      /^spec\.retry\.maxBackoff: expected at least/u,
+    ],
+    ['in its precedence', { precedence: -1 }, /^spec\.precedence: expected a whole number/u],
+    ['without a selector', { nodeSelector: undefined }, /^spec\.nodeSelector: expected/u],
+    ['after a group that does not exist', { after: ['web'] }, /^spec\.after: .* found "web"/u],
+    ['after itself', { after: ['gpu'] }, /^spec\.after: .* cycle/u],
+  ])('%s starts nothing, and says why', (_, spec, message) => {
+    const { problem, policy } = one(spec);
+    expect(problem).toMatch(message);
+    expect(policy.problem).toBe(`BottlerocketNodeGroup "gpu": ${problem}`);
+  });
+
+  it('leaves updates under way to the configuration', () => {
+    expect(one({ drain: { timeout: 'soon', onTimeout: 'Force' } }).policy.drain.onTimeout).toBe('Abort');
+  });
+
+  it('in its selector selects no node', () => {
+    const requirements = [
+      { key: 'pool', operator: 'In', values: ['gpu'] },
+      { key: 'a b', operator: 'Exists' },
+    ];
+    expect(
+      groupOf({ pool: 'gpu' }, [one({ nodeSelector: { matchExpressions: requirements } })], undefined),
+    ).toBeUndefined();
+  });
+
+  it('is told from one of the configuration', () => {
+    const group = one({}, { drain: { timeout: 'soon' } });
+    expect([group.problem, group.policy.problem]).toEqual([undefined, expect.stringMatching(/^spec\.drain/u)]);
+  });
+
+  it('that waits for others in a circle stops all of them', () => {
+    const groups = read([
+      aGroup('a', { after: ['b'] }),
+      aGroup('b', { after: ['c'] }),
+      aGroup('c', { after: ['a'] }),
+      aGroup('d'),
+    ]);
+    expect(groups.map(({ problem }) => problem !== undefined)).toEqual([true, true, true, false]);
+  });
+});
