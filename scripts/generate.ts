@@ -12,7 +12,7 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import type { GenericSchema } from 'valibot';
 import { parse, stringify } from 'yaml';
 import { configSchema } from '../packages/shared/src/api/brupop-config.ts';
-import { DEFAULT_SPEC } from '../packages/shared/src/api/config-spec.ts';
+import { DEFAULT_SPEC, OVERRIDES } from '../packages/shared/src/api/config-spec.ts';
 import { nodeGroupSchema } from '../packages/shared/src/api/node-group.ts';
 import { shadowSchema } from '../packages/shared/src/api/shadow.ts';
 import { bundle, findPrograms } from './bundle.ts';
@@ -165,14 +165,17 @@ function wrap(text: string): string {
   return lines.join('\n');
 }
 
-/** The page with the reference of `part` between its markers. */
-function reference(page: string, part: 'spec' | 'status'): string {
-  const { properties } = openApi(configSchema) as Property;
-  const entries = leaves(properties?.[part] ?? {}, part).map(entry);
+/** The page with the reference of `part` between its markers, but for the fields `without`. */
+function reference(page: string, part: 'spec' | 'status', schema: GenericSchema, without: object = {}): string {
+  const { properties } = openApi(schema) as Property;
+  const isWanted = ([path]: [string, Property]): boolean => !Object.hasOwn(without, path.split('.')[1] ?? '');
+  const entries = leaves(properties?.[part] ?? {}, part)
+    .filter(isWanted)
+    .map(entry);
   const [begin, end] = [`<!-- make generate: ${part} -->`, `<!-- end: ${part} -->`];
   const [head, rest = ''] = page.split(begin);
   const [, tail] = rest.split(end);
-  if (head === undefined || tail === undefined) throw new Error(`docs/configuration.md: expected ${begin} and ${end}`);
+  if (head === undefined || tail === undefined) throw new Error(`expected ${begin} and ${end} in a page of docs`);
   return `${head}${begin}\n\n${entries.join('\n')}\n\n${end}${tail}`;
 }
 
@@ -182,7 +185,12 @@ const generated = {
   [`${crds}/bottlerocketnodegroups.yaml`]: definition('bottlerocketnodegroups', nodeGroupSchema, 'brupopconfigs'),
   [`${crds}/brupopconfigs.yaml`]: definition('brupopconfigs', configSchema),
   NOTICE: noticeOf(await Promise.all(findPrograms().map(bundle))),
-  'docs/configuration.md': reference(reference(read('docs/configuration.md'), 'spec'), 'status'),
+  'docs/configuration.md': reference(
+    reference(read('docs/configuration.md'), 'spec', configSchema),
+    'status',
+    configSchema,
+  ),
+  'docs/node-groups.md': reference(read('docs/node-groups.md'), 'spec', nodeGroupSchema, OVERRIDES),
 };
 const stale = Object.entries(generated).filter(([file, text]) => !existsSync(join(root, file)) || read(file) !== text);
 if (process.argv.includes('--check')) {

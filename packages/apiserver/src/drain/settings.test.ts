@@ -1,7 +1,10 @@
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/config-spec';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import { aPod } from '@brupop/shared/testing/pods';
-import { isAbandoned, limitRemainingMs, stageOf } from './settings.ts';
+import { isAbandoned, limitRemainingMs, Settings, stageOf } from './settings.ts';
 
 const MINUTE = 60_000;
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
@@ -40,4 +43,50 @@ it('says how much time is left, a forced end included', () => {
 it('leaves a pod behind that was to be gone a minute ago, and no other', () => {
   const goneBy = (ago: number): boolean => isAbandoned(aPod('a', { goneBy: rfc3339(NOW - ago) }), NOW);
   expect([isAbandoned(aPod('a'), NOW), goneBy(0), goneBy(59_000), goneBy(61_000)]).toEqual([false, false, false, true]);
+});
+
+describe('the settings of a drain', () => {
+  const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1' };
+  const of = (config: object, group: object, name: string | undefined): DrainSettings => {
+    const configs = { get: () => ({ metadata, spec: config }) as BrupopConfig };
+    const gpu = { metadata: { ...metadata, name: 'gpu' }, spec: group } as BottlerocketNodeGroup;
+    const groups = { get: (wanted: string) => (wanted === 'gpu' ? gpu : undefined) };
+    return new Settings({ configs, groups }, recordingLogger().log).ofGroup(name);
+  };
+  const config = { drain: { timeout: '1h', onTimeout: 'Force' } };
+
+  it.each<[string, object, string | undefined, Partial<DrainSettings>]>([
+    [
+      'are those of its group, and of the rest those of the configuration',
+      { drain: { timeout: '2h' } },
+      'gpu',
+      { timeoutMs: 120 * MINUTE, onTimeout: 'Force' },
+    ],
+    [
+      'include the exclusion from load balancers',
+      { loadBalancer: { exclusion: '90s' } },
+      'gpu',
+      { exclusionMs: 90_000 },
+    ],
+    [
+      'are those of the configuration without a group',
+      { drain: { timeout: '2h' } },
+      undefined,
+      { timeoutMs: 60 * MINUTE },
+    ],
+    [
+      'are those of the configuration when the group is gone',
+      { drain: { timeout: '2h' } },
+      'web',
+      { timeoutMs: 60 * MINUTE },
+    ],
+    [
+      'are those of the configuration when the group has a mistake',
+      { drain: { timeout: 'soon', onTimeout: 'Abort' } },
+      'gpu',
+      { timeoutMs: 60 * MINUTE, onTimeout: 'Force' },
+    ],
+  ])('%s', (_, group, name, expected) => {
+    expect(of(config, group, name)).toMatchObject(expected);
+  });
 });

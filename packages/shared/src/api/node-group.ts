@@ -27,8 +27,8 @@ const OWN = {
   ),
   precedence: field(
     whole(0, 1_000_000),
-    'Which group a node is in that several select: the one with the highest precedence, and of those the first by name. From 0 ' +
-      'to 1000000.',
+    'Which group a node is in that several select: the one with the highest precedence, and of those the first by name. From 0, ' +
+      'which is the default, to 1000000.',
     always(0),
   ),
   after: field(
@@ -39,7 +39,7 @@ const OWN = {
   ),
   soak: field(
     duration('0s', '720h'),
-    'How long after the latest success of a node in one of those groups a node of this group may start.',
+    'How long after the latest success of a node in one of those groups a node of this group may start; by default at once.',
     always('0s'),
   ),
 };
