@@ -173,6 +173,8 @@ export const fullConfig = {
   },
   status: {
     observedGeneration: 3,
+    childrenObservedGeneration: 7,
+    observedDigest: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
     conditions: [{ ...condition, type: 'Ready' }],
     nodes: { managed: 12, upToDate: 7, updating: 2, waiting: 2, failed: 1 },
     versions: [{ version: '1.21.0', running: 7, offered: 5, firstOfferedTime: '2026-01-01T03:04:05Z' }],

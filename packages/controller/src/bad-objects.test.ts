@@ -176,7 +176,7 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
     ...made.conditions.map((news) => conditionOf(news, NOW)),
     ...(snapshot.config === undefined
       ? []
-      : [statusOf({ config: snapshot.config, plan: made, before: undefined, isInEffect: true, now: NOW })]),
+      : [statusOf({ config: snapshot.config, plan: made, before: undefined, isWritten: true, now: NOW })]),
   ];
 }
 

@@ -109,9 +109,9 @@ export class Controller {
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
     const moreConditions = await writeConditions(context, conditions);
-    const inEffect = isInEffect(next, unwritten) && !moreTaints;
-    const configInMs = await writers.config.write(snapshot.config, next, inEffect);
-    const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups);
+    const written = isWritten(next, unwritten) && !moreTaints;
+    const configInMs = await writers.config.write(snapshot.config, next, written);
+    const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
     cluster.lookups.retain(next.needsPodsOf);
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
@@ -141,9 +141,9 @@ export class Controller {
 }
 
 /** True when all that follows from the configuration alone is written. */
-function isInEffect({ isInEffect: isPlanned, moreSpecs, specs }: Plan, unwritten: ReadonlySet<string>): boolean {
+function isWritten({ moreSpecs, specs }: Plan, unwritten: ReadonlySet<string>): boolean {
   const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
-  return isPlanned && !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
+  return !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
 /** A large fleet makes long reconciles: one hangs only if none of its writes has ended. */

@@ -57,6 +57,11 @@ async function untilInForce(): Promise<unknown> {
   });
 }
 
+async function pendingChanges(): Promise<string | undefined> {
+  const { status } = await cluster.api.get<BrupopConfig>(path);
+  return status?.conditions?.find(({ type }) => type === 'PendingChanges')?.message;
+}
+
 async function mostAtOnce(prefix: string): Promise<number> {
   const names = Array.from({ length: 4 }, (_, i) => `${prefix}-${i}`);
   await Promise.all(names.map((name) => createMember(cluster, name)));
@@ -79,8 +84,12 @@ test('a release with other defaults changes nothing until the configuration is c
   await start(await releaseWithOtherDefaults(folder, { 'always(1)': '{ default: 3, absent: 1 }' }));
   expect(await mostAtOnce('second')).toBe(1);
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
+  expect(await pendingChanges()).toMatch(
+    /^This release has other defaults\..* spec\.concurrency\.maxUpdating from 1 to 3/u,
+  );
 
   await configure({ order: 'Random' });
   expect(await untilInForce()).toEqual({ maxUpdating: 3 });
+  expect(await pendingChanges()).toBe('The next change of the spec changes nothing else');
   expect(await mostAtOnce('third')).toBe(3);
 });

@@ -35,10 +35,10 @@ export class ConfigWriter {
    * Writes the status of the configuration, which has what {@link withWritten} knows, or creates a configuration when there is none. Returns
    * after how many milliseconds there is more to write, or undefined.
    */
-  async write(config: BrupopConfig | undefined, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
+  async write(config: BrupopConfig | undefined, plan: Plan, isWritten: boolean): Promise<number | undefined> {
     if (config === undefined) return await this.#create();
     this.#missingSince = undefined;
-    return await this.#writeStatus(config, plan, isInEffect);
+    return await this.#writeStatus(config, plan, isWritten);
   }
 
   /** The watch may not show yet what is known, such as a freeze. */
@@ -65,11 +65,11 @@ export class ConfigWriter {
     log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME });
   }
 
-  async #writeStatus(config: BrupopConfig, plan: Plan, isInEffect: boolean): Promise<number | undefined> {
+  async #writeStatus(config: BrupopConfig, plan: Plan, isWritten: boolean): Promise<number | undefined> {
     const { clock, writer, certificate } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const status = statusOf({ config, plan, before, isInEffect, now: clock.now(), certificate: certificate?.() });
+    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), certificate: certificate?.() });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;

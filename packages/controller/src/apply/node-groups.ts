@@ -12,6 +12,12 @@ const MIN_GAP_MS = 1_000;
 /** Later the watch counts, since another actor may have edited the status. */
 const WATCH_LIMIT_MS = 30_000;
 
+interface Reported {
+  readonly rollout: GroupRollout;
+  /** Everything that follows from configuration and groups alone is written. */
+  readonly isWritten: boolean;
+}
+
 interface Written {
   readonly status: NodeGroupStatus;
   /** On the monotonic clock, milliseconds. */
@@ -31,6 +37,7 @@ export class NodeGroupWriter {
   async write(
     objects: readonly BottlerocketNodeGroup[],
     rollouts: readonly GroupRollout[],
+    isWritten: boolean,
   ): Promise<number | undefined> {
     const byName = new Map(rollouts.map((rollout) => [rollout.group.name, rollout]));
     const uids = new Set(objects.map(({ metadata: { uid } }) => uid));
@@ -38,19 +45,19 @@ export class NodeGroupWriter {
     const delays: number[] = [];
     await forEachOf(objects, async (object) => {
       const rollout = byName.get(object.metadata.name);
-      const delay = rollout && (await this.#writeOne(object, rollout));
+      const delay = rollout && (await this.#writeOne(object, { rollout, isWritten }));
       if (delay !== undefined) delays.push(delay);
     });
     return delays.length === 0 ? undefined : Math.min(...delays);
   }
 
-  async #writeOne(object: BottlerocketNodeGroup, rollout: GroupRollout): Promise<number | undefined> {
+  async #writeOne(object: BottlerocketNodeGroup, reported: Reported): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     const { name, uid } = object.metadata;
     const written = this.#written.get(uid);
     const isFresh = written !== undefined && clock.monotonic() - written.at < WATCH_LIMIT_MS;
     const before = isFresh ? written.status : object.status;
-    const status = groupStatusOf({ ...object, ...(before && { status: before }) }, rollout, clock.now());
+    const status = groupStatusOf(object, { ...reported, before, now: clock.now() });
     const key = `group/${uid}`;
     if (isDeepStrictEqual(status, before) || !writer.canWrite(key)) return undefined;
     const waitMs = (written?.at ?? -Infinity) + MIN_GAP_MS - clock.monotonic();

@@ -259,6 +259,6 @@ test('the status records for which versions the canaries have succeeded', () => 
   const { config } = snapshot;
   if (config === undefined) throw new Error('the snapshot has a configuration');
   const made = plan(snapshot, NOW);
-  const status = statusOf({ config, plan: made, before: undefined, isInEffect: true, now: NOW });
+  const status = statusOf({ config, plan: made, before: undefined, isWritten: true, now: NOW });
   expect(status.canaries).toEqual([{ version: NEW, since: ago(0) }]);
 });

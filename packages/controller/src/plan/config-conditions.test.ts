@@ -22,7 +22,7 @@ interface Case {
   readonly managedNodes?: readonly ManagedNode[];
   readonly before?: BrupopConfigStatus;
   readonly generation?: number;
-  readonly isInEffect?: boolean;
+  readonly isWritten?: boolean;
   readonly silentMs?: number;
   readonly certificate?: CertificateStatus;
 }
@@ -32,7 +32,7 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
     managedNodes = [aManagedNode('a')],
     before,
     generation = 1,
-    isInEffect = true,
+    isWritten = true,
     silentMs = 0,
     certificate,
   } = parts;
@@ -41,7 +41,7 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
   const made = plan({ ...withPolicy(snapshot, readPolicy(config)), config, watchLags }, NOW);
-  return statusOf({ config, plan: made, before, isInEffect, now: NOW, certificate });
+  return statusOf({ config, plan: made, before, isWritten, now: NOW, certificate });
 }
 
 function told(status: BrupopConfigStatus, type: string): string {
@@ -155,8 +155,8 @@ describe('observedGeneration', () => {
 
   it('stays behind while something is still to be written', () => {
     const before = { observedGeneration: 6 };
-    expect(report({}, { generation: 7, isInEffect: false, before }).observedGeneration).toBe(6);
-    expect(report({}, { generation: 7, isInEffect: false })).not.toHaveProperty('observedGeneration');
+    expect(report({}, { generation: 7, isWritten: false, before }).observedGeneration).toBe(6);
+    expect(report({}, { generation: 7, isWritten: false })).not.toHaveProperty('observedGeneration');
   });
 
   it('stays behind while the configuration cannot be followed, and its conditions tell of the new one', () => {

@@ -38,6 +38,8 @@ export const CONFIG_REASONS = [
   'NodesNeedAttention',
   'ProgressDeadlineExceeded',
   'AsExpected',
+  'OtherDefaults',
+  'NoOtherDefaults',
 ] as const;
 
 type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
@@ -53,8 +55,8 @@ export const GROUP_CONDITIONS = {
   Degraded: (rollout) => judgeNodes(rollout, undefined, []),
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
 
-function groupReady({ group: { problem } }: GroupRollout): Judged {
-  if (problem === undefined) return isTrue('InUse', 'The spec is in use');
+function groupReady({ group: { problem }, unconfirmed }: GroupRollout): Judged {
+  if (problem === undefined) return isTrue('InUse', `The spec is in use${missing(unconfirmed)}`);
   const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
@@ -74,10 +76,15 @@ export const CONDITIONS = {
   WindowOpen: windowOpen,
   Progressing: progressing,
   Degraded: degraded,
+  PendingChanges: pendingChanges,
 } satisfies Record<string, (plan: Plan) => Judged>;
 
-function ready({ policy: { problem } }: Plan): Judged {
-  if (problem === undefined) return isTrue('InUse', 'The configuration is in use');
+function missing(unconfirmed: readonly string[]): string {
+  return unconfirmed.length === 0 ? '' : `; not confirmed yet by ${namesOf(unconfirmed)}`;
+}
+
+function ready({ policy: { problem }, unconfirmed }: Plan): Judged {
+  if (problem === undefined) return isTrue('InUse', `The configuration is in use${missing(unconfirmed)}`);
   const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
@@ -187,6 +194,26 @@ function judgeNodes(
   if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
   const nodes = failed === 1 ? 'node' : 'nodes';
   return isTrue('NodesFailed', `The latest attempt failed on ${failed} ${nodes}; retried automatically`);
+}
+
+const MAX_CHANGES = 10;
+
+/** A record keeps the defaults as they were when the spec was last changed (ADR 19). */
+function pendingChanges({ policy }: Plan): Judged {
+  const changes = policy.pendingChanges.map(
+    ({ field, before, after }) => `spec.${field} from ${valueOf(before)} to ${valueOf(after)}`,
+  );
+  if (changes.length === 0) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
+  const more = changes.length > MAX_CHANGES ? ` and ${changes.length - MAX_CHANGES} more fields` : '';
+  const list = `${changes.slice(0, MAX_CHANGES).join(', ')}${more}`;
+  return isTrue(
+    'OtherDefaults',
+    `This release has other defaults. The next change of the spec will also change ${list}`,
+  );
+}
+
+function valueOf(value: unknown): string {
+  return value === undefined ? 'none' : shorten(typeof value === 'string' ? value : JSON.stringify(value), 100);
 }
 
 function describeLate({ lastProgressAt }: Progress, reasons: ReadonlyMap<Reason, number>, others: string): string {

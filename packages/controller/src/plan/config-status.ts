@@ -3,6 +3,8 @@
  * what later plans must remember. `apply/brupop-config.ts` calls {@link statusOf} in each reconcile and
  * writes what differs. Times stay the same while nothing changes, since each difference is a write.
  */
+import { createHash } from 'node:crypto';
+import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
@@ -14,7 +16,7 @@ import { CONDITIONS } from './config-conditions.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
-import type { Rollout } from './rollout.ts';
+import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
 export type CertificateStatus = Told | 'unknown' | undefined;
@@ -25,20 +27,21 @@ interface ReportInput {
   readonly config: BrupopConfig;
   readonly plan: Plan;
   readonly before: BrupopConfigStatus | undefined;
-  /** Everything that the configuration requests is written. */
-  readonly isInEffect: boolean;
+  /** Everything that configuration and groups request is written. */
+  readonly isWritten: boolean;
   readonly now: number;
   readonly certificate?: CertificateStatus;
 }
 
-export function statusOf({ config, plan, before, isInEffect, now, certificate }: ReportInput): BrupopConfigStatus {
+export function statusOf(input: ReportInput): BrupopConfigStatus {
+  const { config, plan, before, now, certificate } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts } = plan;
-  const takesEffect = isInEffect && policy.problem === undefined;
-  const observed = takesEffect ? generation : before?.observedGeneration;
+  const observed = observedOf(input);
+  const shown = awaiting(plan, observed.observedGeneration === generation);
   return {
-    ...(observed !== undefined && { observedGeneration: observed }),
-    conditions: conditionsOf(told(plan, before, certificate), before, { generation, now }),
+    ...observed,
+    conditions: conditionsOf(told(shown, before, certificate), before, { generation, now }),
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
     ...failuresOf(plan),
@@ -48,6 +51,42 @@ export function statusOf({ config, plan, before, isInEffect, now, certificate }:
     ...expectedOf(forecast),
     ...(policy.inForce !== undefined && { inForce: policy.inForce }),
   };
+}
+
+/** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */
+export function awaiting<R extends Rollout>(rollout: R, isObserved: boolean): R {
+  return isObserved ? { ...rollout, unconfirmed: [] } : rollout;
+}
+
+export function isGroupInEffect({ group, policy, unconfirmed }: GroupRollout): boolean {
+  return group.problem === undefined && policy.problem === undefined && unconfirmed.length === 0;
+}
+
+type Observed = Pick<BrupopConfigStatus, 'observedGeneration' | 'childrenObservedGeneration' | 'observedDigest'>;
+
+/** What is completely in effect; what is not stays as it was written before. */
+function observedOf({ config, plan, before = {}, isWritten }: ReportInput): Observed {
+  const { uid, generation = 0 } = config.metadata;
+  const { policy, groups, unconfirmed } = plan;
+  const { observedGeneration, childrenObservedGeneration, observedDigest } = before;
+  const known = {
+    ...(observedGeneration !== undefined && { observedGeneration }),
+    ...(childrenObservedGeneration !== undefined && { childrenObservedGeneration }),
+    ...(observedDigest !== undefined && { observedDigest }),
+  };
+  if (!isWritten || unconfirmed.length > 0 || policy.problem !== undefined) return known;
+  if (!groups.every(isGroupInEffect)) return { ...known, observedGeneration: generation };
+  const children = groups.map(({ group }) => `${NODE_GROUP_KIND} ${group.uid} ${group.generation}`);
+  return {
+    observedGeneration: generation,
+    childrenObservedGeneration: groups.reduce((sum, { group }) => sum + group.generation, 0),
+    // A sum alone would not show that one group was replaced by another.
+    observedDigest: digestOf([`${CONFIG_KIND} ${uid} ${generation}`, ...children]),
+  };
+}
+
+function digestOf(texts: readonly string[]): string {
+  return createHash('sha256').update(texts.toSorted().join('\n')).digest('hex');
 }
 
 /** They keep their time of transition while their status stays. */

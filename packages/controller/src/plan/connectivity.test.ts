@@ -93,7 +93,7 @@ it('the duration of an update during which connectivity was lost is not recorded
 it('the configuration says how many nodes are cut off, names five, and ends with what to do', () => {
   const { config } = aSnapshot([], {});
   const conditionOf = (made: Plan): Condition | undefined => {
-    const input = { config: config as BrupopConfig, before: undefined, isInEffect: true, now: NOW };
+    const input = { config: config as BrupopConfig, before: undefined, isWritten: true, now: NOW };
     return statusOf({ ...input, plan: made }).conditions?.find(({ type }) => type === 'Connected');
   };
   expect(conditionOf(planOf([aManagedNode('a')]))).toMatchObject({

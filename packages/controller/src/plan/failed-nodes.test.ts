@@ -75,7 +75,7 @@ const started = ({ specs }: Plan): string[] =>
   specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
 const statusAfter = (made: Plan, spec = {}): BrupopConfigStatus => {
   const { config } = aSnapshot([], spec);
-  return statusOf({ config: config as BrupopConfig, plan: made, before: undefined, isInEffect: true, now: NOW });
+  return statusOf({ config: config as BrupopConfig, plan: made, before: undefined, isWritten: true, now: NOW });
 };
 const AT_ONCE = { concurrency: { maxUpdating: 10 } };
 

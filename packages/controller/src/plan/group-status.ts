@@ -1,18 +1,27 @@
 /** The status of a BottlerocketNodeGroup, made from a plan. `apply/node-groups.ts` writes what differs. */
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { GROUP_CONDITIONS } from './config-conditions.ts';
-import { conditionsOf, expectedOf, windowOf } from './config-status.ts';
+import { awaiting, conditionsOf, expectedOf, isGroupInEffect, windowOf } from './config-status.ts';
 import type { GroupRollout } from './rollout.ts';
 
+interface GroupReportInput {
+  readonly rollout: GroupRollout;
+  readonly before: NodeGroupStatus | undefined;
+  /** Everything that configuration and groups request is written. */
+  readonly isWritten: boolean;
+  readonly now: number;
+}
+
 export function groupStatusOf(
-  { metadata: { generation = 0 }, status }: BottlerocketNodeGroup,
-  rollout: GroupRollout,
-  now: number,
+  { metadata: { generation = 0 } }: BottlerocketNodeGroup,
+  { rollout, before, isWritten, now }: GroupReportInput,
 ): NodeGroupStatus {
-  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge]) => [type, judge(rollout)] as const);
+  const observed = isWritten && isGroupInEffect(rollout) ? generation : before?.observedGeneration;
+  const shown = awaiting(rollout, observed === generation);
+  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge]) => [type, judge(shown)] as const);
   return {
-    observedGeneration: generation,
-    conditions: conditionsOf(Object.fromEntries(judged), status, { generation, now }),
+    ...(observed !== undefined && { observedGeneration: observed }),
+    conditions: conditionsOf(Object.fromEntries(judged), before, { generation, now }),
     nodes: rollout.counts,
     ...windowOf(rollout),
     ...expectedOf(rollout.forecast),

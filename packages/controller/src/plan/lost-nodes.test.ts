@@ -213,7 +213,7 @@ describe('users learn of a lost node', () => {
 
   it('from the condition Degraded of the configuration', () => {
     const { config } = aSnapshot([], {});
-    const input = { config: config as BrupopConfig, before: undefined, isInEffect: true, now: NOW };
+    const input = { config: config as BrupopConfig, before: undefined, isWritten: true, now: NOW };
     const degraded = statusOf({ ...input, plan: made }).conditions?.find(({ type }) => type === 'Degraded');
     expect(degraded).toMatchObject({
       status: 'True',

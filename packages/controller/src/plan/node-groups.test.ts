@@ -1,6 +1,7 @@
 /** What a group means for the nodes of the fleet. */
 import fc from 'fast-check';
 import { NODE_GROUP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -17,6 +18,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
+import { statusOf } from './config-status.ts';
 import { groupStatusOf } from './group-status.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -182,7 +184,7 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
   expect(made.conditions.map(({ node, group }) => [node.metadata.name, group])).toContainEqual(['b', 'web']);
   const [rollout] = made.groups;
   if (rollout === undefined) throw new Error('there is one');
-  const status = groupStatusOf(web, rollout, NOW);
+  const status = groupStatusOf(web, { rollout, before: undefined, isWritten: true, now: NOW });
   expect(status).toMatchObject({
     observedGeneration: 1,
     nodes: { managed: 2, updating: 1, waiting: 1 },
@@ -194,4 +196,61 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
     ['Progressing', 'True', 'Updating'],
     ['Degraded', 'False', 'AsExpected'],
   ]);
+});
+
+describe('what is in effect', () => {
+  const groups = [aGroup('gpu'), aGroup('web')];
+  const digestOf = (of: readonly BottlerocketNodeGroup[]): string | undefined => statusWith(of).observedDigest;
+  const statusWith = (
+    of: readonly BottlerocketNodeGroup[],
+    nodes: readonly ManagedNode[] = [],
+    isWritten = true,
+  ): BrupopConfigStatus => {
+    const snapshot = withGroups(aSnapshot(nodes, {}), of);
+    const { config } = snapshot;
+    if (config === undefined) throw new Error('there is one');
+    return statusOf({ config, plan: plan(snapshot, NOW), before: undefined, isWritten, now: NOW });
+  };
+  const edited = (group: BottlerocketNodeGroup, metadata: object): BottlerocketNodeGroup => ({
+    ...group,
+    metadata: { ...group.metadata, ...metadata },
+  });
+
+  it('has a sum of generations and a digest of all objects, in no order', () => {
+    expect(statusWith(groups).childrenObservedGeneration).toBe(2);
+    expect(statusWith([]).childrenObservedGeneration).toBe(0);
+    expect(digestOf(groups.toReversed())).toBe(digestOf(groups));
+  });
+
+  it('shows each group that is added, removed, replaced or edited', () => {
+    const [gpu = aGroup('gpu'), web = aGroup('web')] = groups;
+    const others = [
+      [gpu],
+      [...groups, aGroup('db')],
+      [edited(gpu, { uid: 'another' }), web],
+      [edited(gpu, { generation: 2 }), web],
+      [edited(gpu, { generation: 2 }), edited(web, { generation: 0 })],
+    ];
+    expect(new Set([groups, ...others].map(digestOf)).size).toBe(others.length + 1);
+  });
+
+  it('is not known while something is to be written, a node has not confirmed it, or a group has a mistake', () => {
+    const pinned = [aGroup('gpu', { versions: { pin: OLD } })];
+    const node = inPool('a', 'gpu');
+    expect(statusWith(groups, [], false)).not.toHaveProperty('observedDigest');
+    expect(statusWith(pinned, [node])).not.toHaveProperty('observedDigest');
+    expect(statusWith([aGroup('gpu', { after: ['gone'] })])).not.toHaveProperty('observedDigest');
+    const [rollout] = planOf([node], { groups: pinned }).groups;
+    if (rollout === undefined) throw new Error('there is one');
+    const status = groupStatusOf(aGroup('gpu'), {
+      rollout,
+      before: { observedGeneration: 0 },
+      isWritten: true,
+      now: NOW,
+    });
+    expect([status.observedGeneration, status.conditions?.[0]?.message]).toEqual([
+      0,
+      'The spec is in use; not confirmed yet by a',
+    ]);
+  });
 });

@@ -26,7 +26,7 @@ import { whyNot } from './gates/index.ts';
 import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
-import { countsOf, type GroupRollout, groupRollouts, type Rollout } from './rollout.ts';
+import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
 
@@ -77,8 +77,6 @@ export interface Plan extends Rollout {
   readonly groups: readonly GroupRollout[];
   /** Names of Nodes that have annotations of the operator, but hold no slot. */
   readonly orphanedNodes: readonly string[];
-  /** The configuration has taken effect on all hosts whose agents respond. */
-  readonly isInEffect: boolean;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
 }
@@ -128,7 +126,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     stuckNodes,
     groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost }),
     orphanedNodes: fleetState.orphaned,
-    isInEffect: !counted.some(({ pending }) => pending === true),
+    unconfirmed: unconfirmedOf(counted),
     wakeAt: earliest(wakes, now),
   };
 }

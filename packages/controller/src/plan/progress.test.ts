@@ -21,7 +21,7 @@ function seen(nodes: readonly ManagedNode[], spec: object, before?: Counted): Se
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
   if (config === undefined) throw new Error('the snapshot has a configuration');
   const made = plan({ ...snapshot, config }, NOW);
-  const { progress } = statusOf({ config, plan: made, before: status, isInEffect: true, now: NOW });
+  const { progress } = statusOf({ config, plan: made, before: status, isWritten: true, now: NOW });
   return { made, progress };
 }
 

@@ -16,10 +16,16 @@ export interface Rollout {
   /** Names of nodes that hold an update slot past a deadline. */
   readonly stuckNodes: readonly string[];
   readonly lost: readonly LostNode[];
+  /** Names of the nodes that have not confirmed what the configuration or their group says. */
+  readonly unconfirmed: readonly string[];
 }
 
 export interface GroupRollout extends Rollout {
   readonly group: NodeGroup;
+}
+
+export function unconfirmedOf(decisions: readonly Decision[]): string[] {
+  return decisions.filter(({ pending }) => pending === true).map(({ managedNode: { name } }) => name);
 }
 
 export function countsOf(decisions: readonly Decision[]): NodeCounts {
@@ -44,6 +50,7 @@ export function groupRollouts(
       group,
       policy,
       counts: countsOf(members),
+      unconfirmed: unconfirmedOf(members),
       forecast: {
         ...expected,
         reasons: reasonsOf(members),

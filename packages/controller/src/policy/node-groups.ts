@@ -20,6 +20,8 @@ export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { rea
 
 export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' | 'soakMs'> {
   readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
   /** Undefined: it is not readable, so that the group has no nodes. */
   readonly selector: LabelSelector | undefined;
   readonly concurrency: GroupConcurrency;
@@ -55,6 +57,8 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
   const mistake = config.problem === undefined ? merged.problem : undefined;
   const group = {
     name: metadata.name,
+    uid: metadata.uid,
+    generation: metadata.generation ?? 0,
     // One that is not completely readable would select more nodes than its author wants.
     selector: problems.some((problem) => problem.startsWith('spec.nodeSelector')) ? undefined : nodeSelector,
     precedence,

@@ -9,6 +9,7 @@ import type { NodeLimit } from '@brupop/shared/api/config-values';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { LabelSelector } from '@brupop/shared/api/label-selector';
 import type { HostSettings } from '@brupop/shared/api/shadow';
+import { type Difference, differences } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';
 
@@ -33,30 +34,34 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly isSuspended?: boolean;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
+  /** What the next change of the spec also changes: defaults of this release that are not in force. */
+  readonly pendingChanges: readonly Difference[];
   readonly problem: string | undefined;
 }
 
-type Read = Omit<UpdatePolicy, 'inForce'>;
+type Read = Omit<UpdatePolicy, 'inForce' | 'pendingChanges'>;
 
 /** The API server refuses most mistakes; `problem` names any other. */
 export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
-  if (config === undefined) return { ...read(withDefaults(undefined)), inForce: undefined };
+  if (config === undefined) return { ...read(withDefaults(undefined)), inForce: undefined, pendingChanges: [] };
   const inForce = inForceOf(config);
   const policy = read(inForce.spec);
-  if (policy.problem === undefined) return { ...policy, inForce };
+  const pendingChanges = differences(inForce.spec, withDefaults(config.spec));
+  if (policy.problem === undefined) return { ...policy, inForce, pendingChanges };
   // The record may be what is wrong: of a later release, or edited by hand.
   const own = { generation: inForce.generation, spec: withDefaults(config.spec) };
   const ownPolicy = read(own.spec);
-  if (ownPolicy.problem === undefined) return { ...ownPolicy, inForce: own };
+  if (ownPolicy.problem === undefined) return { ...ownPolicy, inForce: own, pendingChanges: [] };
   const good = config.status?.inForce;
-  return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good };
+  return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good, pendingChanges: [] };
 }
 
 /** The same policy with other values in its spec. What users say of the whole fleet, and its mistakes, stay. */
 export function policyWith(policy: UpdatePolicy, change: (spec: InForce['spec']) => InForce['spec']): UpdatePolicy {
-  const { inForce, paused, pauseMode, pauseReason, interrupt } = policy;
+  const { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt } = policy;
   const changed = read(change(inForce?.spec ?? withDefaults(undefined)));
-  return { ...changed, inForce, paused, pauseMode, pauseReason, interrupt, problem: policy.problem ?? changed.problem };
+  const ofFleet = { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt };
+  return { ...changed, ...ofFleet, problem: policy.problem ?? changed.problem };
 }
 
 /** Updating nodes follow the last good one; a pause takes effect, but interrupts nothing. */

@@ -188,7 +188,7 @@ export function carryOut(world: World, made: Plan): void {
     config: (aSnapshot([], world.config ?? {}) as { config: BrupopConfig }).config,
     plan: made,
     before: world.status,
-    isInEffect: true,
+    isWritten: true,
     now: world.now,
   });
   world.configured = configuredBy(world, specs);

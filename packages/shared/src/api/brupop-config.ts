@@ -48,10 +48,19 @@ export const ROLLOUT = {
 
 const statusSchema = object({
   observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
+  childrenObservedGeneration: optional(
+    count64(),
+    'The sum of the metadata.generation of all BottlerocketNodeGroups, as of when all of them were completely in effect.',
+  ),
+  observedDigest: optional(
+    text(64),
+    'A SHA-256 of the kind, UID and generation of the configuration and of every group, as of when all of them were completely in ' +
+      'effect. It changes with every object that is added, removed, replaced or edited.',
+  ),
   conditions: conditions(
     'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
       'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
-      'to start. Progressing: nodes are updating. Degraded: something needs a user. CertificateReady: agents can trust the ' +
+      'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
       'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: ROLLOUT.nodes,

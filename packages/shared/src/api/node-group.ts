@@ -48,9 +48,10 @@ const ownSpec = fields(OWN);
 export type NodeGroupRules = Infer<typeof ownSpec>;
 
 const statusSchema = object({
-  observedGeneration: optional(count64(), 'The metadata.generation that this status is about.'),
+  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
   conditions: conditions(
-    'The state of the group. Ready: its spec is in use. Progressing: nodes are updating. Messages name what is wrong.',
+    'The state of the group. Ready: its spec is in use; the message names nodes that have not confirmed it. WindowOpen: its maintenance ' +
+      'windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user.',
   ),
   ...ROLLOUT,
 });

@@ -2,6 +2,7 @@
  * Building blocks for a spec that users write: fields that may be left out, durations, and a reader
  * that names each mistake and goes on without it.
  */
+import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { describeIssue, described, type Infer, object } from './schema.ts';
 
@@ -181,6 +182,22 @@ export function merged(defaults: Readonly<Record<string, unknown>>, given: unkno
     return [name, isFields(fallback) && isFields(value) ? merged(fallback, value) : value];
   });
   return { ...defaults, ...Object.fromEntries(nested) };
+}
+
+export interface Difference {
+  /** Such as `drain.timeout`. */
+  readonly field: string;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+/** Returns the fields that have other values. Lists are compared as a whole. */
+export function differences(before: unknown, after: unknown, field = ''): Difference[] {
+  if (!isFields(before) || !isFields(after)) {
+    return isDeepStrictEqual(before, after) ? [] : [{ field, before, after }];
+  }
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return names.flatMap((name) => differences(before[name], after[name], field === '' ? name : `${field}.${name}`));
 }
 
 export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
