@@ -1,6 +1,12 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { type DrainSettings, overridden, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
+import {
+  type DrainSettings,
+  overridden,
+  readConfigSpec,
+  readDrainSettings,
+  withDefaults,
+} from '@brupop/shared/api/config-spec';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
@@ -35,8 +41,8 @@ export class Settings {
     const group = name === undefined ? undefined : this.#sources.groups.get(name);
     const fleet = this.current();
     if (group === undefined) return fleet;
-    const { value, problems } = readDrainSettings(overridden(this.#inForce(), group.spec));
-    return problems.length === 0 ? value : fleet;
+    const spec = overridden(this.#inForce(), group.spec);
+    return readConfigSpec(spec).problems.length === 0 ? readDrainSettings(spec).value : fleet;
   }
 
   /**

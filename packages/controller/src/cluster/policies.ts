@@ -5,13 +5,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import { CONFIG_NAME, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
+import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import type { Connectivity } from './connectivity.ts';
-import { mayBeInUpdate, type ShadowView } from './shadow.ts';
+import { groupAtStart, mayBeInUpdate } from './shadow.ts';
 import type { ManagedNode } from './snapshot.ts';
 
 export class Policies {
@@ -53,10 +53,6 @@ export function rulesFor(
   const began = shadow !== undefined && mayBeInUpdate(shadow) ? groupAtStart(shadow) : undefined;
   const group = node === undefined ? undefined : groupOf(node.metadata.labels ?? {}, groups, began);
   return { group, policy: group?.policy ?? fleet };
-}
-
-function groupAtStart({ metadata: { annotations = {} } }: ShadowView): string {
-  return annotations[NODE_GROUP_ANNOTATION] ?? '';
 }
 
 /** True unless only the status or the metadata changed. */

@@ -170,6 +170,11 @@ export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
 }
 
+/** The group with which its latest update began; empty: none. */
+export function groupAtStart({ metadata: { annotations = {} } }: ShadowView): string {
+  return annotations[NODE_GROUP_ANNOTATION] ?? '';
+}
+
 /** When its latest update started, epoch milliseconds. */
 export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
   return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);

@@ -123,10 +123,9 @@ export class Limits {
   /** As {@link Capacity.check}, of the fleet first. */
   check({ node, group }: Member): Blocked | undefined {
     const ofFleet = this.#fleet.check(node);
-    const ofGroup = ofFleet === undefined ? this.#groupOf(group)?.check(node) : undefined;
-    return ofGroup === undefined
-      ? ofFleet
-      : { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group?.name}": ${ofGroup.message}` };
+    if (ofFleet !== undefined) return ofFleet;
+    const ofGroup = this.#groupOf(group)?.check(node);
+    return ofGroup && { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group?.name}": ${ofGroup.message}` };
   }
 
   isOverLimit(member: Member): boolean {

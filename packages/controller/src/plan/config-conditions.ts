@@ -3,6 +3,7 @@
  * since each difference is a write.
  */
 import { sameVersion } from '@brupop/shared/api/version';
+import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
@@ -55,16 +56,28 @@ export const GROUP_CONDITIONS = {
   Degraded: (rollout) => judgeNodes(rollout, undefined, []),
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
 
-function groupReady({ group: { problem }, unconfirmed }: GroupRollout): Judged {
+function groupReady({ group, policy, unconfirmed }: GroupRollout): Judged {
+  const { problem } = group;
+  if (problem === undefined && policy.problem !== undefined) {
+    return isFalse('InvalidConfiguration', `BrupopConfig "cluster" cannot be followed: ${policy.problem}`);
+  }
   if (problem === undefined) return isTrue('InUse', `The spec is in use${missing(unconfirmed)}`);
-  const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig: ${problem}`;
+  const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig instead: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
 
+function withAwaited(judged: Judged, { awaits }: GroupRollout): Judged {
+  if (awaits === undefined) return judged;
+  const nodes =
+    awaits.nodes.length === 0 ? '' : `, whose nodes ${namesOf(awaits.nodes)} do not run ${awaits.version} yet`;
+  return { ...judged, message: `${judged.message}; waits for ${NODE_GROUP_KIND} "${awaits.name}"${nodes}` };
+}
+
 function groupProgressing(rollout: GroupRollout): Judged {
-  if (rollout.counts.managed > 0) return progressing(rollout);
+  if (rollout.counts.managed > 0) return withAwaited(progressing(rollout), rollout);
   const message =
-    'No managed node is in the group: spec.nodeSelector selects none that is not in a group of higher precedence';
+    'No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same ' +
+    'precedence and a name that sorts first, select all of them';
   return isFalse('NoNodes', message);
 }
 
@@ -156,7 +169,7 @@ function progressing({ counts, forecast: { reasons, completionTime }, policy }: 
     return isFalse('NoNodes', `There is no node with the label of managed nodes${which}`);
   }
   if (policy.problem !== undefined) {
-    const message = `${tally}, ${updating} updating, and no other update starts: the configuration cannot be followed`;
+    const message = `${tally}, ${updating} updating, and no other update starts: ${policy.problem}`;
     return { status: updating > 0 ? 'True' : 'False', reason: 'InvalidConfiguration', message };
   }
   if (updating > 0) return isTrue('Updating', `${tally}, ${updating} updating${by}`);
@@ -171,8 +184,9 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
 }
 
 function degraded(plan: Plan): Judged {
-  const { uncreated, orphanedNodes, progress } = plan;
-  return judgeNodes(plan, progress, [...describeUncreated(uncreated), ...describeOrphaned(orphanedNodes)]);
+  const { uncreated, orphanedNodes, progress, groups } = plan;
+  const others = [...describeUncreated(uncreated), ...describeOrphaned(orphanedNodes), ...describeGroups(groups)];
+  return judgeNodes(plan, progress, others);
 }
 
 function judgeNodes(
@@ -227,6 +241,11 @@ function describeUncreated(uncreated: Plan['uncreated']): string[] {
   const [problem] = uncreated.values();
   if (problem === undefined) return [];
   return [`the shadows of ${namesOf([...uncreated.keys()])} cannot be created: ${shorten(problem, MAX_MESSAGE)}`];
+}
+
+function describeGroups(groups: Plan['groups']): string[] {
+  const invalid = groups.filter(({ group }) => group.problem !== undefined).map(({ group }) => group.name);
+  return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
 }
 
 function describeOrphaned(nodes: readonly string[]): string[] {

@@ -11,7 +11,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { endedByConfig, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
+import { endedByConfig, groupAtStart, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -83,6 +83,8 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
   const versions = versionsOf(selected);
   const failed = failedNodes(snapshot, versions, now);
+  const offeredSince = (version: string): number | undefined =>
+    agesSince(version, versions, config?.status?.versions ?? [], now);
   const checks = new Checks(snapshot.checks, now);
   const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
   const workloads = new Workloads(snapshot.allPods, drained, now);
@@ -98,7 +100,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     workloads,
     room: new Room({ nodes: snapshot.nodes, draining, workloads }),
     versions,
-    offeredSince: (version) => agesSince(version, versions, config?.status?.versions ?? [], now),
+    offeredSince,
     estimate: estimateOf(managedNodes, policy.maintenance),
     slots,
     stuck,
@@ -109,7 +111,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
     capacity: limitsOf(slots),
-    groupOrder: new GroupOrder(snapshot.groups, selected, now),
+    groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,
   };
@@ -238,8 +240,10 @@ function byTime(time: string | null | undefined): string {
 }
 
 /** When the latest attempt started, epoch milliseconds; 0: not within RECENT_MS. */
-function lastAttempt({ shadow, former }: Candidate, now: number): number {
-  const since = Math.max(endedByConfig(shadow) ? 0 : (startedAt(shadow) ?? 0), former?.startedAt ?? 0);
+function lastAttempt({ shadow, former, group }: Candidate, now: number): number {
+  // A kubelet may move its Node to a group whose window closes, to try again in another one.
+  const isExcused = endedByConfig(shadow) && groupAtStart(shadow) === (group?.name ?? '');
+  const since = Math.max(isExcused ? 0 : (startedAt(shadow) ?? 0), former?.startedAt ?? 0);
   return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
 }
 

@@ -1,53 +1,94 @@
 /**
- * The order of groups: which groups a node waits for, by `spec.after` of its own. A group is done with a version when each
- * of its nodes runs that version or a later one and is not updating; `spec.soak` counts from its latest success.
- * Not waited for are nodes that a user leaves out, and groups that are not to update to the version at all.
+ * The order of groups: which groups a node waits for, by `spec.after` of its own group.
+ *
+ *     a node is behind      it does not run the version or a later one, is updating, is not Ready, or failed with a version
+ *     a group is behind     one of its nodes is, or it has none
+ *     the soak begins       with the latest success in those groups, but not before the version was offered, nor before
+ *                           the latest node joined with it: an agent may claim to run any version
+ *
+ * Nodes that a user leaves out do not count, nor do groups that are not to update to the version at all.
  */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { skippedBy } from '../cluster/node.ts';
 import { isUnderWay } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isWanted } from '../policy/policy.ts';
+import { isDown } from './capacity.ts';
 import { success } from './facts/attempts.ts';
+import type { FailedNode } from './facts/failed-nodes.ts';
 import type { Blocked } from './gates/reasons.ts';
 
-interface Done {
-  /** A node does not run the version yet. */
+interface GroupOrderInput {
+  readonly groups: readonly NodeGroup[];
+  /** The nodes that the configuration selects. */
+  readonly selected: readonly ManagedNode[];
+  /** Those that no user has accepted. */
+  readonly failed: readonly FailedNode[];
+  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
+  readonly offeredSince: (version: string) => number | undefined;
+  readonly now: number;
+}
+
+/** A group that others wait for. */
+export interface AwaitedGroup {
+  readonly name: string;
+  readonly version: string;
+  /** Names of the nodes that are behind; none: the group has no nodes. */
+  readonly nodes: readonly string[];
+}
+
+interface Standing {
   readonly isBehind: boolean;
-  /** When the latest node succeeded, epoch milliseconds; 0: none is known. */
-  readonly latestAt: number;
+  readonly behind: readonly string[];
+  /** Epoch milliseconds. */
+  readonly since: number;
 }
 
 export class GroupOrder {
+  readonly #input: GroupOrderInput;
   readonly #groups: ReadonlyMap<string, NodeGroup>;
   readonly #members: ReadonlyMap<string | undefined, readonly ManagedNode[]>;
-  readonly #now: number;
-  readonly #known = new Map<string, Done>();
+  readonly #standings = new Map<string, Standing>();
+  readonly #awaitedBy = new Map<string, AwaitedGroup>();
 
-  /** @param selected - the nodes that the configuration selects */
-  constructor(groups: readonly NodeGroup[], selected: readonly ManagedNode[], now: number) {
-    this.#groups = new Map(groups.map((group) => [group.name, group]));
-    this.#members = Map.groupBy(selected.filter(isAwaited), ({ group }) => group?.name);
-    this.#now = now;
+  constructor(input: GroupOrderInput) {
+    this.#input = input;
+    this.#groups = new Map(input.groups.map((group) => [group.name, group]));
+    this.#members = Map.groupBy(input.selected, ({ group }) => group?.name);
   }
 
-  /** Why the node must not start its update to `version`, or undefined. */
+  /**
+   * Why the node must not start its update to `version`, or undefined. The messages name no nodes, so that a step of one node
+   * does not rewrite the conditions of all that wait; {@link awaitedBy} has them.
+   */
   check({ group }: Pick<ManagedNode, 'group'>, version: string): Blocked | undefined {
     if (group === undefined || group.after.length === 0) return undefined;
     const earlier = group.after.filter((name) => this.#updatesTo(name, version));
-    const behind = earlier.find((name) => this.#done(name, version).isBehind);
+    const behind = earlier.find((name) => this.#standing(name, version).isBehind);
+    const own = `spec.after of ${NODE_GROUP_KIND} "${group.name}"`;
     if (behind !== undefined) {
-      const message = `All nodes of ${NODE_GROUP_KIND} "${behind}" must run ${version} first (spec.after of "${group.name}")`;
+      const nodes = this.#standing(behind, version).behind;
+      this.#awaitedBy.set(group.name, { name: behind, version, nodes });
+      const which = `${NODE_GROUP_KIND} "${behind}"`;
+      const message =
+        nodes.length === 0
+          ? `${which} has no nodes, and is to go first (${own})`
+          : `Nodes of ${which} must run ${version} or a later version first, and be Ready (${own}). The condition Progressing of "${group.name}" names them`;
       return { reason: 'WaitingForNodeGroup', message };
     }
-    const latestAt = Math.max(0, ...earlier.map((name) => this.#done(name, version).latestAt));
-    const retryAt = latestAt + group.soakMs;
-    if (latestAt === 0 || retryAt <= this.#now) return undefined;
-    const message = `The groups before it run ${version} since ${rfc3339(latestAt)}; spec.soak of ${NODE_GROUP_KIND} "${group.name}" ends at ${rfc3339(retryAt)}`;
-    return { reason: 'WaitingForNodeGroup', message, retryAt };
+    const retryAt = Math.max(0, ...earlier.map((name) => this.#standing(name, version).since)) + group.soakMs;
+    if (earlier.length === 0 || retryAt <= this.#input.now) return undefined;
+    const message = `The groups that go first (${own}) have updated; spec.soak of the group ends at ${rfc3339(retryAt)}`;
+    return { reason: 'Soaking', message, retryAt };
+  }
+
+  /** The group for which nodes of the group `name` wait, after {@link check}. */
+  awaitedBy(name: string): AwaitedGroup | undefined {
+    return this.#awaitedBy.get(name);
   }
 
   #updatesTo(name: string, version: string): boolean {
@@ -55,28 +96,35 @@ export class GroupOrder {
     return group !== undefined && isWanted(version, group.policy.versions);
   }
 
-  #done(name: string, version: string): Done {
+  #standing(name: string, version: string): Standing {
     const key = `${name} ${version}`;
-    const done = this.#known.get(key) ?? doneWith(this.#members.get(name) ?? [], version);
-    this.#known.set(key, done);
-    return done;
+    const standing = this.#standings.get(key) ?? this.#standingOf(this.#members.get(name) ?? [], version);
+    this.#standings.set(key, standing);
+    return standing;
   }
-}
 
-function isAwaited({ node }: ManagedNode): boolean {
-  return node !== undefined && skippedBy(node) === undefined;
-}
+  #standingOf(members: readonly ManagedNode[], version: string): Standing {
+    const counted = members.filter(({ node }) => node !== undefined && skippedBy(node) === undefined);
+    const behind = counted.filter((member) => !this.#isDone(member, version)).map(({ name }) => name);
+    const times = counted.map((member) => this.#doneSince(member));
+    return {
+      isBehind: members.length === 0 || behind.length > 0,
+      behind,
+      since: Math.max(this.#input.offeredSince(version) ?? 0, ...times),
+    };
+  }
 
-function doneWith(members: readonly ManagedNode[], version: string): Done {
-  const times = members.map(({ shadow }) => (shadow === undefined ? 0 : (success(shadow)?.at ?? 0)));
-  return {
-    isBehind: !members.every((member) => runs(member, version)),
-    latestAt: times.reduce((a, b) => Math.max(a, b), 0),
-  };
-}
+  #isDone(member: ManagedNode, version: string): boolean {
+    if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
+    const running = member.shadow.status?.current_version ?? '';
+    const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
+    return !hasFailed && (sameVersion(running, version) || isLater(running, version));
+  }
 
-function runs(member: ManagedNode, version: string): boolean {
-  if (!isPair(member) || isUnderWay(member.shadow)) return false;
-  const running = member.shadow.status?.current_version ?? '';
-  return sameVersion(running, version) || isLater(running, version);
+  /** A time in the future is of a clock that was wrong. */
+  #doneSince({ node, shadow }: ManagedNode): number {
+    const succeededAt = shadow === undefined ? undefined : success(shadow)?.at;
+    const at = succeededAt ?? parseTime(node?.metadata.creationTimestamp) ?? 0;
+    return at > this.#input.now + CLOCK_TOLERANCE_MS ? 0 : at;
+  }
 }

@@ -106,7 +106,7 @@ describe('a node with podsBefore: Required', () => {
     expect(outcomes(made)).toEqual([]);
     expect(made.conditions[0]?.progressing).toMatchObject({
       reason: 'NodeUnhealthy',
-      message: 'No update starts while on the node, pods of these controllers cannot start: ReplicaSet apps/web',
+      message: 'No update starts while pods of these controllers on the node cannot start: ReplicaSet apps/web',
     });
     expect(made.wakeAt).toBeLessThanOrEqual(NOW + 2 * MINUTE);
   });

@@ -1,6 +1,11 @@
 /** What a group means for the nodes of the fleet. */
 import fc from 'fast-check';
-import { NODE_GROUP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  FAILED_VERSION_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
+  SKIP_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -25,11 +30,20 @@ import { plan, type Plan } from './plan.ts';
 interface World {
   readonly groups?: readonly BottlerocketNodeGroup[];
   readonly config?: object;
+  /** For how long NEW has been available in the cluster. */
+  readonly offeredMinutes?: number;
 }
 
 const MANY = { concurrency: { maxUpdating: 100 } };
-const planOf = (nodes: readonly ManagedNode[], { groups = [], config = MANY }: World = {}, now = NOW): Plan =>
-  plan(withGroups(aSnapshot(nodes, config, now), groups), now);
+const planOf = (
+  nodes: readonly ManagedNode[],
+  { groups = [], config = MANY, offeredMinutes = 600 }: World = {},
+): Plan => {
+  const snapshot = aSnapshot(nodes, config);
+  const versions = [{ version: NEW, running: 1, offered: 1, firstOfferedTime: ago(offeredMinutes * MINUTE) }];
+  const known = snapshot.config && { ...snapshot.config, status: { versions } };
+  return plan(withGroups({ ...snapshot, config: known }, groups), NOW);
+};
 const inPool = (name: string, pool: string, shadow: ShadowParts = {}, node: NodeParts = {}): ManagedNode =>
   aManagedNode(name, { labels: { pool }, ...node }, shadow);
 const started = ({ specs }: Plan): string[] =>
@@ -106,52 +120,86 @@ it('a group with a mistake starts nothing, and the others do', () => {
 });
 
 describe('a group after another', () => {
-  const groups = [aGroup('web'), aGroup('gpu', { after: ['web'], soak: '1h' })];
+  const after = (spec: Partial<BottlerocketNodeGroup['spec']> = {}): BottlerocketNodeGroup[] => [
+    aGroup('web'),
+    aGroup('gpu', { after: ['web'], ...spec }),
+  ];
   const last = inPool('z', 'gpu');
+  const failedCheck = `${NEW}=CheckFailed=${ago(MINUTE)}`;
+  const monitored = {
+    spec: underWay('MonitoringUpdate'),
+    status: { current_version: NEW },
+    annotations: { [NODE_GROUP_ANNOTATION]: 'web' },
+  };
 
   it.each<[string, ManagedNode]>([
-    ['waits for an update', inPool('a', 'web', {}, { unschedulable: true })],
-    [
-      'is updating',
-      inPool('a', 'web', {
-        spec: underWay('MonitoringUpdate'),
-        status: { current_version: NEW },
-        annotations: { [NODE_GROUP_ANNOTATION]: 'web' },
-      }),
-    ],
+    ['waits for its update', inPool('a', 'web', {}, { unschedulable: true })],
+    ['is updating', inPool('a', 'web', monitored)],
     ['has not reported', inPool('a', 'web', { status: null })],
+    ['runs the version, and is not Ready', inPool('a', 'web', updatedTo(NEW, 60), { ready: false })],
+    [
+      'runs the version, and failed a check on it',
+      inPool('a', 'web', { ...updatedTo(NEW, 60), annotations: { [FAILED_VERSION_ANNOTATION]: failedCheck } }),
+    ],
   ])('does not start while a node of that group %s', (_, node) => {
-    const made = planOf([node, last], { groups });
-    expect(started(made)).toEqual([]);
+    const made = planOf([node, last], { groups: after() });
+    expect(started(made)).not.toContain('z');
     expect(waitsFor(made, 'z')).toMatchObject({
       reason: 'WaitingForNodeGroup',
-      message: `All nodes of BottlerocketNodeGroup "web" must run ${NEW} first (spec.after of "gpu")`,
+      message:
+        `Nodes of BottlerocketNodeGroup "web" must run ${NEW} or a later version first, and be Ready ` +
+        '(spec.after of BottlerocketNodeGroup "gpu"). The condition Progressing of "gpu" names them',
     });
+    const [rollout] = made.groups.filter(({ group }) => group.name === 'gpu');
+    expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
+  });
+
+  it('does not start while that group has no nodes', () => {
+    const made = planOf([inPool('a', 'none', {}, { unschedulable: true }), last], { groups: after() });
+    expect(started(made)).toEqual([]);
+    expect(waitsFor(made, 'z')?.message).toBe(
+      'BottlerocketNodeGroup "web" has no nodes, and is to go first (spec.after of BottlerocketNodeGroup "gpu")',
+    );
   });
 
   it('starts when its soak has passed since the latest success in that group', () => {
     const first = inPool('a', 'web', updatedTo(NEW, 120));
-    const made = planOf([first, inPool('b', 'web', updatedTo(NEW, 59)), last], { groups });
-    expect(started(made)).toEqual([]);
-    expect(waitsFor(made, 'z')?.message).toContain('spec.soak of BottlerocketNodeGroup "gpu" ends at');
-    expect(made.wakeAt).toBeLessThanOrEqual(NOW + MINUTE);
+    const soaking = planOf([first, inPool('b', 'web', updatedTo(NEW, 59)), last], { groups: after({ soak: '1h' }) });
+    expect(started(soaking)).toEqual([]);
+    expect(waitsFor(soaking, 'z')).toMatchObject({
+      reason: 'Soaking',
+      message: `The groups that go first (spec.after of BottlerocketNodeGroup "gpu") have updated; spec.soak of the group ends at ${ago(-MINUTE)}`,
+    });
+    expect(soaking.wakeAt).toBeLessThanOrEqual(NOW + MINUTE);
+    const groups = after({ soak: '1h' });
     expect(started(planOf([first, inPool('b', 'web', updatedTo(NEW, 60)), last], { groups }))).toEqual(['z']);
+  });
+
+  it('counts its soak from when a node joined with the version, and not from what an agent claims', () => {
+    const joined = inPool('a', 'web', { status: { current_version: NEW } }, { creationTimestamp: ago(59 * MINUTE) });
+    expect(started(planOf([joined, last], { groups: after({ soak: '1h' }) }))).toEqual([]);
+    const claims = ['a', 'b'].map((name) =>
+      inPool(name, 'web', { status: { current_version: '99.0.0', target_version: '99.0.0' } }),
+    );
+    const offered = [...claims, last, inPool('y', 'gpu')];
+    expect(started(planOf(offered, { groups: after() })).toSorted()).toEqual(['y', 'z']);
+    const made = planOf(offered, { groups: after({ soak: '1h' }), offeredMinutes: 59 });
+    expect([started(made), waitsFor(made, 'z')?.reason]).toEqual([[], 'Soaking']);
   });
 
   it.each<[string, ManagedNode, readonly BottlerocketNodeGroup[]]>([
     [
       'that a user leaves out',
-      inPool('a', 'web', {}, { annotations: { 'brupop.bottlerocket.aws/skip': '' }, unschedulable: true }),
-      groups,
+      inPool('a', 'web', {}, { annotations: { [SKIP_ANNOTATION]: '' }, ready: false }),
+      after(),
     ],
     [
       'of a group that is pinned to another version',
       inPool('a', 'web'),
       [aGroup('web', { versions: { pin: OLD } }), aGroup('gpu', { after: ['web'] })],
     ],
-    ['that is in no group', inPool('a', 'none', {}, { unschedulable: true }), groups],
-  ])('does not wait for a node %s', (_, node, of) => {
-    expect(started(planOf([node, last], { groups: of }))).toEqual(['z']);
+  ])('does not wait for a node %s', (_, node, groups) => {
+    expect(started(planOf([node, last], { groups }))).toEqual(['z']);
   });
 });
 

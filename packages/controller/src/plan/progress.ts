@@ -28,12 +28,13 @@ export interface Progress {
 
 /** @param counted - the nodes of the rollout */
 export function progressOf(fleetState: FleetState, counted: readonly Decision[]): Progress | undefined {
-  const { before, policy, now } = fleetState;
+  const { before, policy, groups, now } = fleetState;
   if (!counted.some(needsUpdate)) return undefined;
   const { lastProgressAt, countedMs, countedFrom } = recordOf(before?.progress, latestSuccess(counted, now), now);
   const soFarMs = countedMs + (countedFrom === undefined ? 0 : Math.max(0, now - countedFrom));
   const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
-  const limitMs = progressDeadlineMs + soakMs;
+  const longestSoakMs = Math.max(soakMs, ...groups.map((group) => group.soakMs));
+  const limitMs = progressDeadlineMs + longestSoakMs;
   const isLate = soFarMs >= limitMs;
   if (!mayProgress(fleetState, counted)) {
     return { lastProgressAt, countedMs: soFarMs, countedFrom: undefined, deadline: undefined, isLate };
@@ -74,11 +75,15 @@ function latestSuccess(counted: readonly Decision[], now: number): number {
 /** False while no node may start or be drained, or all that wait do so because the configuration says so. */
 function mayProgress({ policy, stale, connectivity, now }: FleetState, counted: readonly Decision[]): boolean {
   const isStopped = policy.paused || policy.problem !== undefined || stale.length > 0 || connectivity.lost;
-  const policies = new Set(counted.map(({ managedNode }) => managedNode.policy));
-  if (isStopped || ![...policies].some(({ calendar }) => calendar.at(now).open)) return false;
-  if (counted.some(({ phase }) => phase === 'updating')) return true;
-  // What stops the fleet also stops the nodes that wait for another reason first.
-  return !counted.some((decision) => traitsFor(decision).fleetWide === true && traitsFor(decision).isIntended === true);
+  if (isStopped) return false;
+  const byPolicy = Map.groupBy(counted.filter(needsUpdate), ({ managedNode }) => managedNode.policy);
+  return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
+}
+
+/** Of nodes with the same rules: what stops all of them also stops those that wait for another reason first. */
+function areFree(nodes: readonly Decision[]): boolean {
+  if (nodes.some(({ phase }) => phase === 'updating')) return true;
+  return !nodes.some((decision) => traitsFor(decision).fleetWide === true && traitsFor(decision).isIntended === true);
 }
 
 function traitsFor({ progressing, managedNode }: Decision): ReasonTraits {

@@ -4,6 +4,7 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
+import type { AwaitedGroup } from './group-order.ts';
 import type { LostNode } from './lost-nodes.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
@@ -22,6 +23,8 @@ export interface Rollout {
 
 export interface GroupRollout extends Rollout {
   readonly group: NodeGroup;
+  /** The group for which its nodes wait. */
+  readonly awaits: AwaitedGroup | undefined;
 }
 
 export function unconfirmedOf(decisions: readonly Decision[]): string[] {
@@ -36,7 +39,7 @@ export function countsOf(decisions: readonly Decision[]): NodeCounts {
 
 /** @param counted - the nodes of the fleet's rollout */
 export function groupRollouts(
-  { groups, now }: FleetState,
+  { groups, groupOrder, now }: FleetState,
   counted: readonly Decision[],
   { forecast, stuckNodes, lost }: Pick<Rollout, 'stuckNodes' | 'lost'> & { readonly forecast: Forecast },
 ): GroupRollout[] {
@@ -48,6 +51,7 @@ export function groupRollouts(
     const expected = forecast.ofGroups.get(group.name) ?? { queue: [], completionTime: undefined };
     return {
       group,
+      awaits: groupOrder.awaitedBy(group.name),
       policy,
       counts: countsOf(members),
       unconfirmed: unconfirmedOf(members),

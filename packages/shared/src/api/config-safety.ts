@@ -53,19 +53,19 @@ export const SAFETY = {
     ),
     podsBefore: field(
       oneOf(['Required', 'Ignored']),
-      'Required: no node starts an update while a pod on it fails to start, or has not been Ready for podGracePeriod, except pods ' +
-        'without a controller and those with health=ignore. With unhealthyNodes: First or Last, it starts all the same. Anyone who may ' +
-        'create pods can keep nodes from their updates: use it only where you trust them. Ignored: these pods do not count.',
+      'Required: a node does not start its update while a pod on it cannot start, or has not been Ready for podGracePeriod. Pods ' +
+        'without a controller and pods with health=ignore do not count. With unhealthyNodes First or Last, these pods do not count ' +
+        'either. Anyone who may create pods can keep nodes from updating: use it only where you trust them. Ignored: these pods do not count.',
       always('Ignored'),
     ),
     podGracePeriod: field(
       duration('0s', '24h'),
-      'After how long a pod that is not Ready counts for podsBefore.',
+      'How long a pod may be not Ready before it counts for podsBefore.',
       always('10m'),
     ),
     ignoredNamespaces: field(
       listOf(namespaceName, 50, 'set'),
-      'Namespaces whose pods count neither for podsBefore nor for daemonSets and pods, at most 50.',
+      'Namespaces whose pods do not count for podsBefore, daemonSets and pods, at most 50.',
       { default: [], absent: [] },
     ),
     workloads: field(
@@ -86,7 +86,7 @@ export const SAFETY = {
     ),
     unhealthyNodes: field(
       oneOf(['Wait', 'First', 'Last']),
-      'When a node with one of the conditions starts its update. Wait: not while it has one. First, Last: before or after all others, and ' +
+      'When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First, Last: before or after all others, and ' +
         'the condition does not count after the update.',
       always('Wait'),
     ),

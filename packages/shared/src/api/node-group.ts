@@ -23,23 +23,25 @@ const OWN = {
   // A reader goes on without it; the definition of the resource requires it.
   nodeSelector: field(
     labelSelector,
-    'Which of the managed nodes are in the group, by their labels. An empty selector selects all.',
+    'Which of the managed nodes are in the group, by their labels. An empty selector selects all. A kubelet may change the labels ' +
+      'of its own Node, except those with the prefix node-restriction.kubernetes.io/.',
   ),
   precedence: field(
     whole(0, 1_000_000),
-    'Which group a node is in that several select: the one with the highest precedence, and of those the first by name. From 0, ' +
-      'which is the default, to 1000000.',
+    'If several groups select a node, it is in the one with the highest precedence; with the same precedence, in the one whose ' +
+      'name sorts first. From 0, which is the default, to 1000000.',
     always(0),
   ),
   after: field(
     listOf(groupName, 20, 'set'),
-    'Groups that go first: a node starts its update to a version only when their nodes run that version or a later one. Nodes that are ' +
-      'left out, and groups that are pinned to another version or deny it, are not waited for.',
+    'Groups that go first. A node starts its update to a version when all nodes of these groups run that version or a later one, ' +
+      'are Ready, and are not updating. Nodes with the annotation brupop.bottlerocket.aws/skip do not count, nor do groups that pin ' +
+      'another version or deny this one. A group without nodes keeps this one waiting.',
     { absent: [] },
   ),
   soak: field(
     duration('0s', '720h'),
-    'How long after the latest success of a node in one of those groups a node of this group may start; by default at once.',
+    'How long a node waits after the latest successful update in the groups of after. Without after it has no effect.',
     always('0s'),
   ),
 };
@@ -61,7 +63,8 @@ export const nodeGroupSchema = described(
   object({
     spec: described(
       fields({ ...OWN, ...OVERRIDES }),
-      'What users want. Every field that is left out has the value of the BrupopConfig.',
+      'What users want. A field that is left out has the value of the BrupopConfig. Percentages are of the nodes of the group. ' +
+        'versions.deny and maintenance.blackouts are added to those of the BrupopConfig.',
     ),
     status: optional(statusSchema, 'What the controller reports.'),
   }),

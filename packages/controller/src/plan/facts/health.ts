@@ -73,12 +73,14 @@ export function problemBefore(
   const overdue = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
   const unready = overdue.filter((name) => !failing.includes(name)).toSorted();
   const found = [
-    ...(failing.length > 0 ? [`pods of these controllers cannot start: ${named(failing)}`] : []),
+    ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : []),
     ...(unready.length > 0
-      ? [`pods of these controllers have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`]
+      ? [
+          `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`,
+        ]
       : []),
   ];
-  return found.length === 0 ? undefined : `on the node, ${found.join('; ')}`;
+  return found.length === 0 ? undefined : found.join('; ');
 }
 
 /** As {@link unhealthyNow} names a condition. */

@@ -30,9 +30,10 @@ export const connected: Gate = ({ connectivity }) => {
 };
 
 /** What the author of an invalid configuration wanted to limit is unknown. */
-export const validConfig: Gate = ({ policy }) => {
+export const validConfig: Gate = ({ policy, group }) => {
   if (policy.problem === undefined) return undefined;
-  return { reason: 'InvalidConfiguration', message: `BrupopConfig "cluster" cannot be followed: ${policy.problem}` };
+  const what = group?.problem === undefined ? 'BrupopConfig "cluster" cannot be followed' : 'No update starts';
+  return { reason: 'InvalidConfiguration', message: `${what}: ${policy.problem}` };
 };
 
 /** Only a later release, or a user who resumes or pins another version, ends a freeze. */
