@@ -1,4 +1,5 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 
@@ -193,3 +194,48 @@ export const fullConfig = {
     inForce: { generation: 3, spec: { paused: true } },
   },
 } as const satisfies Full<Named<BrupopConfig>>;
+
+const {
+  maintenance,
+  concurrency,
+  versions,
+  drain,
+  loadBalancer,
+  timeouts,
+  retry,
+  monitoring,
+  health,
+  order,
+  nodeSelector,
+} = fullConfig.spec;
+const { nodes, window, expectedCompletionTime, plan } = fullConfig.status;
+
+export const fullGroup = {
+  apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
+  kind: 'BottlerocketNodeGroup',
+  metadata: { name: 'db' },
+  spec: {
+    nodeSelector,
+    precedence: 10,
+    after: ['web'],
+    soak: '24h',
+    maintenance,
+    concurrency,
+    versions,
+    drain,
+    loadBalancer,
+    timeouts,
+    retry,
+    monitoring,
+    health,
+    order,
+  },
+  status: {
+    observedGeneration: 3,
+    conditions: [{ ...condition, type: 'Ready' }],
+    nodes,
+    window,
+    expectedCompletionTime,
+    plan,
+  },
+} as const satisfies Full<Named<BottlerocketNodeGroup>>;

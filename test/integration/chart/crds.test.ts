@@ -1,8 +1,16 @@
 import { jest } from '@jest/globals';
-import { CONFIG_PLURAL, CONFIG_VERSION, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import {
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  GROUP,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
-import { fullConfig, fullShadow } from '../../framework/examples.ts';
+import { fullConfig, fullGroup, fullShadow } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 
@@ -65,6 +73,11 @@ async function refusal(kind: 'shadow' | 'config', path: string, value: unknown):
 describe('a full object of each kind', () => {
   it('is stored without losing a field: shadow', async () => {
     expect(await store(shadows, fullShadow)).toEqual(fullShadow);
+  });
+
+  it('is stored without losing a field: group', async () => {
+    const path = `/apis/${GROUP}/${NODE_GROUP_VERSION}/${NODE_GROUP_PLURAL}`;
+    expect(await store(path, fullGroup)).toEqual(fullGroup);
   });
 
   it('is stored without losing a field: configuration', async () => {

@@ -1,14 +1,23 @@
 import { execFileSync } from 'node:child_process';
 import { jest } from '@jest/globals';
 import { Agent, request } from 'undici';
-import { CONFIG_PLURAL, CONFIG_VERSION, GROUP, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import {
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  GROUP,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
-import { fullConfig, fullShadow } from '../../framework/examples.ts';
+import { fullConfig, fullGroup, fullShadow } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 
 const shadows = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/default/${SHADOW_PLURAL}`;
+const groups = `/apis/${GROUP}/${NODE_GROUP_VERSION}/${NODE_GROUP_PLURAL}`;
 const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 
 interface Table {
@@ -107,9 +116,42 @@ it('kubectl get brs shows what the node does', async () => {
     Object.entries({
       'Desired State': 'RebootedIntoUpdate',
       'Desired Version': '1.21.0',
+      Group: 'ingress',
       Reason: 'Paused',
       Step: 'Drain',
       'Blocked By': 'default/web-0',
+      Message: 'Updates are paused: change freeze.',
+    }),
+  );
+});
+
+it('kubectl get brng shows what the group does', async () => {
+  const { conditions } = fullGroup.status;
+  const types = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'];
+  const status = { ...fullGroup.status, conditions: types.map((type) => ({ ...conditions[0], type })) };
+  await store(groups, { ...fullGroup, status } as unknown as typeof fullGroup);
+  const { always, wide } = await columnsOf(groups);
+  expect(Object.entries(always)).toEqual(
+    Object.entries({
+      Name: 'db',
+      Status: 'Paused',
+      Ready: 'False',
+      Degraded: 'False',
+      Managed: 12,
+      'Up To Date': 7,
+      Updating: 2,
+      Waiting: 2,
+      Failed: 1,
+      'Complete By': '2026-01-03T03:00:00Z',
+      Age: age,
+    }),
+  );
+  expect(Object.entries(wide)).toEqual(
+    Object.entries({
+      Precedence: 10,
+      After: '["web"]',
+      'Window Open': 'False',
+      Opens: '2026-01-03T01:00:00Z',
       Message: 'Updates are paused: change freeze.',
     }),
   );
