@@ -118,7 +118,7 @@ describe('the chart', () => {
       'argocd.argoproj.io/sync-options': 'Prune=false,Delete=false',
       'kustomize.toolkit.fluxcd.io/prune': 'disabled',
     };
-    expect(definitions.map(({ metadata }) => metadata.annotations)).toEqual([kept, kept]);
+    expect(definitions.map(({ metadata }) => metadata.annotations)).toEqual([kept, kept, kept]);
   });
 });
 

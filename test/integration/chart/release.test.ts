@@ -99,10 +99,10 @@ describe('a release of the chart', () => {
   it('gives the controller exactly these permissions', async () => {
     const baseline = await rightsOf('baseline');
     expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
-      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
-      'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
       'bottlerocketnodegroups.brupop.bottlerocket.aws/status [] [] [patch]',
+      'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
+      'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch create]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
       'configmaps [] [] [create]',
@@ -125,9 +125,9 @@ describe('a release of the chart', () => {
     expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
       '[/.well-known/openid-configuration] [] [get]',
       '[/openid/v1/jwks] [] [get]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
-      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
       'daemonsets.apps [] [] [get]',
       'events [] [] [create]',
@@ -160,8 +160,11 @@ describe('a release of the chart', () => {
       );
       return [...new Set(rights)].toSorted();
     };
-    const read = ['get', 'list', 'watch'].flatMap((verb) => [`${verb} bottlerocketshadows`, `${verb} brupopconfigs`]);
-    const write = ['create', 'delete', 'patch', 'update'].map((verb) => `${verb} brupopconfigs`);
+    const steering = ['bottlerocketnodegroups', 'brupopconfigs'];
+    const rights = (verbs: readonly string[], resources: readonly string[]): string[] =>
+      verbs.flatMap((verb) => resources.map((resource) => `${verb} ${resource}`)).toSorted();
+    const read = rights(['get', 'list', 'watch'], [...steering, 'bottlerocketshadows']);
+    const write = rights(['create', 'delete', 'patch', 'update'], steering);
     await eventually(async () => {
       expect(await ours('view')).toEqual(read);
       expect(await ours('edit')).toEqual(read);

@@ -163,7 +163,8 @@ describe('a controller', () => {
       expect(status?.observedGeneration).toBe(metadata.generation);
       expect(status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join(', ')).toBe(
         'Ready True InUse, Paused False NotPaused, Frozen False NotFrozen, Connected True LeasesRenewed, ' +
-          'WindowOpen True NoWindows, Progressing False UpToDate, Degraded False AsExpected',
+          'WindowOpen True NoWindows, Progressing False UpToDate, Degraded False AsExpected, ' +
+          'PendingChanges False NoOtherDefaults',
       );
     });
   });
