@@ -9,6 +9,7 @@ import { eventually } from '../framework/eventually.ts';
 import { createDatabase } from '../framework/fleet/databases.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
+import { applyGroup, groupStatus } from '../framework/fleet/pools.ts';
 import { untilSomeNodeIsBlocked } from '../framework/fleet/steps.ts';
 import { NEW, type FleetContext, withFleet } from '../framework/fleet/with-fleet.ts';
 import { deniedRequests, grantedRights, usedRights } from '../framework/privileges.ts';
@@ -106,7 +107,9 @@ describe('the accounts of the operator', () => {
     const options = { nodes: fleetNodes(3), values: VALUES, config, before, maxUnavailable: 2 };
     await withFleet(options, async (context) => {
       const { cluster, fleet } = context;
+      await applyGroup(context, 'web', {});
       await useEverything(context);
+      await eventually(async () => expect((await groupStatus(context, 'web')).observedGeneration).toBe(1));
       const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);
       expect(deniedRequests(requests)).toEqual([]);
       expect(requests.filter(({ user }) => user === AGENT)).toEqual([]);
