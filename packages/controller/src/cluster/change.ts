@@ -7,7 +7,7 @@ export function differs<T extends KubernetesObject>({ type, object, old }: Refle
   return type !== 'Modified' || old === undefined || !isDeepStrictEqual(comparable(object), comparable(old));
 }
 
-/** Removes what each heartbeat changes, and the condition that this controller writes. */
-function comparable(object: KubernetesObject & { readonly progressing?: unknown }): object {
-  return { ...object, progressing: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
+/** Removes what each heartbeat changes, and what this controller writes into the status. */
+function comparable(object: KubernetesObject & { readonly progressing?: unknown; readonly group?: unknown }): object {
+  return { ...object, progressing: undefined, group: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
 }

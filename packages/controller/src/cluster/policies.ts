@@ -11,7 +11,7 @@ import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import type { Connectivity } from './connectivity.ts';
-import { groupAtStart, mayBeInUpdate } from './shadow.ts';
+import { groupAtStart, holdsGroup } from './shadow.ts';
 import type { ManagedNode } from './snapshot.ts';
 
 export class Policies {
@@ -50,7 +50,7 @@ export function rulesFor(
   { node, shadow }: Pick<ManagedNode, 'node' | 'shadow'>,
   { fleet, groups }: Pick<Policies, 'fleet' | 'groups'>,
 ): Pick<ManagedNode, 'group' | 'policy'> {
-  const began = shadow !== undefined && mayBeInUpdate(shadow) ? groupAtStart(shadow) : undefined;
+  const began = shadow !== undefined && holdsGroup(shadow) ? groupAtStart(shadow) : undefined;
   const group = node === undefined ? undefined : groupOf(node.metadata.labels ?? {}, groups, began);
   return { group, policy: group?.policy ?? fleet };
 }

@@ -140,7 +140,7 @@ function readMetadata(metadata: ObjectMeta): ObjectMeta {
  * state, or a failure.
  */
 function readStatus({ generation = 0 }: ObjectMeta, read: Infer<typeof shadow>): { status?: ShadowStatus } {
-  const { current_state, conditions: _, ...reported } = read.status ?? {};
+  const { current_state, conditions: _, group: _group, ...reported } = read.status ?? {};
   if (current_state === undefined) return {};
   const answered = current_state === read.spec.state || current_state === 'ErrorReset';
   const observedGeneration = answered ? generation : -1;
@@ -168,6 +168,16 @@ export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
   if (!isUnderWay({ spec }) || spec.state === 'StagedAndPerformedUpdate') return false;
   const { operation } = status?.lastOperation ?? {};
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
+}
+
+/**
+ * True until the agent has confirmed the end of the update, and while the node is to go back to its previous version: so
+ * long the rules hold with which the update began.
+ */
+export function holdsGroup(shadow: ShadowView): boolean {
+  const rollback = shadow.metadata.annotations?.[ROLLBACK_ANNOTATION];
+  const isGoingBack = rollback !== undefined && !rollback.endsWith('=done');
+  return isUnderWay(shadow) || (rebootRequested(shadow) && !isSettled(shadow)) || isGoingBack;
 }
 
 /** The group with which its latest update began; empty: none. */

@@ -144,6 +144,7 @@ const UNTIL_SUCCESS = [
   DEFERRED_AFTER_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
   EVICTED_WORKLOADS_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
 ];
 
 /** The failure with the other version remains on record. */

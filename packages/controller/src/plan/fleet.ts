@@ -151,16 +151,17 @@ function countedBy(
     one.node === undefined ? [] : [{ ...one, node: one.node, held: slots.has(one) }],
   );
   const selected = nodes.filter(({ node }) => isSelected(node, policy));
+  const byGroup = Map.groupBy(selected, ({ group }) => group?.name);
   const ofGroups = groups
     .filter(({ concurrency }) => Object.keys(concurrency).length > 0)
     .map(({ name, concurrency }): [string, Capacity] => {
-      const members = selected.filter(({ group }) => group?.name === name).map(({ node }) => node);
+      const members = new Set((byGroup.get(name) ?? []).map(({ node }) => node));
       return [
         name,
         new Capacity(
           concurrency,
-          members.length,
-          stuck.filter((node) => members.includes(node)),
+          members.size,
+          stuck.filter((node) => members.has(node)),
         ),
       ];
     });
@@ -172,11 +173,15 @@ function countedBy(
   return limits;
 }
 
-/** Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. */
-export function policyFor({ node, shadow, policy }: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
+/**
+ * Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. Those of
+ * a group with a mistake keep what they have.
+ */
+export function policyFor({ node, shadow, policy, group }: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
   const rollback = currentRollback(shadow, policy, now);
   if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
-  return isSelected(node, policy) ? policy : { ...policy, hostSettings: undefined };
+  if (!isSelected(node, policy)) return { ...policy, hostSettings: undefined };
+  return group?.problem === undefined ? policy : { ...policy, hostSettings: shadow.spec.hostSettings ?? undefined };
 }
 
 /** Compared value by value; the smaller one is first. */

@@ -67,11 +67,25 @@ export function forecastOf(
   counted: readonly Decision[],
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
 ): Forecast {
-  const { policy, estimate, groups, groupsBefore, before, now } = fleetState;
+  const { policy, estimate, groups, groupsBefore, before, stuck, now } = fleetState;
   const window = policy.calendar.at(now);
   const busy = counted.filter(({ phase }) => phase === 'updating').map((one) => busyNode(one, fleetState));
-  const slots = slotsFrom(fleetState, counted, busy);
-  const queue = [...admitted].flatMap(([candidate, blocked]) => expectationOf(candidate, blocked, fleetState, slots));
+  const slots = slotsFrom(policy.concurrency, { stuck: stuck.length, now }, counted, busy);
+  const ofGroup = groups.map(({ name, concurrency }): [string, Slots] => {
+    const members = counted.filter(({ managedNode }) => managedNode.group?.name === name);
+    const own = { ...policy.concurrency, ...concurrency };
+    return [
+      name,
+      slotsFrom(
+        own,
+        { stuck: 0, now },
+        members,
+        busy.filter(({ group }) => group === name),
+      ),
+    ];
+  });
+  const all = { fleet: slots, groups: new Map(ofGroup) };
+  const queue = [...admitted].flatMap(([candidate, blocked]) => expectationOf(candidate, blocked, fleetState, all));
   const ofGroups = groups.map(({ name }): [string, Expected] => {
     const isMember = ({ group }: { readonly group: string | undefined }): boolean => group === name;
     return [name, shown(busy.filter(isMember), queue.filter(isMember), groupsBefore.get(name), now)];
@@ -122,9 +136,10 @@ interface BusyNode {
   readonly end: number;
 }
 
-function busyNode({ managedNode: { shadow, group } }: Decision, { estimate, now }: FleetState): BusyNode {
+function busyNode({ managedNode: { shadow, group, policy } }: Decision, fleetState: FleetState): BusyNode {
+  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
   const since = shadow === undefined ? undefined : startedAt(shadow);
-  return { group: group?.name, end: (since ?? now) + estimate.usualMs };
+  return { group: group?.name, end: (since ?? fleetState.now) + estimate.usualMs };
 }
 
 interface Slots {
@@ -137,10 +152,16 @@ interface Slots {
   readonly none: boolean;
 }
 
-function slotsFrom({ policy, stuck, now }: FleetState, counted: readonly Decision[], busy: readonly BusyNode[]): Slots {
+/** Of the fleet, or of a group: what its own limits leave. */
+function slotsFrom(
+  concurrency: Concurrency,
+  { stuck, now }: { readonly stuck: number; readonly now: number },
+  counted: readonly Decision[],
+  busy: readonly BusyNode[],
+): Slots {
   const ends = busy.map(({ end }) => end).toSorted((a, b) => a - b);
   const inTime = ends.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(policy.concurrency, counted)) - stuck.length);
+  const slots = Math.min(counted.length, Math.max(1, atOnce(concurrency, counted)) - stuck);
   const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
   return { free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
 }
@@ -163,7 +184,7 @@ function expectationOf(
   candidate: Candidate,
   blocked: Blocked | undefined,
   fleetState: FleetState,
-  slots: Slots,
+  slots: AllSlots,
 ): Expectation[] {
   if (blocked === undefined) return [];
   const { name: node, version, group } = candidate;
@@ -181,23 +202,43 @@ function waitsAlone({ reason, retryAt }: Blocked): boolean {
   return retryAt !== undefined && traitsOf(reason).fleetWide !== true;
 }
 
-function expected(candidate: Candidate, blocked: Blocked, fleetState: FleetState, slots: Slots): number | undefined {
+interface AllSlots {
+  readonly fleet: Slots;
+  readonly groups: ReadonlyMap<string, Slots>;
+}
+
+/** A node that waits for a window or the soak of its group delays only nodes of that group. */
+function usedSlots({ group }: Candidate, { retryAt }: Blocked, { fleet, groups }: AllSlots): readonly Slots[] {
+  const ofGroup = group && groups.get(group.name);
+  if (ofGroup === undefined) return [fleet];
+  return retryAt === undefined ? [fleet, ofGroup] : [ofGroup];
+}
+
+function expected(
+  candidate: Candidate,
+  blocked: Blocked,
+  { estimate: measured, now }: FleetState,
+  slots: AllSlots,
+): number | undefined {
   const { shadow, policy } = candidate;
-  const { now } = fleetState;
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
+  const estimate = estimateFor(measured, policy.maintenance);
   const { reason, retryAt = now } = blocked;
   const { passes } = traitsOf(reason);
-  if (isUnforeseeable(blocked) || slots.none || (slots.stuck && passes === 'capacity')) return undefined;
+  const { none, stuck } = slots.fleet;
+  if (isUnforeseeable(blocked) || none || (stuck && passes === 'capacity')) return undefined;
   const needMs = expectedMs(shadow, estimate);
   const endOf = (from: number): number | undefined => {
     const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
     return start === undefined ? undefined : start + needMs;
   };
   if (waitsAlone(blocked)) return endOf(retryAt);
-  const end = endOf(Math.max(slots.free[slots.next] ?? now, retryAt));
+  const used = usedSlots(candidate, blocked, slots);
+  const end = endOf(Math.max(retryAt, ...used.map(({ free, next }) => free[next] ?? now)));
   if (end === undefined) return undefined;
-  slots.next += 1;
-  slots.free.push(end);
+  for (const one of used) {
+    one.next += 1;
+    one.free.push(end);
+  }
   return end;
 }
 

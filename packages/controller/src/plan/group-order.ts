@@ -3,8 +3,8 @@
  *
  *     a node is behind      it does not run the version or a later one, is updating, is not Ready, or failed with a version
  *     a group is behind     one of its nodes is, or it has none
- *     the soak begins       with the latest success in those groups, but not before the version was offered, nor before
- *                           the latest node joined with it: an agent may claim to run any version
+ *     the soak begins       with the latest success in those groups, or, if all nodes joined with the version, when the
+ *                           first did; and not before the version was offered: an agent may claim to run any version
  *
  * Nodes that a user leaves out do not count, nor do groups that are not to update to the version at all.
  */
@@ -106,11 +106,11 @@ export class GroupOrder {
   #standingOf(members: readonly ManagedNode[], version: string): Standing {
     const counted = members.filter(({ node }) => node !== undefined && skippedBy(node) === undefined);
     const behind = counted.filter((member) => !this.#isDone(member, version)).map(({ name }) => name);
-    const times = counted.map((member) => this.#doneSince(member));
+    const isBehind = members.length === 0 || behind.length > 0;
     return {
-      isBehind: members.length === 0 || behind.length > 0,
+      isBehind,
       behind,
-      since: Math.max(this.#input.offeredSince(version) ?? 0, ...times),
+      since: Math.max(this.#input.offeredSince(version) ?? 0, this.#doneSince(counted, version)),
     };
   }
 
@@ -122,9 +122,16 @@ export class GroupOrder {
   }
 
   /** A time in the future is of a clock that was wrong. */
-  #doneSince({ node, shadow }: ManagedNode): number {
-    const succeededAt = shadow === undefined ? undefined : success(shadow)?.at;
-    const at = succeededAt ?? parseTime(node?.metadata.creationTimestamp) ?? 0;
-    return at > this.#input.now + CLOCK_TOLERANCE_MS ? 0 : at;
+  #doneSince(members: readonly ManagedNode[], version: string): number {
+    const known = (at: number | undefined): number[] =>
+      at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
+    const successes = members.flatMap(({ shadow }) => {
+      const last = shadow === undefined ? undefined : success(shadow);
+      const counts = sameVersion(last?.version, version) || isLater(last?.version ?? '', version);
+      return counts ? known(last?.at) : [];
+    });
+    if (successes.length > 0) return Math.max(...successes);
+    const joins = members.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));
+    return joins.length > 0 ? Math.min(...joins) : 0;
   }
 }

@@ -76,7 +76,10 @@ function latestSuccess(counted: readonly Decision[], now: number): number {
 function mayProgress({ policy, stale, connectivity, now }: FleetState, counted: readonly Decision[]): boolean {
   const isStopped = policy.paused || policy.problem !== undefined || stale.length > 0 || connectivity.lost;
   if (isStopped) return false;
-  const byPolicy = Map.groupBy(counted.filter(needsUpdate), ({ managedNode }) => managedNode.policy);
+  const waiting = counted.filter(needsUpdate);
+  // Those that wait for another group do when that one is stopped.
+  const others = waiting.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
+  const byPolicy = Map.groupBy(others.length > 0 ? others : waiting, ({ managedNode }) => managedNode.policy);
   return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
 }
 

@@ -94,7 +94,7 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   }),
   Superseded: (_, { spec }) => ({
     reason: 'UpdateSuperseded',
-    message: `BrupopConfig "cluster" no longer allows ${spec.version ?? '?'}: this update is undone`,
+    message: `The configuration no longer allows ${spec.version ?? '?'}: this update is undone`,
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',

@@ -8,7 +8,7 @@
  *     a group with a mistake starts nothing: updates under way follow the BrupopConfig
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
-import { overridden } from '@brupop/shared/api/config-spec';
+import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
 import { type LabelSelector, selects } from '@brupop/shared/api/label-selector';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
@@ -53,8 +53,10 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
   const { nodeSelector, precedence, after, soakMs } = value;
-  const merged = policyWith(config, (base) => overridden(base, spec));
-  const mistake = config.problem === undefined ? merged.problem : undefined;
+  const both = overridden(config.source, spec);
+  const merged = policyWith(config, both);
+  const missing =
+    nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
   const group = {
     name: metadata.name,
     uid: metadata.uid,
@@ -65,12 +67,19 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
     after,
     soakMs,
     concurrency: own(merged.concurrency, spec?.concurrency),
-    policy: mistake === undefined ? merged : config,
+    policy: readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged),
     problem: undefined,
   };
-  const missing =
-    nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
+  const mistake = config.problem === undefined ? merged.problem : undefined;
   return withProblem(group, problems[0] ?? missing ?? mistake);
+}
+
+/**
+ * A drain follows the configuration, as in the API server. What could let a node start or be drained is what is readable of the
+ * group: a calendar with a mistake is never open.
+ */
+function withoutMistakes(config: UpdatePolicy, { maintenance, calendar, versions }: UpdatePolicy): UpdatePolicy {
+  return { ...config, maintenance, calendar, versions };
 }
 
 function own(concurrency: Concurrency, given: unknown): GroupConcurrency {

@@ -34,11 +34,14 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly isSuspended?: boolean;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
+  /** The spec that the values were read from. */
+  readonly source: Fields;
   /** What the next change of the spec also changes: defaults of this release that are not in force. */
   readonly pendingChanges: readonly Difference[];
   readonly problem: string | undefined;
 }
 
+type Fields = Readonly<Record<string, unknown>>;
 type Read = Omit<UpdatePolicy, 'inForce' | 'pendingChanges'>;
 
 /** The API server refuses most mistakes; `problem` names any other. */
@@ -56,10 +59,10 @@ export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good, pendingChanges: [] };
 }
 
-/** The same policy with other values in its spec. What users say of the whole fleet, and its mistakes, stay. */
-export function policyWith(policy: UpdatePolicy, change: (spec: InForce['spec']) => InForce['spec']): UpdatePolicy {
+/** The policy by another spec. What users say of the whole fleet, and its mistakes, stay. */
+export function policyWith(policy: UpdatePolicy, spec: Fields): UpdatePolicy {
   const { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt } = policy;
-  const changed = read(change(inForce?.spec ?? withDefaults(undefined)));
+  const changed = read(spec);
   const ofFleet = { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt };
   return { ...changed, ...ofFleet, problem: policy.problem ?? changed.problem };
 }
@@ -80,7 +83,7 @@ const NEVER_OPEN: Calendar = {
 };
 const OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 
-function read(spec: unknown): Read {
+function read(spec: Fields): Read {
   const { value, problems } = readConfigSpec(spec);
   const { loadBalancer, maintenance, nodeSelector, paused, pauseMode, versions } = value;
   const unusable = problemOf(maintenance);
@@ -88,6 +91,7 @@ function read(spec: unknown): Read {
   const drain = { ...value.drain, ...loadBalancer };
   return {
     ...value,
+    source: spec,
     drain,
     drainMs: drain.exclusionMs + drain.timeoutMs + (drain.onTimeout === 'Force' ? FORCE_LIMIT_MS : 0),
     interrupt: paused && pauseMode === 'Interrupt',

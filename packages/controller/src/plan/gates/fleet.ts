@@ -1,6 +1,8 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
+import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
 import type { Blocked, Gate, Reason } from './reasons.ts';
 
@@ -47,6 +49,15 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
 
 /** Other nodes go first, or a user has not approved the version. */
 export const released: Gate = (input) => input.canary;
+
+/** For a staged node: the drain would follow other rules than the author of its group wants. */
+export const validGroup: Gate = ({ group, shadow }) => {
+  const began = groupAtStart(shadow);
+  if (group?.problem !== undefined) return { reason: 'InvalidConfiguration', message: `${group.policy.problem}` };
+  if (began === (group?.name ?? '')) return undefined;
+  const message = `${NODE_GROUP_KIND} "${began}", with which the update began, does not exist any more`;
+  return { reason: 'InvalidConfiguration', message };
+};
 
 /** Nodes of the groups of `spec.after` go first. */
 export const groupsInOrder: Gate = (input) => input.earlierGroups;

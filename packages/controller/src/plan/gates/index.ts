@@ -12,6 +12,7 @@ import {
   paused,
   released,
   validConfig,
+  validGroup,
   watchFresh,
   windowOpen,
 } from './fleet.ts';
@@ -90,6 +91,7 @@ export function whyNot(input: GateInput): Blocked | undefined {
 const DRAIN_GATES: readonly Gate[] = [
   watchFresh,
   connected,
+  validGroup,
   notFrozen,
   selected,
   notSkipped,

@@ -3,7 +3,7 @@
  * can be disrupted now.
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
-import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { NODE_GROUP_KIND, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -28,9 +28,13 @@ export const notSkipped: Gate = ({ node }) => {
 
 export const allowedVersion: Gate = (input) => denied(input) ?? tooYoung(input);
 
-function denied({ version, policy: { versions } }: GateInput): Blocked | undefined {
+function denied({ version, policy: { versions }, group }: GateInput): Blocked | undefined {
   if (!versions.deny.some((one) => sameVersion(one, version))) return undefined;
-  return { reason: 'VersionDenied', message: `spec.versions.deny of BrupopConfig "cluster" names ${version}` };
+  const orGroup = group === undefined ? '' : ` or of ${NODE_GROUP_KIND} "${group.name}"`;
+  return {
+    reason: 'VersionDenied',
+    message: `spec.versions.deny of BrupopConfig "cluster"${orGroup} names ${version}`,
+  };
 }
 
 function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
