@@ -1,11 +1,11 @@
 import { jest } from '@jest/globals';
-import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../packages/shared/src/api/names.ts';
-import { createNode } from '../framework/control-plane/nodes.ts';
-import { eventually } from '../framework/eventually.ts';
-import { fleetNodes } from '../framework/fleet/fleet.ts';
-import { holdAllDrains, releaseDrains } from '../framework/fleet/held-drains.ts';
-import { untilSomeNodeIsBlocked, untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
-import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/api/names.ts';
+import { createNode } from '../../framework/control-plane/nodes.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
+import { untilSomeNodeIsBlocked, untilSomeNodeIsToldTo } from '../../framework/fleet/steps.ts';
+import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
