@@ -118,17 +118,20 @@ export class GroupOrder {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? '';
     const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
-    return !hasFailed && (sameVersion(running, version) || isLater(running, version));
+    // A pin may lead to an older version.
+    const isBeyond = member.policy.versions.pin === undefined && isLater(running, version);
+    return !hasFailed && (sameVersion(running, version) || isBeyond);
   }
 
   /** A time in the future is of a clock that was wrong. */
   #doneSince(members: readonly ManagedNode[], version: string): number {
     const known = (at: number | undefined): number[] =>
       at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
-    const successes = members.flatMap(({ shadow }) => {
+    const successes = members.flatMap(({ shadow, policy }) => {
       const last = shadow === undefined ? undefined : success(shadow);
-      const counts = sameVersion(last?.version, version) || isLater(last?.version ?? '', version);
-      return counts ? known(last?.at) : [];
+      const { pin } = policy.versions;
+      const isBeyond = pin === undefined && isLater(last?.version ?? '', version);
+      return isBeyond || sameVersion(last?.version, version) ? known(last?.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);
     const joins = members.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));

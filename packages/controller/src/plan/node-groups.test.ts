@@ -154,6 +154,21 @@ describe('a group after another', () => {
     expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
   });
 
+  it('does not start while that group has not gone back to a pinned version', () => {
+    const runs = { status: { current_version: NEW, target_version: OLD }, annotations: {} };
+    const config = { ...MANY, versions: { pin: OLD } };
+    const lock = { spec: { hostSettings: { versionLock: OLD } } };
+    const made = planOf(
+      [inPool('a', 'web', { ...runs, ...lock }, { unschedulable: true }), inPool('z', 'gpu', { ...runs, ...lock })],
+      {
+        groups: after(),
+        config,
+      },
+    );
+    expect(started(made)).toEqual([]);
+    expect(waitsFor(made, 'z')?.reason).toBe('WaitingForNodeGroup');
+  });
+
   it('does not start while that group has no nodes', () => {
     const made = planOf([inPool('a', 'none', {}, { unschedulable: true }), last], { groups: after() });
     expect(started(made)).toEqual([]);
