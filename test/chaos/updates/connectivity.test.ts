@@ -46,8 +46,8 @@ it('while most Leases are expired no node starts, and updates continue by themse
 
 it('in a running rollout nothing starts once 7 of 10 Leases have expired', async () => {
   const nodes = fleetNodes(10);
-  // Longer than Leases take to expire: a node that boots renews its own.
-  const config = { monitoring: { healthyFor: '60s' } };
+  // Longer than Leases take to expire on a slow machine: a node that boots renews its own.
+  const config = { monitoring: { healthyFor: '2m' } };
   await withFleet({ nodes, config, maxUnavailable: 10 }, async (context) => {
     const { fleet } = context;
     /** The nodes that have started their update. */
@@ -58,6 +58,7 @@ it('in a running rollout nothing starts once 7 of 10 Leases have expired', async
     await eventually(async () => {
       for (const { name } of nodes) await context.cluster.api.get(`${LEASES}/${name}`);
     });
+    await eventually(() => expect(started()).toHaveLength(1), { limitMs: 60_000 });
     const cut = nodes.map(({ name }) => name).filter((name) => !started().includes(name));
     await cutOff(context, cut.slice(0, 7), true);
     const lost = /7 of (?:9|10) nodes that are not updating have not renewed their Leases/u;

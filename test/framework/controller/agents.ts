@@ -100,9 +100,13 @@ async function answer(cluster: Cluster, { metadata, spec, status }: Bottlerocket
   const { generation = 0 } = metadata;
   if (status?.observedGeneration === generation) return;
   const reboots = spec.state === 'RebootedIntoUpdate' && spec.version != null;
-  await report(cluster, metadata.name.slice(shadowName('').length), {
+  const reported = report(cluster, metadata.name.slice(shadowName('').length), {
     current_state: spec.state,
     observedGeneration: generation,
     ...(reboots && { current_version: spec.version ?? '' }),
+  });
+  await reported.catch((error: unknown) => {
+    // A test deleted the node since the list.
+    if ((error as ApiError).status !== 404) throw error;
   });
 }
