@@ -65,6 +65,20 @@ async function columnsOf(path: string): Promise<{ always: object; wide: object }
 /** As kubectl prints the time since then. */
 const age: unknown = expect.stringMatching(/^\d+s$/u);
 
+/** What a configuration and a group show of their nodes, in order. */
+const ROLLOUT = {
+  Status: 'Paused',
+  Ready: 'False',
+  Degraded: 'False',
+  Managed: 12,
+  'Up To Date': 7,
+  Updating: 2,
+  Waiting: 2,
+  Failed: 1,
+  'Complete By': '2026-01-03T03:00:00Z',
+  Age: age,
+};
+
 it('kubectl get brc shows what the fleet does', async () => {
   const { conditions } = fullConfig.status;
   const types = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'];
@@ -76,16 +90,7 @@ it('kubectl get brc shows what the fleet does', async () => {
   expect(Object.entries(always)).toEqual(
     Object.entries({
       Name: 'cluster',
-      Status: 'Paused',
-      Ready: 'False',
-      Degraded: 'False',
-      Managed: 12,
-      'Up To Date': 7,
-      Updating: 2,
-      Waiting: 2,
-      Failed: 1,
-      'Complete By': '2026-01-03T03:00:00Z',
-      Age: age,
+      ...ROLLOUT,
     }),
   );
   expect(Object.entries(wide)).toEqual(
@@ -134,16 +139,7 @@ it('kubectl get brng shows what the group does', async () => {
   expect(Object.entries(always)).toEqual(
     Object.entries({
       Name: 'db',
-      Status: 'Paused',
-      Ready: 'False',
-      Degraded: 'False',
-      Managed: 12,
-      'Up To Date': 7,
-      Updating: 2,
-      Waiting: 2,
-      Failed: 1,
-      'Complete By': '2026-01-03T03:00:00Z',
-      Age: age,
+      ...ROLLOUT,
     }),
   );
   expect(Object.entries(wide)).toEqual(

@@ -2,6 +2,7 @@ import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   type DrainSettings,
+  drainSettingsOf,
   overridden,
   readConfigSpec,
   readDrainSettings,
@@ -41,8 +42,8 @@ export class Settings {
     const group = name === undefined ? undefined : this.#sources.groups.get(name);
     const fleet = this.current();
     if (group === undefined) return fleet;
-    const spec = overridden(this.#inForce(), group.spec);
-    return readConfigSpec(spec).problems.length === 0 ? readDrainSettings(spec).value : fleet;
+    const { value, problems } = readConfigSpec(overridden(this.#inForce(), group.spec));
+    return problems.length === 0 ? drainSettingsOf(value) : fleet;
   }
 
   /**

@@ -170,13 +170,27 @@ export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
 }
 
+/** The latest return to a previous version; `plan/facts/rollback.ts` says what follows from it. */
+export interface Rollback {
+  readonly failed: string;
+  readonly previous: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  readonly isDone: boolean;
+}
+
+export function rollbackOf({ metadata: { annotations = {} } }: ShadowView): Rollback | undefined {
+  const [failed = '', previous = '', time, state] = (annotations[ROLLBACK_ANNOTATION] ?? '').split('=');
+  const since = parseTime(time);
+  return since === undefined ? undefined : { failed, previous, since, isDone: state !== undefined };
+}
+
 /**
  * True until the agent has confirmed the end of the update, and while the node is to go back to its previous version: so
  * long the rules hold with which the update began.
  */
 export function holdsGroup(shadow: ShadowView): boolean {
-  const rollback = shadow.metadata.annotations?.[ROLLBACK_ANNOTATION];
-  const isGoingBack = rollback !== undefined && !rollback.endsWith('=done');
+  const isGoingBack = rollbackOf(shadow)?.isDone === false;
   return isUnderWay(shadow) || (rebootRequested(shadow) && !isSettled(shadow)) || isGoingBack;
 }
 

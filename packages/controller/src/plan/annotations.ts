@@ -25,10 +25,18 @@ import {
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { hasStarted, isSettled, isUnderWay, rebootRequested, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import {
+  hasStarted,
+  isSettled,
+  isUnderWay,
+  rebootRequested,
+  type ShadowView,
+  startedAt,
+  rollbackOf,
+} from '../cluster/shadow.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { isRollingBack, rollbackOf } from './facts/rollback.ts';
+import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 

@@ -10,7 +10,7 @@
  */
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged } from '../cluster/node.ts';
-import { hasReached, isSettled, isUnderWay, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { hasReached, isSettled, isUnderWay, type ShadowView, startedAt, rollbackOf } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
@@ -32,7 +32,7 @@ import {
 import { estimateFor, expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
-import { isRollingBack, pendingRollback, rollbackOf } from './facts/rollback.ts';
+import { isRollingBack, pendingRollback } from './facts/rollback.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { type Drainable, isDrainable } from './facts/drainability.ts';

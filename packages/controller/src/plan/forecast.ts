@@ -71,8 +71,9 @@ export function forecastOf(
   const window = policy.calendar.at(now);
   const busy = counted.filter(({ phase }) => phase === 'updating').map((one) => busyNode(one, fleetState));
   const slots = slotsFrom(policy.concurrency, { stuck: stuck.length, now }, counted, busy);
+  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   const ofGroup = groups.map(({ name, concurrency }): [string, Slots] => {
-    const members = counted.filter(({ managedNode }) => managedNode.group?.name === name);
+    const members = byGroup.get(name) ?? [];
     const own = { ...policy.concurrency, ...concurrency };
     return [
       name,

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import type { ShadowState } from '@brupop/shared/api/shadow';
+import { rollbackOf } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   carryOut,
@@ -14,7 +15,6 @@ import {
 import { badRelease, NODES, story, unhealthyRelease } from '../testing/stories.ts';
 import { aSnapshot } from '../testing/objects.ts';
 import { underWay, type World } from '../testing/world.ts';
-import { rollbackOf } from './facts/rollback.ts';
 import { plan, type Plan } from './plan.ts';
 
 /** Expects that `isWrong` is true of no reconcile of stories whose events are at most `maxMinutes` apart. */

@@ -4,7 +4,13 @@
  * and nodes that are updating follow the last good one.
  */
 import { type BrupopConfig, type InForce, inForceOf } from '@brupop/shared/api/brupop-config';
-import { type DrainSettings, readConfigSpec, type SpecValues, withDefaults } from '@brupop/shared/api/config-spec';
+import {
+  type DrainSettings,
+  drainSettingsOf,
+  readConfigSpec,
+  type SpecValues,
+  withDefaults,
+} from '@brupop/shared/api/config-spec';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { LabelSelector } from '@brupop/shared/api/label-selector';
@@ -85,10 +91,10 @@ const OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 
 function read(spec: Fields): Read {
   const { value, problems } = readConfigSpec(spec);
-  const { loadBalancer, maintenance, nodeSelector, paused, pauseMode, versions } = value;
+  const { maintenance, nodeSelector, paused, pauseMode, versions } = value;
   const unusable = problemOf(maintenance);
   const isClosed = unusable !== undefined || problems.some((problem) => OF_CALENDAR.test(problem));
-  const drain = { ...value.drain, ...loadBalancer };
+  const drain = drainSettingsOf(value);
   return {
     ...value,
     source: spec,

@@ -278,9 +278,13 @@ export function readConfigSpec(value: unknown): Reading<SpecValues> {
 const drainSpec = fields(DRAIN);
 export type DrainSettings = SpecValues['drain'] & SpecValues['loadBalancer'];
 
+export function drainSettingsOf({ drain, loadBalancer }: Pick<SpecValues, 'drain' | 'loadBalancer'>): DrainSettings {
+  return { ...drain, ...loadBalancer };
+}
+
 export function readDrainSettings(value: unknown): Reading<DrainSettings> {
   const { value: read, problems } = readSpec(drainSpec, value);
-  return { value: { ...read.drain, ...read.loadBalancer }, problems };
+  return { value: drainSettingsOf(read), problems };
 }
 
 export const DRAIN_DEFAULTS: DrainSettings = readDrainSettings({}).value;

@@ -12,29 +12,14 @@
  *
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
-import { ROLLBACK_ANNOTATION, STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
+import { STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import { hasReached, type ShadowView } from '../../cluster/shadow.ts';
+import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 
-export interface Rollback {
-  readonly failed: string;
-  readonly previous: string;
-  /** Epoch milliseconds. */
-  readonly since: number;
-  readonly isDone: boolean;
-}
-
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
 const START_LIMIT_MS = 30 * 60_000;
-
-export function rollbackOf({ metadata: { annotations = {} } }: ShadowView): Rollback | undefined {
-  const [failed = '', previous = '', time, state] = (annotations[ROLLBACK_ANNOTATION] ?? '').split('=');
-  const since = parseTime(time);
-  return since === undefined ? undefined : { failed, previous, since, isDone: state !== undefined };
-}
 
 /** Returns the rollback of a node that still runs the version that failed. */
 export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {

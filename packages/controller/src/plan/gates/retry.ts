@@ -3,13 +3,12 @@ import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../../cluster/shadow.ts';
+import { rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures, success } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
-import { rollbackOf } from '../facts/rollback.ts';
 import { failureReason } from './checks.ts';
 import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
 
