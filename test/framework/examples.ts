@@ -219,6 +219,14 @@ export const fullGroup = {
     precedence: 10,
     after: ['web'],
     soak: '24h',
+    nodeMetadata: {
+      labels: { 'example.com/team': 'data', 'node-role.kubernetes.io/db': '' },
+      annotations: { 'example.com/contact': 'data@example.com' },
+      taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
+      domains: ['example.com'],
+      conflicts: 'Force',
+      confirmNoExecute: true,
+    },
     maintenance,
     concurrency,
     versions,
@@ -233,6 +241,18 @@ export const fullGroup = {
   status: {
     observedGeneration: 3,
     conditions: [{ ...condition, type: 'Ready' }],
+    rendered: {
+      generation: 3,
+      conflicts: 'Force',
+      labels: { 'example.com/team': 'data', 'node-role.kubernetes.io/db': '' },
+      annotations: { 'example.com/contact': 'data@example.com' },
+      taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
+      dropped: {
+        labels: ['example.com/pool'],
+        annotations: ['example.com/pager'],
+        taints: ['example.com/old:NoSchedule'],
+      },
+    },
     nodes,
     window,
     expectedCompletionTime,

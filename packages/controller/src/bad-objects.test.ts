@@ -162,6 +162,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     policy,
     groups: [],
     groupObjects: [],
+    metadataNotes: new Map(),
     pods,
     ...rest,
   };

@@ -10,6 +10,7 @@ import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
 import { CheckJobs } from './apply/jobs.ts';
 import { NodeGroupWriter } from './apply/node-groups.ts';
+import { NodeMetadataWriter } from './apply/node-metadata.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
 import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
 import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
@@ -27,6 +28,7 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
 interface StatusWriters {
   readonly config: ConfigWriter;
   readonly groups: NodeGroupWriter;
+  readonly metadata: NodeMetadataWriter;
 }
 
 /** Changes come in bursts: one reconcile answers all changes of a burst. */
@@ -66,7 +68,11 @@ export class Controller {
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
     const jobs = new CheckJobs(context, cluster.checks);
-    const writers = { config: new ConfigWriter(context, config), groups: new NodeGroupWriter(context) };
+    const writers = {
+      config: new ConfigWriter(context, config),
+      groups: new NodeGroupWriter(context),
+      metadata: new NodeMetadataWriter(context, cluster.metadataNotes),
+    };
     const reconcile = (): Promise<number | undefined> => this.#reconcile(context, writers, jobs);
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
@@ -105,6 +111,8 @@ export class Controller {
     this.#losses.report(context, next.lost);
     await writeOutOfService(context, next.outOfService);
     const moreTaints = await writeTaints(context, next.taints);
+    const metadataInMs = await writers.metadata.write(next.metadata.changes);
+    await writers.groups.finalize(next.metadata);
     const conditions = next.conditions.filter(
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
@@ -116,7 +124,15 @@ export class Controller {
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    const delays = [again ? 0 : undefined, configInMs, groupsInMs, planInMs, sweepInMs, writer.nextTryMs()];
+    const delays = [
+      again ? 0 : undefined,
+      configInMs,
+      groupsInMs,
+      metadataInMs,
+      planInMs,
+      sweepInMs,
+      writer.nextTryMs(),
+    ];
     const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
     return soonestMs === Infinity ? undefined : soonestMs;
   }

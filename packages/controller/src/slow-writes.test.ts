@@ -2,6 +2,7 @@ import { type KubeClient, KubeError, type KubeRequest } from '@brupop/shared/kub
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Registry } from 'prom-client';
+import { MetadataNotes } from './cluster/metadata-notes.ts';
 import { AssumeCache } from './cluster/assume-cache.ts';
 import { AllPodsLookup } from './cluster/all-pods.ts';
 import { CheckLookups } from './cluster/checks.ts';
@@ -58,6 +59,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   });
   const cluster = {
     assumeCache,
+    metadataNotes: new MetadataNotes(),
     lookups,
     allPods: new AllPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),

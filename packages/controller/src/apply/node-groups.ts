@@ -1,9 +1,18 @@
-/** Writes the status of the BottlerocketNodeGroups. */
+/** Writes the status of the BottlerocketNodeGroups, and the finalizer of those that have given something to Nodes. */
 import { isDeepStrictEqual } from 'node:util';
-import { CONTROLLER, GROUP, NODE_GROUP_KIND, NODE_GROUP_PLURAL, NODE_GROUP_VERSION } from '@brupop/shared/api/names';
+import {
+  CONTROLLER,
+  GROUP,
+  NODE_GROUP_KIND,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  NODE_METADATA_FINALIZER,
+} from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { crPath } from '@brupop/shared/kube/paths';
+import { namesOf } from '../plan/capacity.ts';
 import { groupStatusOf } from '../plan/group-status.ts';
+import type { GroupFinalizer, NodeMetadataPlan } from '../plan/node-metadata.ts';
 import type { GroupRollout } from '../plan/rollout.ts';
 import { type ApplyContext, forEachOf } from './writer.ts';
 
@@ -11,6 +20,10 @@ import { type ApplyContext, forEachOf } from './writer.ts';
 const MIN_GAP_MS = 1_000;
 /** Later the watch counts, since another actor may have edited the status. */
 const WATCH_LIMIT_MS = 30_000;
+
+const API_VERSION = `${GROUP}/${NODE_GROUP_VERSION}`;
+/** Reason of the Event on a group that ended before it was removed from all its Nodes. */
+export const LEFT_BEHIND = 'MetadataLeftBehind';
 
 interface Reported {
   readonly rollout: GroupRollout;
@@ -51,6 +64,37 @@ export class NodeGroupWriter {
     return delays.length === 0 ? undefined : Math.min(...delays);
   }
 
+  async finalize({ finalizers, leftBehind }: Pick<NodeMetadataPlan, 'finalizers' | 'leftBehind'>): Promise<void> {
+    const { writer } = this.#context;
+    await forEachOf([...finalizers], async ([object, change]) => {
+      const key = `finalizer/${object.metadata.uid}`;
+      await writer.once(key, async () => {
+        const isWritten = await writer.attempt('group_finalizer', key, () => this.#setFinalizer(object, change));
+        const nodes = leftBehind.get(object);
+        if (isWritten && nodes !== undefined) this.#tellLeftBehind(object, nodes);
+      });
+    });
+  }
+
+  async #setFinalizer({ metadata }: BottlerocketNodeGroup, change: GroupFinalizer): Promise<void> {
+    const { client, signal } = this.#context;
+    const { name, uid, resourceVersion, finalizers: before = [] } = metadata;
+    const others = before.filter((one) => one !== NODE_METADATA_FINALIZER);
+    const finalizers = change === 'Add' ? [...others, NODE_METADATA_FINALIZER] : others;
+    const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name });
+    await client.mergePatch(path, { metadata: { uid, resourceVersion, finalizers } }, { signal });
+  }
+
+  #tellLeftBehind({ metadata: { name, uid } }: BottlerocketNodeGroup, nodes: readonly string[]): void {
+    const { events, log } = this.#context;
+    const message =
+      `The group was deleted, but its labels, annotations and taints could not be removed within 10 minutes from the Nodes ` +
+      `${namesOf(nodes)}. Remove them with kubectl; kubectl get node --show-managed-fields shows which are of the group`;
+    log.error('deleted group left metadata behind', { group: name, nodes: namesOf(nodes) });
+    const about = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, name, uid };
+    events.record({ reason: LEFT_BEHIND, warning: true, about, message, key: uid });
+  }
+
   async #writeOne(object: BottlerocketNodeGroup, reported: Reported): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     const { name, uid } = object.metadata;
@@ -69,8 +113,7 @@ export class NodeGroupWriter {
   async #apply(name: string, uid: string, status: NodeGroupStatus): Promise<void> {
     const { client, clock, signal } = this.#context;
     const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name, subresource: 'status' });
-    const apiVersion = `${GROUP}/${NODE_GROUP_VERSION}`;
-    const body = { apiVersion, kind: NODE_GROUP_KIND, metadata: { name, uid }, status };
+    const body = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, metadata: { name, uid }, status };
     await client.apply(path, body, { fieldManager: CONTROLLER, signal });
     this.#written.set(uid, { status, at: clock.monotonic() });
   }

@@ -49,6 +49,8 @@ type WriteKind =
   | 'node_restore'
   | 'node_taint'
   | 'node_out_of_service'
+  | 'node_metadata'
+  | 'group_finalizer'
   | 'job_record'
   | 'job_create'
   | 'job_delete'

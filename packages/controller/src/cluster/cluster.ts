@@ -29,10 +29,11 @@ import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
 import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from './connectivity.ts';
-import { bearsOwnership, isManaged, type NodeView, readNode } from './node.ts';
+import { MetadataNotes } from './metadata-notes.ts';
+import { bearsOwnership, hasGroupMetadata, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
-import { isSpecChange, Policies, rulesFor, suspended, suspendedPolicy } from './policies.ts';
+import { isGroupChange, isSpecChange, Policies, rulesFor, suspended, suspendedPolicy } from './policies.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
@@ -59,6 +60,7 @@ const SHADOW_PREFIX = shadowName('');
 
 export class Cluster {
   readonly assumeCache = new AssumeCache();
+  readonly metadataNotes = new MetadataNotes();
   readonly lookups: PodLookups;
   readonly allPods: AllPodsLookup;
   readonly checks: CheckLookups;
@@ -107,7 +109,9 @@ export class Cluster {
       const { name } = object.metadata;
       this.#recordMissing(type, name);
       this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), clock.now());
-      if (type === 'Deleted') this.#memory.forgetZone(object);
+      if (type !== 'Deleted') return;
+      this.#memory.forgetZone(object);
+      this.metadataNotes.forget(object.metadata.uid);
     });
     this.#shadows.subscribe(({ type, object }) => {
       this.#recordMissing(type, nodeOf(object));
@@ -148,7 +152,7 @@ export class Cluster {
       on(this.#nodes, (event) => differs(event) && this.#isRelevant(event)),
       on(this.#shadows, differs),
       on(this.#configs, isSpecChange),
-      on(this.#groups, isSpecChange),
+      on(this.#groups, isGroupChange),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
       this.checks.onAnswer(listener),
       this.allPods.onAnswer(listener),
@@ -183,6 +187,7 @@ export class Cluster {
       policy: suspendedPolicy(this.#policies.fleet, connectivity),
       groups: this.#policies.groups,
       groupObjects: this.#groups.list(),
+      metadataNotes: this.metadataNotes.view,
       pods: this.lookups.known,
       allPods: this.allPods.known,
       budgets: this.#indexedBudgets.current(),
@@ -281,7 +286,11 @@ export class Cluster {
 
   #isRelevant({ object, old }: ReflectorEvent<NodeView>): boolean {
     return [object, old ?? object].some(
-      (node) => isManaged(node) || bearsOwnership(node) || this.#shadowOf(node.metadata.name) !== undefined,
+      (node) =>
+        isManaged(node) ||
+        bearsOwnership(node) ||
+        hasGroupMetadata(node) ||
+        this.#shadowOf(node.metadata.name) !== undefined,
     );
   }
 }

@@ -1,6 +1,8 @@
 import { selects } from '@brupop/shared/api/label-selector';
 import {
   AUTOSCALER_HOLDS,
+  GROUP_KEYS_ANNOTATION,
+  GROUP_TAINTS_ANNOTATION,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
   OUT_OF_SERVICE_ANNOTATION,
@@ -12,15 +14,10 @@ import {
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
+import { type AppliedKeys, appliedKeys, type ManagedFields, type NodeTaint } from './group-metadata.ts';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Amounts, amountsOf } from './requests.ts';
-
-export interface NodeTaint {
-  readonly key: string;
-  readonly value?: string;
-  readonly effect: string;
-}
 
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
@@ -29,8 +26,9 @@ export interface NodeView extends KubernetesObject {
   readonly hasStartupTaint: boolean;
   /** Set by the operator or by another actor. */
   readonly hasOutOfServiceTaint: boolean;
-  /** Those that keep pods away which do not tolerate them, but for the one of a cordon. */
   readonly taints: readonly NodeTaint[];
+  /** What BottlerocketNodeGroups have applied. */
+  readonly applied: readonly AppliedKeys[];
   /** What pods may request together. */
   readonly allocatable: Amounts;
   readonly ready: boolean;
@@ -47,6 +45,7 @@ export interface NodeView extends KubernetesObject {
 }
 
 interface RawNode extends KubernetesObject {
+  readonly metadata: RawMetadata;
   readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly NodeTaint[] };
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
@@ -55,7 +54,9 @@ interface RawNode extends KubernetesObject {
   };
 }
 
-const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
+interface RawMetadata extends ObjectMeta {
+  readonly managedFields?: readonly ManagedFields[];
+}
 
 const ANNOTATIONS = [
   ...OWNERSHIP_ANNOTATIONS,
@@ -63,18 +64,22 @@ const ANNOTATIONS = [
   ...AUTOSCALER_HOLDS,
   PRIORITY_ANNOTATION,
   SKIP_ANNOTATION,
+  GROUP_KEYS_ANNOTATION,
+  GROUP_TAINTS_ANNOTATION,
 ];
 
 export function readNode(raw: unknown): NodeView {
   const { metadata, spec = {}, status = {} } = raw as RawNode;
   const { unschedulable = false, taints = [] } = spec;
+  const applied = appliedKeys(metadata.managedFields);
   return {
-    metadata: readMetadata(metadata),
+    metadata: readMetadata(metadata, applied),
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
     hasStartupTaint: taints.some(({ key }) => key === STARTUP_TAINT),
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
-    taints: taints.filter(({ key, effect }) => effect !== 'PreferNoSchedule' && key !== CORDON_TAINT),
+    taints: taints.map(({ key, value = '', effect }) => ({ key, value, effect })),
+    applied,
     allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: trueConditions(status.conditions),
@@ -103,22 +108,17 @@ function clearedConditions(conditions: Conditions = []): Readonly<Record<string,
   );
 }
 
-function readMetadata({
-  name,
-  uid,
-  resourceVersion,
-  creationTimestamp = '',
-  deletionTimestamp,
-  labels = {},
-  annotations,
-}: ObjectMeta): ObjectMeta {
+function readMetadata(
+  { name, uid, resourceVersion, creationTimestamp = '', deletionTimestamp, labels = {}, annotations }: ObjectMeta,
+  applied: readonly AppliedKeys[],
+): ObjectMeta {
   const metadata = {
     name,
     uid,
     resourceVersion,
     creationTimestamp,
     labels,
-    annotations: pick(annotations, ANNOTATIONS),
+    annotations: pick(annotations, [...ANNOTATIONS, ...applied.flatMap((one) => one.annotations)]),
   };
   return deletionTimestamp === undefined ? metadata : { ...metadata, deletionTimestamp };
 }
@@ -132,6 +132,12 @@ export function pick(
 
 export function bearsOwnership(node: NodeView): boolean {
   return ownedByUs(node) || node.hasWaitingTaint || node.hasStartupTaint || outOfServiceByUs(node);
+}
+
+/** True when a group may have given something to the Node. */
+export function hasGroupMetadata({ applied, metadata: { annotations = {} } }: NodeView): boolean {
+  const records = [GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION];
+  return applied.length > 0 || records.some((name) => annotations[name] !== undefined);
 }
 
 /** True when the operator has tainted the Node as out of service. */

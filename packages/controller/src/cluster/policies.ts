@@ -23,7 +23,7 @@ export class Policies {
     this.#groups = groups;
     configs.subscribe((event) => this.#updateFleet(event));
     groups.subscribe((event) => {
-      if (isSpecChange(event)) this.#read = undefined;
+      if (isGroupChange(event)) this.#read = undefined;
     });
   }
 
@@ -32,7 +32,8 @@ export class Policies {
   }
 
   get groups(): readonly NodeGroup[] {
-    this.#read ??= readNodeGroups(this.#groups.list(), this.#fleet);
+    const groups = this.#groups.list().filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    this.#read ??= readNodeGroups(groups, this.#fleet);
     return this.#read;
   }
 
@@ -58,6 +59,13 @@ export function rulesFor(
 /** True unless only the status or the metadata changed. */
 export function isSpecChange({ type, object, old }: ReflectorEvent<KubernetesObject>): boolean {
   return type !== 'Modified' || object.metadata.generation !== old?.metadata.generation;
+}
+
+/** True also for what decides whether Nodes are written: the recorded rendering, and the finalizer. */
+export function isGroupChange(event: ReflectorEvent<BottlerocketNodeGroup>): boolean {
+  if (isSpecChange(event)) return true;
+  const [now, before] = [event.object, event.old].map((one) => [one?.status?.rendered, one?.metadata.finalizers]);
+  return !isDeepStrictEqual(now, before);
 }
 
 /** The same nodes while connectivity is lost, or has just been restored. */

@@ -8,6 +8,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import type { AllPods } from './all-pods.ts';
 import type { ChecksView } from './checks.ts';
 import type { Connectivity } from './connectivity.ts';
+import type { MetadataNote } from './metadata-notes.ts';
 import type { NodeView } from './node.ts';
 import { isOwnedBy, type ShadowView } from './shadow.ts';
 
@@ -79,6 +80,8 @@ export interface Snapshot {
   readonly groups: readonly NodeGroup[];
   /** With what was last reported of them. */
   readonly groupObjects: readonly BottlerocketNodeGroup[];
+  /** By the UID of the Node. */
+  readonly metadataNotes: ReadonlyMap<string, MetadataNote>;
   /** By node name, of the nodes that the latest plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   /** Listed when the latest plan needed them. */

@@ -5,8 +5,10 @@
 import { sameVersion } from '@brupop/shared/api/version';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
+import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
+import { isEmpty } from '../policy/rendered.ts';
 import { describeStuck, namesOf } from './capacity.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { unconfirmed } from './gates/fleet.ts';
@@ -41,6 +43,13 @@ export const CONFIG_REASONS = [
   'AsExpected',
   'OtherDefaults',
   'NoOtherDefaults',
+  'OtherRendering',
+  'NoOtherRendering',
+  'Applied',
+  'Applying',
+  'Conflict',
+  'WriteRejected',
+  'NoMetadata',
 ] as const;
 
 type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
@@ -54,6 +63,8 @@ export const GROUP_CONDITIONS = {
   WindowOpen: windowOpen,
   Progressing: groupProgressing,
   Degraded: (rollout) => judgeNodes(rollout, undefined, []),
+  MetadataApplied: metadataApplied,
+  PendingChanges: pendingRendering,
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
 
 function groupReady({ group, policy, unconfirmed }: GroupRollout): Judged {
@@ -64,6 +75,43 @@ function groupReady({ group, policy, unconfirmed }: GroupRollout): Judged {
   if (problem === undefined) return isTrue('InUse', `The spec is in use${missing(unconfirmed)}`);
   const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig instead: ${problem}`;
   return isFalse('InvalidConfiguration', message);
+}
+
+const MAX_CONFLICTS = 5;
+
+function metadataApplied({ group: { rendered }, metadata }: GroupRollout): Judged {
+  const { pending, conflicts, rejected } = metadata;
+  if (rejected !== undefined) {
+    const message = `The API server rejects the write of Node "${rejected.node}": ${shorten(rejected.message, MAX_MESSAGE)}`;
+    return isFalse('WriteRejected', message);
+  }
+  if (conflicts.length > 0) return isFalse('Conflict', describeConflicts(conflicts));
+  if (pending.length > 0) return isFalse('Applying', `To be written: ${namesOf(pending)}`);
+  if (isEmpty(rendered, true))
+    return isTrue('NoMetadata', 'The group has no labels, annotations and taints for its Nodes');
+  return isTrue('Applied', 'All Nodes of the group have its labels, annotations and taints');
+}
+
+const KINDS = { labels: 'label', annotations: 'annotation', taints: 'taint' } as const;
+
+function describeConflicts(conflicts: GroupRollout['metadata']['conflicts']): string {
+  const list = conflicts
+    .slice(0, MAX_CONFLICTS)
+    .map(({ node, field, key, manager }) => `the ${KINDS[field]} "${key}" of Node "${node}" is that of "${manager}"`);
+  const more = conflicts.length > list.length ? ` and ${conflicts.length - list.length} more` : '';
+  return (
+    `Another writer has set another value: ${list.join(', ')}${more}. These stay, and everything else is applied. Take them out of ` +
+    'spec.nodeMetadata, or set spec.nodeMetadata.conflicts to Force'
+  );
+}
+
+function pendingRendering({ group }: GroupRollout): Judged {
+  const list = describeChanges(group.pendingChanges);
+  if (list === undefined) return isFalse('NoOtherRendering', 'The next change of the spec changes nothing else');
+  return isTrue(
+    'OtherRendering',
+    `This release renders the spec otherwise. The next change of the spec will also change ${list}`,
+  );
 }
 
 function withAwaited(judged: Judged, { awaits }: GroupRollout): Judged {
@@ -214,16 +262,21 @@ const MAX_CHANGES = 10;
 
 /** A record keeps the defaults as they were when the spec was last changed (ADR 19). */
 function pendingChanges({ policy }: Plan): Judged {
-  const changes = policy.pendingChanges.map(
-    ({ field, before, after }) => `spec.${field} from ${valueOf(before)} to ${valueOf(after)}`,
-  );
-  if (changes.length === 0) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
-  const more = changes.length > MAX_CHANGES ? ` and ${changes.length - MAX_CHANGES} more fields` : '';
-  const list = `${changes.slice(0, MAX_CHANGES).join(', ')}${more}`;
+  const list = describeChanges(policy.pendingChanges);
+  if (list === undefined) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
   return isTrue(
     'OtherDefaults',
     `This release has other defaults. The next change of the spec will also change ${list}`,
   );
+}
+
+function describeChanges(pending: readonly Difference[]): string | undefined {
+  const changes = pending.map(
+    ({ field, before, after }) => `spec.${field} from ${valueOf(before)} to ${valueOf(after)}`,
+  );
+  if (changes.length === 0) return undefined;
+  const more = changes.length > MAX_CHANGES ? ` and ${changes.length - MAX_CHANGES} more fields` : '';
+  return `${changes.slice(0, MAX_CHANGES).join(', ')}${more}`;
 }
 
 function valueOf(value: unknown): string {

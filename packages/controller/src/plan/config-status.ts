@@ -11,6 +11,7 @@ import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
+import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from './condition.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import type { VersionCount } from './facts/versions.ts';
@@ -58,8 +59,11 @@ export function awaiting<R extends Rollout>(rollout: R, isObserved: boolean): R 
   return isObserved ? { ...rollout, unconfirmed: [] } : rollout;
 }
 
-export function isGroupInEffect({ group, policy, unconfirmed }: GroupRollout): boolean {
-  return group.problem === undefined && policy.problem === undefined && unconfirmed.length === 0;
+export function isGroupInEffect({ group, policy, unconfirmed, metadata }: GroupRollout): boolean {
+  const { isRecorded, pending, conflicts } = metadata;
+  const isNothing = isEmpty(group.rendering, true) && isEmpty(group.rendered, false);
+  const isApplied = (isRecorded || isNothing) && pending.length + conflicts.length === 0;
+  return group.problem === undefined && policy.problem === undefined && unconfirmed.length === 0 && isApplied;
 }
 
 type Observed = Pick<BrupopConfigStatus, 'observedGeneration' | 'childrenObservedGeneration' | 'observedDigest'>;

@@ -29,6 +29,7 @@ import { type Slot, slotOf } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
+import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
 import { GroupOrder } from './group-order.ts';
 
 export interface FleetState {
@@ -63,6 +64,7 @@ export interface FleetState {
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
+  readonly metadata: NodeMetadataPlan;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
   readonly now: number;
@@ -90,10 +92,11 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const workloads = new Workloads(snapshot.allPods, drained, now);
   const staged = [...slots.keys()].filter(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
   const draining = new Set([...drained, ...staged.map(({ name }) => name)]);
+  const stale = staleResources(snapshot.watchLags);
   return {
     policy,
     groups: snapshot.groups,
-    stale: staleResources(snapshot.watchLags),
+    stale,
     connectivity: snapshot.connectivity,
     drains: new Drains(snapshot, now),
     checks,
@@ -111,6 +114,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
     capacity: limitsOf(slots),
+    metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,

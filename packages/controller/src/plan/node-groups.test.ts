@@ -258,6 +258,8 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
     ['WindowOpen', 'True', 'NoWindows'],
     ['Progressing', 'True', 'Updating'],
     ['Degraded', 'False', 'AsExpected'],
+    ['MetadataApplied', 'True', 'NoMetadata'],
+    ['PendingChanges', 'False', 'NoOtherRendering'],
   ]);
 });
 

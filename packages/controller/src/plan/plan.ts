@@ -26,6 +26,7 @@ import { whyNot } from './gates/index.ts';
 import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
+import type { NodeMetadataPlan } from './node-metadata.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { startSpec } from './transition.ts';
@@ -75,6 +76,7 @@ export interface Plan extends Rollout {
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
   readonly groups: readonly GroupRollout[];
+  readonly metadata: NodeMetadataPlan;
   /** Names of Nodes that have annotations of the operator, but hold no slot. */
   readonly orphanedNodes: readonly string[];
   /** When to plan again even if nothing changes, epoch milliseconds. */
@@ -125,6 +127,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     progress,
     stuckNodes,
     groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost }),
+    metadata: fleetState.metadata,
     orphanedNodes: fleetState.orphaned,
     unconfirmed: unconfirmedOf(counted),
     wakeAt: earliest(wakes, now),
@@ -138,7 +141,7 @@ function allPodsNow({ workloads: { isRequested, isDue } }: FleetState): Plan['al
 
 /** When the state of the fleet may change by time alone. */
 function timesOf(
-  { slots, policy, checks, workloads, now }: FleetState,
+  { slots, policy, checks, workloads, metadata, now }: FleetState,
   { watchLags, pods }: Snapshot,
 ): (number | undefined)[] {
   const deadlines = [...slots.values()].map(({ deadline }) => deadline);
@@ -148,6 +151,7 @@ function timesOf(
     ...retries,
     ...checks.times,
     ...workloads.times,
+    ...metadata.times,
     policy.rollout.resumeMs,
     ...staleCheckTimes(watchLags, now),
   ];

@@ -5,6 +5,7 @@ import type { Decision, NodePhase } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
 import type { AwaitedGroup } from './group-order.ts';
+import { type GroupMetadata, NO_METADATA } from './node-metadata.ts';
 import type { LostNode } from './lost-nodes.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
@@ -25,6 +26,7 @@ export interface GroupRollout extends Rollout {
   readonly group: NodeGroup;
   /** The group for which its nodes wait. */
   readonly awaits: AwaitedGroup | undefined;
+  readonly metadata: GroupMetadata;
 }
 
 export function unconfirmedOf(decisions: readonly Decision[]): string[] {
@@ -39,7 +41,7 @@ export function countsOf(decisions: readonly Decision[]): NodeCounts {
 
 /** @param counted - the nodes of the fleet's rollout */
 export function groupRollouts(
-  { groups, groupOrder, now }: FleetState,
+  { groups, groupOrder, metadata, now }: FleetState,
   counted: readonly Decision[],
   { forecast, stuckNodes, lost }: Pick<Rollout, 'stuckNodes' | 'lost'> & { readonly forecast: Forecast },
 ): GroupRollout[] {
@@ -55,6 +57,7 @@ export function groupRollouts(
       policy,
       counts: countsOf(members),
       unconfirmed: unconfirmedOf(members),
+      metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
       forecast: {
         ...expected,
         reasons: reasonsOf(members),

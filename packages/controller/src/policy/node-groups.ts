@@ -5,15 +5,18 @@
  *
  *     a node belongs to the first group, by precedence and then by name, whose nodeSelector selects it
  *     a node that is updating belongs to the group that its update began with, while that exists
- *     a group with a mistake starts nothing: updates under way follow the BrupopConfig
+ *     a group with a mistake starts nothing: updates under way follow the BrupopConfig, and Nodes keep its metadata
+ *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
-import { type LabelSelector, selects } from '@brupop/shared/api/label-selector';
-import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { keysOf, type LabelSelector, selects } from '@brupop/shared/api/label-selector';
+import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { type Rendered, readRendered } from '@brupop/shared/api/node-metadata';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
-import { isFields } from '@brupop/shared/api/spec-schema';
+import { type Difference, isFields } from '@brupop/shared/api/spec-schema';
 import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
+import { pendingRendering, render, type Rendering } from './rendered.ts';
 
 /** Limits of one group; those that it does not set are those of the fleet alone. */
 export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
@@ -26,6 +29,12 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
   readonly selector: LabelSelector | undefined;
   readonly concurrency: GroupConcurrency;
   readonly policy: UpdatePolicy;
+  /** What this release gives to Nodes by the spec. */
+  readonly rendering: Rendering;
+  /** What Nodes are given. */
+  readonly rendered: Rendered | undefined;
+  /** What the next change of the spec also changes. */
+  readonly pendingChanges: readonly Difference[];
   /** What is wrong with the group itself. */
   readonly problem: string | undefined;
 }
@@ -34,8 +43,10 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
 export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
   const read = groups.map((group) => readGroup(group, config));
   const byName = new Map(read.map((group) => [group.name, group]));
+  const readers = readersOf(read, config);
   return read
     .map((group) => withProblem(group, orderProblem(group, byName)))
+    .map((group) => withProblem(group, labelProblem(group, readers)))
     .toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
 }
 
@@ -52,7 +63,7 @@ export function groupOf(
 function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
-  const { nodeSelector, precedence, after, soakMs } = value;
+  const { nodeSelector, precedence, after, soakMs, nodeMetadata } = value;
   const both = overridden(config.source, spec);
   const merged = policyWith(config, both);
   const missing =
@@ -68,10 +79,20 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
     soakMs,
     concurrency: own(merged.concurrency, spec?.concurrency),
     policy: readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged),
+    ...renderingOf(object, render(nodeMetadata)),
     problem: undefined,
   };
   const mistake = config.problem === undefined ? merged.problem : undefined;
   return withProblem(group, problems[0] ?? missing ?? mistake);
+}
+
+function renderingOf(
+  { metadata, status }: BottlerocketNodeGroup,
+  rendering: Rendering,
+): Pick<NodeGroup, 'rendering' | 'rendered' | 'pendingChanges'> {
+  const rendered = readRendered(status);
+  const isRecorded = rendered?.generation === metadata.generation;
+  return { rendering, rendered, pendingChanges: isRecorded ? pendingRendering(rendered, rendering) : [] };
 }
 
 /**
@@ -108,4 +129,23 @@ function orderProblem({ name, after }: NodeGroup, groups: ReadonlyMap<string, No
   };
   reach(after);
   return reached.has(name) ? 'spec.after: expected groups that do not wait for this one, found a cycle' : undefined;
+}
+
+/** By key of a label: whose selectors read it. */
+function readersOf(groups: readonly NodeGroup[], { nodeSelector, rollout }: UpdatePolicy): ReadonlyMap<string, string> {
+  const selectors = [
+    ...groups.map(({ name, selector }) => [selector, `spec.nodeSelector of the ${NODE_GROUP_KIND} "${name}"`] as const),
+    [nodeSelector, `spec.nodeSelector of the ${CONFIG_KIND}`] as const,
+    [rollout.canary.nodeSelector, `spec.rollout.canary.nodeSelector of the ${CONFIG_KIND}`] as const,
+  ];
+  return new Map(
+    selectors.flatMap(([selector, reader]) => keysOf(selector ?? {}).map((key) => [key, reader] as const)),
+  );
+}
+
+/** A group must not move nodes between groups. */
+function labelProblem({ rendering }: NodeGroup, readers: ReadonlyMap<string, string>): string | undefined {
+  const found = Object.keys(rendering.labels).find((key) => readers.has(key));
+  if (found === undefined) return undefined;
+  return `spec.nodeMetadata.labels: expected keys that no selector of nodes reads, found "${found}", which ${readers.get(found) ?? ''} reads`;
 }

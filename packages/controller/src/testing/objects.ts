@@ -39,6 +39,7 @@ export interface NodeParts {
   readonly hasStartupTaint?: boolean;
   readonly hasOutOfServiceTaint?: boolean;
   readonly taints?: NodeView['taints'];
+  readonly applied?: NodeView['applied'];
   readonly allocatable?: NodeView['allocatable'];
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
@@ -53,7 +54,16 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
-  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, allocatable, isUnreachable, clearedAt } = {
+  const {
+    hasWaitingTaint,
+    hasStartupTaint,
+    hasOutOfServiceTaint,
+    taints,
+    applied,
+    allocatable,
+    isUnreachable,
+    clearedAt,
+  } = {
     ...HEALTHY,
     ...parts,
   };
@@ -65,6 +75,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
     hasStartupTaint,
     hasOutOfServiceTaint,
     taints,
+    applied,
     allocatable,
     ready,
     isUnreachable,
@@ -82,6 +93,7 @@ const HEALTHY = {
   hasStartupTaint: false,
   hasOutOfServiceTaint: false,
   taints: [],
+  applied: [],
   allocatable: { cpu: 4, memory: 16 * 2 ** 30, pods: 110 },
   ready: true,
   isUnreachable: false,
@@ -225,7 +237,16 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ownNode: 'own' };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
-  const all = { nodes, allPods: NO_PODS_LISTED, config, groups: [], groupObjects: [], pods, ...rest };
+  const all = {
+    nodes,
+    metadataNotes: new Map(),
+    allPods: NO_PODS_LISTED,
+    config,
+    groups: [],
+    groupObjects: [],
+    pods,
+    ...rest,
+  };
   return withPolicy({ managedNodes, policy, ...all }, policy);
 }
 

@@ -7,9 +7,12 @@ import { field, fields, isFields, listOf, requireThat } from './spec-schema.ts';
 const KEY =
   /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*\/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/u;
 const VALUE = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/u;
-const EXPECTED = 'the key of a label, such as pool or topology.kubernetes.io/zone';
-const key = textThat((text) => KEY.test(text), 317, EXPECTED);
-const value = textThat((text) => VALUE.test(text), 63, 'the value of a label');
+export const LABEL_KEY = 'the key of a label, such as pool or topology.kubernetes.io/zone';
+export const LABEL_VALUE = 'the value of a label';
+export const isLabelKey = (text: string): boolean => KEY.test(text) && text.length <= 317;
+export const isLabelValue = (text: string): boolean => VALUE.test(text) && text.length <= 63;
+const key = textThat(isLabelKey, 317, LABEL_KEY);
+const value = textThat(isLabelValue, 63, LABEL_VALUE);
 
 function areLabels(labels: unknown): boolean {
   return isFields(labels) && Object.entries(labels).every(([name, one]) => KEY.test(name) && v.is(value, one));
@@ -80,4 +83,8 @@ function matches({ key, operator, values = [] }: Requirement, labels: Readonly<R
     default:
       return true;
   }
+}
+
+export function keysOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string[] {
+  return [...Object.keys(matchLabels), ...matchExpressions.map(({ key }) => key)];
 }

@@ -51,6 +51,14 @@ export const DRAIN_KEY = `${GROUP}/drain`;
 export const HEALTH_KEY = `${GROUP}/health`;
 /** On a Node: external load balancers leave it out (Kubernetes "Well-Known Labels"). */
 export const EXCLUSION_LABEL = 'node.kubernetes.io/exclude-from-external-load-balancers';
+/** Field manager of what a BottlerocketNodeGroup applies to Nodes, followed by its name, of at most 63 characters. */
+export const GROUP_MANAGER_PREFIX = 'brupop-group-';
+/** On a Node: the labels and annotations that its group set, for when metadata.managedFields are lost. */
+export const GROUP_KEYS_ANNOTATION = `${GROUP}/node-group-keys`;
+/** On a Node: the taints that groups set. */
+export const GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
+/** On a BottlerocketNodeGroup: it is removed from its Nodes before it ends. */
+export const NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
 /** On a shadow: the BottlerocketNodeGroup that its update began with. */
 export const NODE_GROUP_ANNOTATION = `${GROUP}/node-group`;
 /** On a shadow, by users: the version to retry now. */

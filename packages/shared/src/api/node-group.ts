@@ -7,6 +7,7 @@ import * as v from 'valibot';
 import { ROLLOUT } from './brupop-config.ts';
 import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
+import { nodeMetadata, renderedField } from './node-metadata.ts';
 import { conditions, type KubernetesObject } from './meta.ts';
 import { count64, described, type Infer, object, optional, whole } from './schema.ts';
 import { always, duration, field, fields, listOf, type Reading, readSpec } from './spec-schema.ts';
@@ -44,6 +45,7 @@ const OWN = {
     'How long a node waits after the latest successful update in the groups of after. Without after it has no effect.',
     always('0s'),
   ),
+  nodeMetadata,
 };
 
 const ownSpec = fields(OWN);
@@ -53,8 +55,10 @@ const statusSchema = object({
   observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
   conditions: conditions(
     'The state of the group. Ready: its spec is in use; the message names nodes that have not confirmed it. WindowOpen: its maintenance ' +
-      'windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user.',
+      'windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +
+      'labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise.',
   ),
+  rendered: renderedField,
   ...ROLLOUT,
 });
 export type NodeGroupStatus = Infer<typeof statusSchema>;
@@ -80,14 +84,20 @@ export interface BottlerocketNodeGroup extends KubernetesObject {
     readonly precedence?: number;
     readonly after?: readonly string[];
     readonly soak?: string;
+    readonly nodeMetadata?: v.InferInput<typeof nodeMetadata>;
   };
   readonly status?: NodeGroupStatus;
 }
 
 export function readNodeGroup(raw: unknown): BottlerocketNodeGroup {
   const { metadata, spec, status } = raw as BottlerocketNodeGroup;
-  const { name, uid, resourceVersion, generation = 0 } = metadata;
-  return { metadata: { name, uid, resourceVersion, generation }, spec, ...(status && { status }) };
+  const { name, uid, resourceVersion, generation = 0, deletionTimestamp, finalizers = [] } = metadata;
+  const deleted = deletionTimestamp === undefined ? {} : { deletionTimestamp };
+  return {
+    metadata: { name, uid, resourceVersion, generation, finalizers, ...deleted },
+    spec,
+    ...(status && { status }),
+  };
 }
 
 /** Reads the fields of the spec that a BrupopConfig does not have. */

@@ -11,7 +11,8 @@
  * nodeSelector wants. Affinity, topology spread and volumes are not looked at: the scheduler knows them.
  */
 import type { PlacedPod, Toleration } from '../../cluster/all-pods.ts';
-import type { NodeTaint, NodeView } from '../../cluster/node.ts';
+import type { NodeTaint } from '../../cluster/group-metadata.ts';
+import type { NodeView } from '../../cluster/node.ts';
 import { type Amounts, plus } from '../../cluster/requests.ts';
 import { isEvicted, leaves, type Workloads } from './workloads.ts';
 
@@ -37,6 +38,7 @@ type Taken = Map<Place, Amounts>;
 const ROUNDING = 1e-6;
 /** More pods that wait would not change much, and would take long. */
 const MAX_WAITING = 1_000;
+const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
 
 interface State {
   readonly places: readonly Place[];
@@ -137,10 +139,11 @@ function place(pod: PlacedPod, places: readonly Place[], taken: Taken): string |
 
 function mayRun({ nodeSelector, tolerations }: PlacedPod, { metadata: { labels = {} }, taints }: NodeView): boolean {
   const matches = Object.entries(nodeSelector).every(([key, value]) => labels[key] === value);
-  return matches && taints.every((taint) => tolerations.some((toleration) => tolerates(toleration, taint)));
+  const strict = taints.filter(({ key, effect }) => effect !== 'PreferNoSchedule' && key !== CORDON_TAINT);
+  return matches && strict.every((taint) => tolerations.some((toleration) => tolerates(toleration, taint)));
 }
 
-/** As Kubernetes "Taints and Tolerations" has it; the effect PreferNoSchedule keeps no pod away. */
+/** As Kubernetes "Taints and Tolerations" has it. */
 function tolerates(toleration: Toleration, taint: NodeTaint): boolean {
   const isAnyValue = toleration.operator === 'Exists';
   const isOfKey = (toleration.key ?? '') === '' ? isAnyValue : toleration.key === taint.key;

@@ -1,0 +1,196 @@
+/**
+ * Writes what groups give to Nodes, and takes it back. Each Node is read first, and judged as it is then; each write carries
+ * the resourceVersion of that read. A Node that another writer changes back is written less and less often.
+ */
+import { GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
+import { isFields } from '@brupop/shared/api/spec-schema';
+import { corePath } from '@brupop/shared/kube/paths';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
+import {
+  appliedKeys,
+  type AppliedKeys,
+  type KeyField,
+  type ManagedFields,
+  managerOf,
+  type NodeTaint,
+  otherOwner,
+} from '../cluster/group-metadata.ts';
+import type { MetadataNotes } from '../cluster/metadata-notes.ts';
+import { decideMetadata, type MetadataWrite } from '../plan/facts/node-metadata.ts';
+import type { MetadataChange } from '../plan/node-metadata.ts';
+import { type ApplyContext, forEachOf } from './writer.ts';
+
+/** Nodes per reconcile, so that specs never wait long for those of a large fleet. */
+const MAX_NODES = 50;
+/** A Node that moves from one group to another needs three writes. */
+const MAX_WRITES = 6;
+const REPEATED = { baseMs: 1_000, capMs: 600_000 };
+/** A Node that kept what was written for this long is not being changed back. */
+const KEPT_MS = 1_800_000;
+
+interface LiveNode extends KubernetesObject {
+  readonly metadata: ObjectMeta & { readonly managedFields?: readonly ManagedFields[] };
+  readonly spec?: { readonly taints?: readonly NodeTaint[] };
+}
+
+interface Written {
+  readonly what: string;
+  readonly delays: Backoff;
+  /** On the monotonic clock, milliseconds. */
+  readonly at: number;
+  readonly nextAt: number;
+}
+
+export class NodeMetadataWriter {
+  readonly #context: ApplyContext;
+  readonly #notes: MetadataNotes;
+  /** By the UID of the Node. */
+  readonly #written = new Map<string, Written>();
+
+  constructor(context: ApplyContext, notes: MetadataNotes) {
+    this.#context = context;
+    this.#notes = notes;
+  }
+
+  /** Returns after how many milliseconds there is more to write, or undefined. */
+  async write(changes: readonly MetadataChange[]): Promise<number | undefined> {
+    const { writer, clock } = this.#context;
+    const now = clock.monotonic();
+    for (const [uid, { at }] of this.#written) if (now - at > KEPT_MS) this.#written.delete(uid);
+    const waits = changes.map((change) => this.#waitMs(change, now));
+    const due = changes.filter(
+      (change, index) => waits[index] === 0 && writer.canWrite(keyOf(change)) && writer.canWrite(groupKeyOf(change)),
+    );
+    let isNews = due.length > MAX_NODES;
+    const tried = due.slice(0, MAX_NODES);
+    await forEachOf(tried, async (change) => {
+      await writer.once(keyOf(change), async () => {
+        if (await this.#writeNode(change)) isNews = true;
+      });
+    });
+    this.#backOffRejected(tried);
+    const later = waits.filter((ms) => ms > 0);
+    if (isNews) return 0;
+    return later.length === 0 ? undefined : Math.min(...later);
+  }
+
+  /** What admission denies for every Node of a group is not tried for each of them. */
+  #backOffRejected(tried: readonly MetadataChange[]): void {
+    const { writer } = this.#context;
+    for (const [key, changes] of Map.groupBy(tried, groupKeyOf)) {
+      const notes = changes.map(({ node }) => this.#notes.view.get(node.metadata.uid));
+      if (notes.every((note) => note?.rejection !== undefined)) writer.backOff(key);
+    }
+  }
+
+  #waitMs({ node, wanted }: MetadataChange, now: number): number {
+    const written = this.#written.get(node.metadata.uid);
+    return written?.what === textOf(wanted) ? Math.max(0, written.nextAt - now) : 0;
+  }
+
+  /** Returns whether the conditions of groups have something new to tell. */
+  async #writeNode(change: MetadataChange): Promise<boolean> {
+    const { client, clock, log, writer, signal } = this.#context;
+    const { name, uid } = change.node.metadata;
+    const key = keyOf(change);
+    const path = corePath('nodes', { name });
+    let conflicts: ReturnType<typeof decideMetadata>['conflicts'] = [];
+    const isWritten = await writer.attempt('node_metadata', key, async () => {
+      let live = await client.request<LiveNode>({ method: 'GET', path, signal });
+      for (let count = 0; count < MAX_WRITES && live.metadata.uid === uid; count += 1) {
+        const next = judge(live, change);
+        ({ conflicts } = next);
+        const [write] = next.writes;
+        if (write === undefined) return;
+        live = await this.#send(live, write);
+        log.info('node metadata written', { node: name, write: write.kind, groups: write.groups.join(',') });
+        if (count === 0) this.#remember(change);
+      }
+    });
+    const rejection = isWritten ? undefined : writer.latestRejection(key);
+    // What could not be read or written for a passing reason is tried again.
+    return isWritten || rejection !== undefined ? this.#notes.note(uid, conflicts, rejection, clock.now()) : false;
+  }
+
+  async #send(live: LiveNode, write: MetadataWrite): Promise<LiveNode> {
+    const { client, signal } = this.#context;
+    const { name, uid, resourceVersion } = live.metadata;
+    const path = corePath('nodes', { name });
+    const metadata = { uid, resourceVersion };
+    if (write.kind === 'Apply') {
+      const body = { apiVersion: 'v1', kind: 'Node', metadata: { name, ...metadata, ...write.body } };
+      return await client.apply(path, body, { fieldManager: managerOf(write.groups[0] ?? ''), signal });
+    }
+    if (write.kind === 'Adopt') {
+      const managedFields = adopted(live.metadata.managedFields ?? [], write.keys);
+      return await client.mergePatch(path, { metadata: { ...metadata, managedFields } }, { signal });
+    }
+    const annotations = { [GROUP_TAINTS_ANNOTATION]: write.record };
+    const body = { metadata: { ...metadata, annotations }, spec: { taints: write.taints } };
+    return await client.mergePatch(path, body, { signal });
+  }
+
+  #remember({ node, wanted }: MetadataChange): void {
+    const { uid } = node.metadata;
+    const [what, at, before] = [textOf(wanted), this.#context.clock.monotonic(), this.#written.get(uid)];
+    const isRepeated = before?.what === what;
+    const delays = isRepeated ? before.delays : backoff(REPEATED);
+    this.#written.set(uid, { what, delays, at, nextAt: isRepeated ? at + delays.next() : at });
+  }
+}
+
+function keyOf({ node }: MetadataChange): string {
+  return `metadata/${node.metadata.uid}`;
+}
+
+function groupKeyOf({ wanted }: MetadataChange): string {
+  return `metadata-of/${wanted?.group ?? ''}/${wanted?.rendered.generation ?? ''}`;
+}
+
+function textOf(wanted: MetadataChange['wanted']): string {
+  return JSON.stringify(wanted ?? null);
+}
+
+function judge({ metadata, spec }: LiveNode, { wanted, known }: MetadataChange): ReturnType<typeof decideMetadata> {
+  const { labels = {}, annotations = {}, managedFields = [] } = metadata;
+  const state = { labels, annotations, taints: spec?.taints ?? [], applied: appliedKeys(managedFields) };
+  return decideMetadata({
+    state,
+    wanted,
+    known,
+    otherOwner: (field, key) => otherOwner(managedFields, field, key),
+  });
+}
+
+/**
+ * The managed fields with these keys as the group's alone, as the package csaupgrade of client-go moves fields to another manager.
+ */
+export function adopted(managedFields: readonly ManagedFields[], keys: AppliedKeys): readonly ManagedFields[] {
+  const fields: readonly KeyField[] = ['labels', 'annotations'];
+  const others = managedFields.map((entry) => {
+    const metadata = entry.fieldsV1?.['f:metadata'];
+    if (!isFields(metadata)) return entry;
+    const left = fields.flatMap((field) => {
+      const owned = metadata[`f:${field}`];
+      if (!isFields(owned)) return [];
+      const kept = Object.entries(owned).filter(([name]) => !keys[field].includes(name.slice(2)));
+      return [[`f:${field}`, Object.fromEntries(kept)] as const];
+    });
+    return {
+      ...entry,
+      fieldsV1: { ...entry.fieldsV1, 'f:metadata': { ...metadata, ...Object.fromEntries<object>(left) } },
+    };
+  });
+  const own = fields.map(
+    (field) => [`f:${field}`, Object.fromEntries(keys[field].map((key) => [`f:${key}`, {}]))] as const,
+  );
+  const entry = {
+    manager: managerOf(keys.group),
+    operation: 'Apply',
+    apiVersion: 'v1',
+    fieldsType: 'FieldsV1',
+    fieldsV1: { 'f:metadata': Object.fromEntries<object>(own) },
+  };
+  return [...others, entry];
+}

@@ -1,0 +1,165 @@
+/**
+ * The Nodes whose labels, annotations or taints are not as the groups say, and what is told of them in the conditions of each
+ * group. `apply/node-metadata.ts` reads each of these Nodes, and writes what differs then.
+ */
+import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
+import { readRendered } from '@brupop/shared/api/node-metadata';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
+import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { isEmpty, knownKeys } from '../policy/rendered.ts';
+import { decideMetadata, type MetadataInput, type WantedMetadata } from './facts/node-metadata.ts';
+
+export interface MetadataChange extends Pick<MetadataInput, 'wanted' | 'known'> {
+  readonly node: NodeView;
+  /** Groups that wait for it. */
+  readonly groups: readonly string[];
+}
+
+export interface GroupMetadata {
+  /** The spec is rendered and recorded, and Nodes may be written. */
+  readonly isRecorded: boolean;
+  /** Names of the nodes with something to write. */
+  readonly pending: readonly string[];
+  readonly conflicts: readonly (Conflict & { readonly node: string })[];
+  readonly rejected: { readonly node: string; readonly message: string } | undefined;
+}
+
+export const NO_METADATA: GroupMetadata = { isRecorded: false, pending: [], conflicts: [], rejected: undefined };
+
+export type GroupFinalizer = 'Add' | 'Remove';
+
+export interface NodeMetadataPlan {
+  readonly changes: readonly MetadataChange[];
+  readonly byGroup: ReadonlyMap<string, GroupMetadata>;
+  readonly finalizers: ReadonlyMap<BottlerocketNodeGroup, GroupFinalizer>;
+  /** Groups whose finalizer is removed although something of them is left on these nodes. */
+  readonly leftBehind: ReadonlyMap<BottlerocketNodeGroup, readonly string[]>;
+  readonly times: readonly (number | undefined)[];
+}
+
+/** How long a deleted group may take to be removed from its Nodes. */
+export const REMOVAL_LIMIT_MS = 10 * 60_000;
+
+interface Judged {
+  readonly change: MetadataChange;
+  readonly conflicts: readonly Conflict[];
+  readonly isDue: boolean;
+  readonly note: MetadataNote | undefined;
+}
+
+/** @param isCurrent - no watch is stale */
+export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: number): NodeMetadataPlan {
+  const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
+  const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
+  const byName = new Map(managedNodes.map((one) => [one.name, one]));
+  const wantedBy = wantedOf(groupObjects);
+  const judged = nodes.flatMap((node) => {
+    const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy);
+    const isConcerned =
+      node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
+    return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
+  });
+  const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, judged)]));
+  const finalizers = finalizersOf(groupObjects, byGroup, now);
+  const isLeft = (group: BottlerocketNodeGroup): boolean => (byGroup.get(group.metadata.name)?.pending.length ?? 0) > 0;
+  return {
+    changes: isCurrent ? judged.filter(({ isDue }) => isDue).map(({ change }) => change) : [],
+    byGroup,
+    finalizers: isCurrent ? finalizers : new Map(),
+    leftBehind: new Map(
+      [...finalizers]
+        .filter(([group, change]) => change === 'Remove' && isLeft(group))
+        .map(([group]) => [group, byGroup.get(group.metadata.name)?.pending ?? []]),
+    ),
+    times: [
+      ...judged.map(({ note, conflicts }) => (conflicts.length > 0 ? note?.checkAt : undefined)),
+      ...groupObjects.map(({ metadata }) => removalEnds(metadata.deletionTimestamp)),
+    ],
+  };
+}
+
+/** Nodes are written when the finalizer sees to it that a group does not end before it is removed from them. */
+function wantedOf(groups: readonly BottlerocketNodeGroup[]): ReadonlyMap<string, WantedMetadata> {
+  return new Map(
+    groups.flatMap(({ metadata: { name, deletionTimestamp, finalizers = [] }, status }) => {
+      const rendered = readRendered(status);
+      const isWanted = deletionTimestamp === undefined && finalizers.includes(NODE_METADATA_FINALIZER);
+      return isWanted && rendered !== undefined ? [[name, { group: name, rendered }] as const] : [];
+    }),
+  );
+}
+
+function wantedFor(
+  node: NodeView,
+  managedNode: ManagedNode | undefined,
+  wantedBy: ReadonlyMap<string, WantedMetadata>,
+): WantedMetadata | undefined {
+  const group = managedNode?.group?.name;
+  return group !== undefined && isManaged(node) ? wantedBy.get(group) : undefined;
+}
+
+function judge(
+  node: NodeView,
+  { wanted, known }: Pick<MetadataInput, 'wanted' | 'known'>,
+  note: MetadataNote | undefined,
+  now: number,
+): Judged {
+  const { labels = {}, annotations = {} } = node.metadata;
+  // Only labels show that another value was set since; for annotations the Node is read again.
+  const noted = (note?.conflicts ?? []).filter(({ field, key, found }) => field !== 'labels' || labels[key] === found);
+  const foreign = noted.filter(({ field }) => field === 'annotations').map(({ key, found }) => [key, found] as const);
+  const shown = { ...annotations, ...Object.fromEntries<string>(foreign) };
+  const state = { labels, annotations: shown, taints: node.taints, applied: node.applied };
+  const owner: MetadataInput['otherOwner'] = (field, key) =>
+    noted.find((one) => one.field === field && one.key === key)?.manager;
+  const { writes, conflicts } = decideMetadata({ state, wanted, known, otherOwner: owner });
+  const groups = [...new Set(writes.flatMap((write) => write.groups))];
+  const isDue = writes.length > 0 || (conflicts.length > 0 && (note === undefined || note.checkAt <= now));
+  return { change: { node, wanted, known, groups }, conflicts, isDue, note };
+}
+
+function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {
+  const { name: group, generation, finalizers = [] } = metadata;
+  const rendered = readRendered(status);
+  const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
+  const pending = judged.filter(({ change }) => change.groups.includes(group));
+  const rejected = pending.find(({ note }) => note?.rejection !== undefined);
+  return {
+    isRecorded: rendered?.generation === generation && isHeld,
+    pending: pending.map(({ change }) => change.node.metadata.name),
+    conflicts: judged
+      .filter(({ change }) => change.wanted?.group === group)
+      .flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? '' },
+  };
+}
+
+function finalizersOf(
+  objects: readonly BottlerocketNodeGroup[],
+  byGroup: ReadonlyMap<string, GroupMetadata>,
+  now: number,
+): ReadonlyMap<BottlerocketNodeGroup, GroupFinalizer> {
+  const isNeeded = ({ metadata, status }: BottlerocketNodeGroup): boolean => {
+    const isPending = (byGroup.get(metadata.name)?.pending.length ?? 0) > 0;
+    const ends = removalEnds(metadata.deletionTimestamp);
+    if (ends !== undefined) return isPending && now < ends;
+    return isPending || !isEmpty(readRendered(status), status?.observedGeneration === metadata.generation);
+  };
+  return new Map(
+    objects.flatMap((object): [BottlerocketNodeGroup, GroupFinalizer][] => {
+      const { finalizers = [], deletionTimestamp } = object.metadata;
+      const [has, needs] = [finalizers.includes(NODE_METADATA_FINALIZER), isNeeded(object)];
+      // The API server refuses new finalizers of an object that is being deleted.
+      if (has === needs || (needs && deletionTimestamp !== undefined)) return [];
+      return [[object, needs ? 'Add' : 'Remove']];
+    }),
+  );
+}
+
+function removalEnds(deletionTimestamp: string | undefined): number | undefined {
+  const deletedAt = parseTime(deletionTimestamp);
+  return deletedAt === undefined ? undefined : deletedAt + REMOVAL_LIMIT_MS;
+}
