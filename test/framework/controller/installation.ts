@@ -11,13 +11,11 @@ const paths: Readonly<Record<string, string>> = {
   RoleBinding: '/apis/rbac.authorization.k8s.io/v1/namespaces/NAMESPACE/rolebindings',
   ClusterRole: '/apis/rbac.authorization.k8s.io/v1/clusterroles',
   ClusterRoleBinding: '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
-  ValidatingAdmissionPolicy: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
-  ValidatingAdmissionPolicyBinding: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
 };
 
 /**
  * Installs what a controller needs of the chart: definitions, service accounts and exactly the
- * chart's permissions and admission policies, but no workloads. Returns a folder with `token` and `ca.crt` of the
+ * chart's permissions, but no workloads. Returns a folder with `token` and `ca.crt` of the
  * controller's service account.
  * @param args - of Helm, such as `--set`, `checks.enabled=true`
  */

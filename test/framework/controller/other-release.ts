@@ -6,12 +6,13 @@ import type { serve } from '../../../packages/controller/src/main.ts';
 const packages = join(import.meta.dirname, '../../../packages');
 
 /**
- * Builds the controller of another release into `folder`: each text of `changes` is replaced in the
- * defaults.
+ * Builds the controller of another release into `folder`: each text of `changes` is replaced in `file`,
+ * by default the one of the defaults.
  */
-export async function releaseWithOtherDefaults(
+export async function otherRelease(
   folder: string,
   changes: Readonly<Record<string, string>>,
+  file: 'config-spec' | 'rendered' = 'config-spec',
 ): Promise<{ readonly serve: typeof serve }> {
   const outfile = join(folder, 'controller-of-another-release.mjs');
   await build({
@@ -26,9 +27,9 @@ export async function releaseWithOtherDefaults(
     logLevel: 'silent',
     plugins: [
       {
-        name: 'other defaults',
+        name: 'other release',
         setup: (bundler) => {
-          bundler.onLoad({ filter: /config-spec\.ts$/ }, async ({ path }) => ({
+          bundler.onLoad({ filter: new RegExp(String.raw`${file}\.ts$`) }, async ({ path }) => ({
             contents: replaced(await readFile(path, 'utf8'), changes),
             loader: 'ts',
           }));
@@ -41,7 +42,7 @@ export async function releaseWithOtherDefaults(
 
 function replaced(source: string, changes: Readonly<Record<string, string>>): string {
   return Object.entries(changes).reduce((text, [before, after]) => {
-    if (!text.includes(before)) throw new Error(`expected the defaults to have ${before}`);
+    if (!text.includes(before)) throw new Error(`expected the source to have ${before}`);
     return text.replace(before, after);
   }, source);
 }

@@ -8,7 +8,7 @@ import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../pack
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
-import { releaseWithOtherDefaults } from '../../framework/controller/other-release.ts';
+import { otherRelease } from '../../framework/controller/other-release.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
@@ -81,7 +81,7 @@ test('a release with other defaults changes nothing until the configuration is c
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
   expect(await mostAtOnce('first')).toBe(1);
 
-  await start(await releaseWithOtherDefaults(folder, { 'always(1)': '{ default: 3, absent: 1 }' }));
+  await start(await otherRelease(folder, { 'always(1)': '{ default: 3, absent: 1 }' }));
   expect(await mostAtOnce('second')).toBe(1);
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
   expect(await pendingChanges()).toMatch(

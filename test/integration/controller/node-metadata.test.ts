@@ -1,13 +1,14 @@
 /** Labels, annotations and taints that node groups give to Nodes, with a real kube-apiserver and the chart's policies. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { V1Node } from '@kubernetes/client-node';
-import { GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
+import { CONFIG_NAME, GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import type { BottlerocketNodeGroup } from '../../../packages/shared/src/api/node-group.ts';
 import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
-import { releaseNamespace } from '../../framework/chart.ts';
+import { releaseNamespace, renderChart } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
-import { createMember, deleteMembers, oldVersion } from '../../framework/controller/agents.ts';
+import { createMember, deleteMembers, oldVersion, readShadow, report } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -16,10 +17,13 @@ import { applyGroup } from '../../framework/fleet/pools.ts';
 jest.setTimeout(120_000);
 
 const GROUPS = '/apis/brupop.bottlerocket.aws/v1alpha1/bottlerocketnodegroups';
+const CONFIGS = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs';
 const TEAM = 'example.com/team';
 const OWNER = 'example.com/owner';
 const DEDICATED = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
 const domains = ['example.com'];
+/** Longer than the controller takes for anything that it would write. */
+const QUIET_MS = 3_000;
 
 let cluster: ControlPlane;
 let serviceAccountDir = '';
@@ -28,7 +32,14 @@ const names: string[] = [];
 
 beforeAll(async () => {
   cluster = await startControlPlane();
-  serviceAccountDir = await installForController(cluster, '--set', 'nodeMetadata.domains={example.com}');
+  serviceAccountDir = await installForController(cluster);
+  await installPolicies();
+  await cluster.api.create(CONFIGS, {
+    apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec: {},
+  });
   replica = await startReplica(cluster, serviceAccountDir);
 });
 
@@ -45,6 +56,17 @@ afterAll(async () => {
   await replica.stop();
   await cluster.stop();
 });
+
+/** The chart's policies of what the controller may write; not the one of shadows, which these tests write. */
+async function installPolicies(): Promise<void> {
+  for (const object of await renderChart(cluster, '--set', 'nodeMetadata.domains={example.com}')) {
+    const { kind, metadata } = object;
+    if (!kind.startsWith('ValidatingAdmissionPolicy') || !metadata.name.startsWith('brupop-node')) continue;
+    const plural =
+      kind === 'ValidatingAdmissionPolicy' ? 'validatingadmissionpolicies' : 'validatingadmissionpolicybindings';
+    await cluster.api.create(`/apis/admissionregistration.k8s.io/v1/${plural}`, object);
+  }
+}
 
 /** Managed nodes of a pool that need no update. */
 async function members(pool: string, count: number): Promise<string[]> {
@@ -108,6 +130,43 @@ async function patchAs(manager: string, name: string, patch: object): Promise<vo
   );
 }
 
+/** Deletes the Node, and creates it from a backup without managed fields; its agent reports again. */
+async function restoreNode(name: string): Promise<void> {
+  const { metadata = {}, spec = {} } = await nodeOf(name);
+  await cluster.api.delete(`/api/v1/nodes/${name}`);
+  const kept = { name, labels: metadata.labels, annotations: metadata.annotations };
+  const body = { metadata: kept, spec: { taints: spec.taints } };
+  await cluster.api.request('POST', '/api/v1/nodes?fieldManager=velero', body);
+  const { uid } = (await nodeOf(name)).metadata ?? {};
+  await eventually(async () => {
+    const shadow = await readShadow(cluster, name);
+    expect(shadow.metadata.ownerReferences?.[0]?.uid).toBe(uid);
+    await report(cluster, name, {
+      current_state: 'Idle',
+      current_version: oldVersion,
+      target_version: oldVersion,
+      crash_count: 0,
+      observedGeneration: shadow.metadata.generation ?? 1,
+      bootID: `boot-of-${name}`,
+    });
+  });
+}
+
+/** Which values the label has had until it is stopped. */
+function watchTeams(node: string): { stop: () => Promise<ReadonlySet<string | undefined>> } {
+  const seen = new Set<string | undefined>();
+  const stopped = new AbortController();
+  const watching = (async (): Promise<void> => {
+    while (!stopped.signal.aborted) seen.add((await shownOn(node)).team);
+  })();
+  const stop = async (): Promise<ReadonlySet<string | undefined>> => {
+    stopped.abort();
+    await watching;
+    return seen;
+  };
+  return { stop };
+}
+
 async function writesSince(position: number): Promise<Readonly<Record<string, number>>> {
   const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
   const writes = requests.filter(
@@ -137,5 +196,167 @@ describe('a group', () => {
     expect(metadata?.annotations).not.toHaveProperty([GROUP_TAINTS_ANNOTATION]);
     expect(JSON.stringify(metadata?.managedFields)).not.toContain('brupop-group-gpu');
     await eventually(async () => expect((await groupOf('gpu')).metadata.finalizers ?? []).toEqual([]));
+  });
+
+  it('applies again what someone removed, and writes nothing else', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    const position = await auditPosition(cluster.auditLogPath);
+    const removed = { metadata: { labels: { [TEAM]: null }, annotations: { [OWNER]: null } } };
+    await patchAs('kubectl-label', node, removed);
+    await eventually(async () => expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] }));
+    await cluster.api.patch(`/api/v1/nodes/${node}`, { spec: { taints: [] } });
+    await eventually(async () => expect((await shownOn(node)).taints).toEqual(['gpu']));
+    expect((await writesSince(position))['brupop-controller patch nodes']).toBe(2);
+  });
+
+  it('leaves what kubelets and other writers say of their Node, and writes nothing when a kubelet starts', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    const position = await auditPosition(cluster.auditLogPath);
+    const own = { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux', 'kubernetes.io/hostname': node };
+    for (const os of ['other', 'linux']) {
+      await patchAs('kubelet', node, { metadata: { labels: { ...own, 'kubernetes.io/os': os } } });
+    }
+    await patchAs('csi', node, { metadata: { annotations: { 'csi.volume.kubernetes.io/nodeid': '{}' } } });
+    const lifecycle = { key: 'example.net/starting', effect: 'NoSchedule' };
+    await cluster.api.patch(`/api/v1/nodes/${node}`, { spec: { taints: [DEDICATED, lifecycle] } });
+    await sleep(QUIET_MS);
+    expect(await writesSince(position)).toEqual({});
+    await applyGroup({ cluster }, 'gpu', {});
+    await untilObserved('gpu');
+    const { metadata, spec } = await nodeOf(node);
+    expect(metadata?.labels).toMatchObject(own);
+    expect(metadata?.annotations).toHaveProperty(['csi.volume.kubernetes.io/nodeid']);
+    expect(spec?.taints).toEqual([lifecycle]);
+  });
+
+  it('does not take over what was there before with the same value', async () => {
+    const [node = ''] = await members('gpu', 1);
+    const own = {
+      metadata: { labels: { [TEAM]: 'ml' }, annotations: { [OWNER]: 'ada' } },
+      spec: { taints: [DEDICATED] },
+    };
+    await patchAs('kubectl-edit', node, own);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    await applyGroup({ cluster }, 'gpu', {});
+    await untilObserved('gpu');
+    expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
+  });
+
+  it('names the Node, the key and the other manager of a conflict, applies the rest, and takes over by Force', async () => {
+    const [node = ''] = await members('gpu', 1);
+    const other = { key: DEDICATED.key, value: 'mine', effect: DEDICATED.effect };
+    await patchAs('kubectl-label', node, { metadata: { labels: { [TEAM]: 'mine' } }, spec: { taints: [other] } });
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    const message = await untilCondition('gpu', 'MetadataApplied', 'Conflict');
+    expect(message).toContain(`the label "${TEAM}" of Node "${node}" is that of "kubectl-label"`);
+    expect(message).toContain(`the taint "${DEDICATED.key}:NoSchedule" of Node "${node}" is that of "kubectl-label"`);
+    expect(await shownOn(node)).toEqual({ team: 'mine', owner: 'ada', taints: ['mine'] });
+    expect((await groupOf('gpu')).status?.observedGeneration).toBeUndefined();
+
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: { ...full, conflicts: 'Force' } });
+    await untilObserved('gpu');
+    expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
+    await applyGroup({ cluster }, 'gpu', {});
+    await untilObserved('gpu');
+    expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
+  });
+
+  it('hands a key to the group that a Node moves to, which never is without it', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await applyGroup({ cluster }, 'web', { nodeMetadata: { ...full, annotations: {}, labels: { [TEAM]: 'web' } } });
+    await untilObserved('gpu');
+    const seen = watchTeams(node);
+    await patchAs('kubectl-label', node, { metadata: { labels: { pool: 'web' } } });
+    await eventually(async () =>
+      expect(await shownOn(node)).toEqual({ team: 'web', owner: undefined, taints: ['gpu'] }),
+    );
+    await untilObserved('gpu');
+    await untilObserved('web');
+    expect(await seen.stop()).toEqual(new Set(['ml', 'web']));
+    const managers = (await nodeOf(node)).metadata?.managedFields?.map(({ manager }) => manager);
+    expect(managers).toContain('brupop-group-web');
+    expect(managers).not.toContain('brupop-group-gpu');
+  });
+
+  it('that is deleted or renamed is removed from its Nodes before it ends', async () => {
+    const [node = '', left = ''] = await members('gpu', 2);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    await cluster.api.delete(`/api/v1/nodes/${left}`);
+    await cluster.api.delete(`${GROUPS}/gpu`);
+    await applyGroup({ cluster }, 'web', {
+      nodeSelector: { matchLabels: { pool: 'gpu' } },
+      nodeMetadata: { labels: { [TEAM]: 'web' }, domains },
+    });
+    await eventually(async () => await expect(groupOf('gpu')).rejects.toMatchObject({ status: 404 }));
+    await untilObserved('web');
+    expect(await shownOn(node)).toEqual({ team: 'web', owner: undefined, taints: [] });
+    await cluster.api.delete(`${GROUPS}/web`);
+    await eventually(async () => await expect(groupOf('web')).rejects.toMatchObject({ status: 404 }));
+    expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
+  });
+
+  it('is removed from a Node that is no longer managed', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    await patchAs('kubectl-label', node, {
+      metadata: { labels: { 'bottlerocket.aws/updater-interface-version': null } },
+    });
+    await eventually(async () =>
+      expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] }),
+    );
+  });
+
+  it('owns again what it owned on a Node that was restored without managed fields', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await patchAs('kubectl-label', node, { metadata: { labels: { 'example.com/mine': 'yes' } } });
+    const labels = { [TEAM]: 'ml', 'example.com/mine': 'yes' };
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: { ...full, labels } });
+    await untilObserved('gpu');
+    await restoreNode(node);
+    await eventually(async () => {
+      const managers = (await nodeOf(node)).metadata?.managedFields?.map(({ manager }) => manager);
+      expect(managers).toContain('brupop-group-gpu');
+    });
+    await untilObserved('gpu');
+    expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
+    await applyGroup({ cluster }, 'gpu', {});
+    await untilObserved('gpu');
+    expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
+    expect((await nodeOf(node)).metadata?.labels).toMatchObject({ 'example.com/mine': 'yes' });
+  });
+});
+
+describe('a group is not applied to any Node, and says why, when', () => {
+  it('a selector of a group reads one of its labels', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', {
+      nodeMetadata: { ...full, labels: { [TEAM]: 'ml', pool: 'web' }, domains: ['example.com', 'pool'] },
+    });
+    const message = await untilCondition('gpu', 'Ready', 'InvalidConfiguration');
+    expect(message).toContain('found "pool", which spec.nodeSelector of the BottlerocketNodeGroup "gpu" reads');
+    await sleep(QUIET_MS);
+    expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
+  });
+
+  it('the chart does not allow a domain', async () => {
+    const [node = ''] = await members('gpu', 1);
+    const labels = { [TEAM]: 'ml', 'example.org/team': 'ml' };
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels, domains: ['example.com', 'example.org'] } });
+    const message = await untilCondition('gpu', 'MetadataApplied', 'WriteRejected');
+    expect(message).toContain(`Node "${node}"`);
+    expect(message).toContain('value nodeMetadata.domains of the chart');
+    expect(message).toContain('example.org/team');
+    expect((await shownOn(node)).team).toBeUndefined();
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilObserved('gpu');
+    expect((await shownOn(node)).team).toBe('ml');
   });
 });

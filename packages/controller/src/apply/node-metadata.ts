@@ -119,7 +119,13 @@ export class NodeMetadataWriter {
     const path = corePath('nodes', { name });
     const metadata = { uid, resourceVersion };
     if (write.kind === 'Apply') {
-      const body = { apiVersion: 'v1', kind: 'Node', metadata: { name, ...metadata, ...write.body } };
+      // An empty field would be owned as well.
+      const given = Object.entries(write.body).filter(([, values]) => Object.keys(values as object).length > 0);
+      const body = {
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name, ...metadata, ...Object.fromEntries<object>(given) },
+      };
       return await client.apply(path, body, { fieldManager: managerOf(write.groups[0] ?? ''), signal });
     }
     if (write.kind === 'Adopt') {

@@ -61,11 +61,13 @@ export function isSpecChange({ type, object, old }: ReflectorEvent<KubernetesObj
   return type !== 'Modified' || object.metadata.generation !== old?.metadata.generation;
 }
 
-/** True also for what decides whether Nodes are written: the recorded rendering, and the finalizer. */
+/** True also for what decides whether Nodes and the finalizer are written. */
 export function isGroupChange(event: ReflectorEvent<BottlerocketNodeGroup>): boolean {
-  if (isSpecChange(event)) return true;
-  const [now, before] = [event.object, event.old].map((one) => [one?.status?.rendered, one?.metadata.finalizers]);
-  return !isDeepStrictEqual(now, before);
+  const [now, before] = [event.object, event.old].map((one) => {
+    const { rendered, observedGeneration } = one?.status ?? {};
+    return { rendered, observedGeneration, finalizers: one?.metadata.finalizers };
+  });
+  return isSpecChange(event) || !isDeepStrictEqual(now, before);
 }
 
 /** The same nodes while connectivity is lost, or has just been restored. */

@@ -187,4 +187,5 @@ export function readRendered(status: { readonly rendered?: unknown } | undefined
 export const renderedField = optional(
   renderedSchema,
   'What the Nodes of the group are given. It is rendered when the spec changes: a new release of the operator does not change it.',
+  { 'x-kubernetes-map-type': 'atomic' },
 );

@@ -1,0 +1,150 @@
+/** Labels of a large group, and releases that render the same spec otherwise, with a real kube-apiserver. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
+import type { V1Node } from '@kubernetes/client-node';
+import { CONFIG_NAME } from '../../../packages/shared/src/api/names.ts';
+import type { BottlerocketNodeGroup } from '../../../packages/shared/src/api/node-group.ts';
+import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { createMember, deleteMembers, managedLabel, oldVersion } from '../../framework/controller/agents.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { otherRelease } from '../../framework/controller/other-release.ts';
+import { type Replica, startReplica } from '../../framework/controller/replica.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { applyGroup } from '../../framework/fleet/pools.ts';
+
+jest.setTimeout(600_000);
+
+const GROUP = '/apis/brupop.bottlerocket.aws/v1alpha1/bottlerocketnodegroups/gpu';
+const CONFIGS = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs';
+const TEAM = 'example.com/team';
+const domains = ['example.com'];
+const LARGE = 2_000;
+/** Longer than the controller takes for anything that it would write. */
+const QUIET_MS = 10_000;
+
+let cluster: ControlPlane;
+let serviceAccountDir = '';
+let folder = '';
+let replica: Replica | undefined;
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  serviceAccountDir = await installForController(cluster);
+  folder = await mkdtemp(join(tmpdir(), 'brupop-release-'));
+  const kind = { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', kind: 'BrupopConfig' };
+  await cluster.api.create(CONFIGS, { ...kind, metadata: { name: CONFIG_NAME }, spec: {} });
+});
+
+afterAll(async () => {
+  await replica?.stop();
+  await rm(folder, { recursive: true, force: true });
+  await cluster.stop();
+});
+
+async function start(release?: Parameters<typeof startReplica>[3]): Promise<void> {
+  await replica?.stop();
+  replica = await startReplica(cluster, serviceAccountDir, {}, release);
+}
+
+/** The writes of the controller, without those of its Lease, of shadows that it creates, and of Events. */
+async function writesSince(position: number): Promise<ReadonlyMap<string, number>> {
+  const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+  const writes = requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb));
+  return countRequests(writes.filter(({ resource }) => resource !== 'leases'));
+}
+
+async function groupOf(): Promise<BottlerocketNodeGroup> {
+  return await cluster.api.get<BottlerocketNodeGroup>(GROUP);
+}
+
+async function teams(): Promise<(string | undefined)[]> {
+  const { items } = await cluster.api.get<{ items: V1Node[] }>('/api/v1/nodes');
+  return items.map(({ metadata }) => metadata?.labels?.[TEAM]);
+}
+
+async function untilAllAre(team: string | undefined): Promise<void> {
+  await eventually(async () => expect(new Set(await teams())).toEqual(new Set([team])), {
+    limitMs: 300_000,
+    pauseMs: 1_000,
+  });
+}
+
+test('a release that renders the same spec otherwise writes nothing until the spec changes', async () => {
+  await createMember(cluster, 'gpu-0', oldVersion);
+  await cluster.api.patch('/api/v1/nodes/gpu-0', { metadata: { labels: { pool: 'gpu' } } });
+  await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels: { [TEAM]: 'ml' }, domains } });
+  await start();
+  await untilAllAre('ml');
+  await eventually(async () => expect((await groupOf()).status?.observedGeneration).toBe(1));
+
+  const prefixed = {
+    'labels: sorted(labels)': "labels: { ...sorted(labels), 'example.com/rendered-by': 'another-release' }",
+  };
+  await replica?.stop();
+  replica = undefined;
+  const position = await auditPosition(cluster.auditLogPath);
+  await start(await otherRelease(folder, prefixed, 'rendered'));
+  const pending = await eventually(async () => {
+    const found = (await groupOf()).status?.conditions?.find(({ type }) => type === 'PendingChanges');
+    expect(found?.reason).toBe('OtherRendering');
+    return found?.message;
+  });
+  expect(pending).toContain('spec.nodeMetadata.labels.example.com/rendered-by from none to another-release');
+  await sleep(QUIET_MS);
+  expect([...(await writesSince(position)).keys()]).toEqual(['brupop-controller patch bottlerocketnodegroups/status']);
+  const rendered = async (): Promise<string | undefined> =>
+    (await cluster.api.get<V1Node>('/api/v1/nodes/gpu-0')).metadata?.labels?.['example.com/rendered-by'];
+  expect(await rendered()).toBeUndefined();
+
+  await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels: { [TEAM]: 'web' }, domains } });
+  await untilAllAre('web');
+  await eventually(async () => expect(await rendered()).toBe('another-release'));
+  await cluster.api.delete(GROUP);
+  await untilAllAre(undefined);
+  await deleteMembers(cluster, ['gpu-0']);
+});
+
+test(`a change of a group of ${LARGE} nodes is one write of each, and nothing else but its status`, async () => {
+  await start();
+  const queue = Array.from({ length: LARGE }, (_, i) => `large-${i}`).values();
+  const create = async (): Promise<void> => {
+    for (const name of queue) {
+      await cluster.api.create('/api/v1/nodes', { metadata: { name, labels: { ...managedLabel, pool: 'gpu' } } });
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, create));
+  await untilQuiet();
+  for (const team of ['ml', 'web']) {
+    const position = await auditPosition(cluster.auditLogPath);
+    const startedAt = Date.now();
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels: { [TEAM]: team }, domains } });
+    await untilAllAre(team);
+    process.stdout.write(`${LARGE} nodes have the label after ${Date.now() - startedAt} ms\n`);
+    await untilQuiet();
+    const { ['brupop-controller patch bottlerocketnodegroups']: finalizers = 0, ...writes } = Object.fromEntries(
+      await writesSince(position),
+    );
+    expect(finalizers).toBe(team === 'ml' ? 1 : 0);
+    expect(writes).toEqual({
+      'brupop-controller patch nodes': LARGE,
+      'brupop-controller patch bottlerocketnodegroups/status': expect.any(Number),
+    });
+  }
+});
+
+/** Until the controller writes nothing any more. */
+async function untilQuiet(): Promise<void> {
+  await eventually(
+    async () => {
+      const position = await auditPosition(cluster.auditLogPath);
+      await sleep(QUIET_MS);
+      expect([...(await writesSince(position))]).toEqual([]);
+    },
+    { limitMs: 300_000 },
+  );
+}
