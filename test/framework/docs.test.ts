@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
+import { GROUP_EVENT_REASONS } from '../../packages/controller/src/apply/node-groups.ts';
 import { CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
@@ -63,7 +64,11 @@ describe('the runbook', () => {
     ['reason of a node', 'A node waits', Object.keys(REASONS)],
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
     ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
-    ['Event', 'Events', [...EVENT_REASONS, ...DRAIN_EVENTS, ...CERTIFICATE_EVENTS, ...CONFIG_EVENT_REASONS]],
+    [
+      'Event',
+      'Events',
+      [...EVENT_REASONS, ...DRAIN_EVENTS, ...CERTIFICATE_EVENTS, ...CONFIG_EVENT_REASONS, ...GROUP_EVENT_REASONS],
+    ],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
     const explained = entriesOf(sectionOf(read('docs/runbook.md'), heading));

@@ -3,6 +3,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'a misspelt value': ['logLvel: debug', 'logLvel'],
   'a right that is a text': ["drain: { allowForce: 'yes' }", '/drain/allowForce'],
   'policies that are only a boolean': ['admissionPolicies: false', '/admissionPolicies'],
+  'a domain of Kubernetes for node groups': [
+    'nodeMetadata: { domains: [topology.kubernetes.io] }',
+    '/nodeMetadata/domains/0',
+  ],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
   'an address of Prometheus without its protocol': [

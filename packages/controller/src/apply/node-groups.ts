@@ -22,8 +22,9 @@ const MIN_GAP_MS = 1_000;
 const WATCH_LIMIT_MS = 30_000;
 
 const API_VERSION = `${GROUP}/${NODE_GROUP_VERSION}`;
-/** Reason of the Event on a group that ended before it was removed from all its Nodes. */
-export const LEFT_BEHIND = 'MetadataLeftBehind';
+/** Reasons of the Events on a group. `docs/runbook.md` explains each. */
+export const GROUP_EVENT_REASONS = ['MetadataLeftBehind'] as const;
+const [LEFT_BEHIND] = GROUP_EVENT_REASONS;
 
 interface Reported {
   readonly rollout: GroupRollout;
