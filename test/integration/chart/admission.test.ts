@@ -10,6 +10,12 @@ import {
   CORDONED_ANNOTATION,
   EXCLUSION_LABEL,
   GROUP,
+  GROUP_KEYS_ANNOTATION,
+  GROUP_TAINTS_ANNOTATION,
+  NODE_GROUP_KIND,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  NODE_METADATA_FINALIZER,
   OUT_OF_SERVICE_ANNOTATION,
   OUT_OF_SERVICE_TAINT,
   OUT_OF_SERVICE_VALUE,
@@ -22,6 +28,7 @@ import {
   STARTUP_TAINT,
   WAITING_TAINT,
 } from '@brupop/shared/api/names';
+import { OPEN_DOMAINS } from '@brupop/shared/api/node-metadata';
 import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { cordon, exclude, restore, slimNode } from '../../../packages/apiserver/src/nodes/policy.ts';
 import { prunePatch, restorePatch } from '../../../packages/controller/src/apply/nodes.ts';
@@ -106,6 +113,9 @@ async function denial(request: Promise<unknown>): Promise<string> {
 }
 
 const readRaw = async (): Promise<V1Node> => await cluster.api.get<V1Node>(NODE_PATH);
+
+const ofGroups = { 'node-role.kubernetes.io/db': '' };
+const DOMAINS_VALUE = 'value nodeMetadata.domains of the chart';
 
 describe('the policy of Nodes', () => {
   it('accepts everything that the API server does to a Node: cordon, exclusion, and their removal', async () => {
@@ -197,6 +207,24 @@ describe('the policy of Nodes', () => {
     expect((await readRaw()).metadata?.annotations).not.toHaveProperty([OUT_OF_SERVICE_ANNOTATION]);
   });
 
+  it('lets the controller set and remove labels, annotations and taints of the domains of node groups', async () => {
+    const api = apiOf(CONTROLLER);
+    const db = { key: 'node-restriction.kubernetes.io/db', effect: 'NoSchedule' };
+    const records = { [GROUP_KEYS_ANNOTATION]: '{}', [GROUP_TAINTS_ANNOTATION]: '[]' };
+    const change = async (isWanted: boolean): Promise<string> => {
+      const others = ((await readRaw()).spec?.taints ?? []).filter(({ key }) => key !== db.key);
+      const values = (keys: object): object =>
+        Object.fromEntries(Object.keys(keys).map((key) => [key, isWanted ? '' : null]));
+      const metadata = { labels: values(ofGroups), annotations: values({ ...ofGroups, ...records }) };
+      return await denial(api.patch(NODE_PATH, { metadata, spec: { taints: isWanted ? [...others, db] : others } }));
+    };
+    // Kubernetes itself taints the Node meanwhile.
+    await eventually(async () => expect(await change(true)).toBe(''));
+    expect((await readRaw()).metadata?.labels).toMatchObject(ofGroups);
+    await eventually(async () => expect(await change(false)).toBe(''));
+    expect((await readRaw()).metadata?.labels).not.toMatchObject(ofGroups);
+  });
+
   const both = [APISERVER, CONTROLLER];
   const taint = (key: string, effect: string): object => ({ spec: { taints: [{ key, effect }] } });
   const forbidden: readonly (readonly [string, readonly string[], object, string])[] = [
@@ -214,6 +242,24 @@ describe('the policy of Nodes', () => {
       both,
       { metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'x', uid: 'x' }] } },
       'finalizers and owners',
+    ],
+    ['a label of node groups', [APISERVER], { metadata: { labels: ofGroups } }, 'changes node-role.kubernetes.io/db'],
+    [
+      'an annotation of node groups',
+      [APISERVER],
+      { metadata: { annotations: ofGroups } },
+      'node-role.kubernetes.io/db',
+    ],
+    ['a taint of node groups', [APISERVER], taint('node-role.kubernetes.io/db', 'NoSchedule'), 'only unschedulable;'],
+    ['a record of node groups', [APISERVER], { metadata: { annotations: { [GROUP_KEYS_ANNOTATION]: '{}' } } }, 'keys'],
+    ['a label of a domain', [CONTROLLER], { metadata: { labels: { 'example.com/a': '' } } }, DOMAINS_VALUE],
+    ['an annotation of a domain', [CONTROLLER], { metadata: { annotations: { 'example.com/a': '' } } }, DOMAINS_VALUE],
+    ['a taint of a domain', [CONTROLLER], taint('example.com/a', 'NoSchedule'), DOMAINS_VALUE],
+    [
+      'a label of a similar domain',
+      [CONTROLLER],
+      { metadata: { labels: { 'node-role.kubernetes.io.x/a': '' } } },
+      'x/a',
     ],
     ['a cordon', [CONTROLLER], { spec: { unschedulable: true } }, 'only brupop-apiserver cordons'],
     ['an exclusion', [CONTROLLER], { metadata: { labels: { [EXCLUSION_LABEL]: 'true' } } }, 'not set them'],
@@ -341,9 +387,29 @@ describe('the policy of shadows', () => {
   });
 });
 
+describe('the policy of node groups', () => {
+  const path = `/apis/${GROUP}/${NODE_GROUP_VERSION}/${NODE_GROUP_PLURAL}`;
+
+  it('lets the controller set and remove its finalizer, and change nothing else', async () => {
+    const kind = { apiVersion: `${GROUP}/${NODE_GROUP_VERSION}`, kind: NODE_GROUP_KIND };
+    await cluster.api.create(path, { ...kind, metadata: { name: 'db' }, spec: { nodeSelector: {} } });
+    const patch = async (body: object): Promise<string> => await denial(apiOf(CONTROLLER).patch(`${path}/db`, body));
+    for (const body of [
+      { spec: { precedence: 5 } },
+      { metadata: { labels: { a: 'b' } } },
+      { metadata: { finalizers: ['example.com/stays'] } },
+    ]) {
+      await eventually(async () => expect(await patch(body)).toContain('only its status and the finalizer'));
+    }
+    expect(await patch({ metadata: { finalizers: [NODE_METADATA_FINALIZER] } })).toBe('');
+    expect(await patch({ metadata: { finalizers: [] } })).toBe('');
+    await cluster.api.delete(`${path}/db`);
+  });
+});
+
 describe('the admission policies', () => {
   it('have no expression that the API server warns of', async () => {
-    for (const name of ['brupop-nodes', 'brupop-shadows']) {
+    for (const name of ['brupop-nodes', 'brupop-shadows', 'brupop-node-groups']) {
       await eventually(
         async () => {
           const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);
@@ -363,6 +429,8 @@ describe('the admission policies', () => {
     };
     expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
     expect(named('controllerAnnotations')).toEqual([OUT_OF_SERVICE_ANNOTATION]);
+    expect(named('groupAnnotations')).toEqual([GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION]);
+    expect(named('domains')).toEqual(OPEN_DOMAINS);
     expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
     expect(named('outOfService')).toEqual([OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE, 'NoExecute']);
     expect(named('oldOutOfService')).toEqual(named('outOfService'));

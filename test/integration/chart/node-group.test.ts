@@ -12,6 +12,21 @@ jest.setTimeout(120_000);
 const groups = `/apis/${GROUP}/${NODE_GROUP_VERSION}/${NODE_GROUP_PLURAL}`;
 const nodeSelector = { matchLabels: { pool: 'gpu' } };
 
+const IDENTITY = [
+  'kubernetes.io/hostname',
+  'kubernetes.io/arch',
+  'node.kubernetes.io/instance-type',
+  'topology.kubernetes.io/zone',
+  'beta.kubernetes.io/os',
+  'node.k8s.io/a',
+  'bottlerocket.aws/updater-interface-version',
+  'brupop.bottlerocket.aws/cordoned',
+  'karpenter.sh/do-not-disrupt',
+];
+const wrongKey = /each key must be of a domain in domains/u;
+const wrongDomain = /must be a domain such as example.com that neither Kubernetes nor the operator owns/u;
+const TAINT = { key: 'example.com/a', effect: 'NoExecute' };
+
 let cluster: ControlPlane;
 
 beforeAll(async () => {
@@ -64,6 +79,36 @@ describe('the API server rejects a group unless', () => {
     expect(await answerTo(spec)).toMatch(message);
   });
 
+  it.each(IDENTITY)('it leaves %s to others', async (key) => {
+    expect(await answerTo({ nodeSelector, nodeMetadata: { labels: { [key]: 'a' } } })).toMatch(wrongKey);
+    expect(await answerTo({ nodeSelector, nodeMetadata: { annotations: { [key]: 'a' } } })).toMatch(wrongKey);
+    expect(await answerTo({ nodeSelector, nodeMetadata: { taints: [{ key, effect: 'NoSchedule' }] } })).toMatch(
+      wrongKey,
+    );
+    expect(await answerTo({ nodeSelector, nodeMetadata: { domains: [key.split('/')[0]] } })).toMatch(wrongDomain);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['labels are of its domains', { labels: { 'example.org/a': 'b' }, domains: ['example.com'] }, wrongKey],
+    ['labels have keys', { labels: { 'node pool': 'b' } }, /each key must be the key of a label/u],
+    ['labels have values', { labels: { 'node-role.kubernetes.io/a': 'b c' } }, /must be the value of a label/u],
+    ['annotations have texts', { annotations: { 'node-role.kubernetes.io/a': true } }, /must be of type string/u],
+    [
+      'taints that evict pods are confirmed',
+      { taints: [TAINT], domains: ['example.com'] },
+      /confirmNoExecute.*must be true/u,
+    ],
+    [
+      'taints differ',
+      { taints: [TAINT, TAINT], confirmNoExecute: true, domains: ['example.com'] },
+      /must have one taint of each key and effect/u,
+    ],
+    ['taints have an effect of Kubernetes', { taints: [{ key: 'a', effect: 'Evict' }] }, /Unsupported value: "Evict"/u],
+    ['conflicts are respected or forced', { conflicts: 'Ignore' }, /Unsupported value: "Ignore"/u],
+  ])('its %s', async (_, nodeMetadata, message) => {
+    expect(await answerTo({ nodeSelector, nodeMetadata })).toMatch(message);
+  });
+
   it('its name fits into the status of a shadow', async () => {
     expect(await answerTo({ nodeSelector }, 'a'.repeat(64))).toMatch(/the name must have at most 63 characters/u);
   });
@@ -77,6 +122,21 @@ describe('the API server accepts a group because', () => {
   it.each<[string, object]>([
     ['all nodes may be in it', { nodeSelector: {} }],
     ['the longest wait may be that of the configuration', { nodeSelector, retry: { maxBackoff: '1m' } }],
+    ['it may give nothing to Nodes', { nodeSelector, nodeMetadata: {} }],
+    [
+      'it may give Nodes labels, annotations and taints',
+      {
+        nodeSelector,
+        nodeMetadata: {
+          labels: { 'node-role.kubernetes.io/gpu': '', 'example.com/a': 'b', pool: 'gpu' },
+          annotations: { 'node-restriction.kubernetes.io/a': 'any text, of any length' },
+          taints: [TAINT, { key: 'pool', value: 'gpu', effect: 'PreferNoSchedule' }],
+          domains: ['example.com', 'pool'],
+          conflicts: 'Force',
+          confirmNoExecute: true,
+        },
+      },
+    ],
     ['it may wait for others', { nodeSelector, precedence: 10, after: ['web', 'db'], soak: '24h' }],
   ])('%s', async (_, spec) => {
     expect(await answerTo(spec)).toBe('accepted');

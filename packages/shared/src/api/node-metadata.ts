@@ -13,7 +13,7 @@ import { always, field, fields, group, isFields, listOf } from './spec-schema.ts
 export type KeyValues = Readonly<Record<string, string>>;
 
 /** They may be given to Nodes without being listed. */
-const OPEN_DOMAINS = ['node-role.kubernetes.io', 'node-restriction.kubernetes.io'];
+export const OPEN_DOMAINS = ['node-role.kubernetes.io', 'node-restriction.kubernetes.io'];
 /** What Kubernetes, the operator and the autoscaler whose holds it sets say about a Node, with all subdomains. */
 const RESERVED_DOMAINS = ['kubernetes.io', 'k8s.io', 'bottlerocket.aws', 'karpenter.sh'];
 /** Together with those of other writers they must fit into a Node, whose annotations take 256 KiB. */
