@@ -107,7 +107,7 @@ describe('the accounts of the operator', () => {
     const options = { nodes: fleetNodes(3), values: VALUES, config, before, maxUnavailable: 2 };
     await withFleet(options, async (context) => {
       const { cluster, fleet } = context;
-      await applyGroup(context, 'web', {});
+      await applyGroup(context, 'web', { nodeMetadata: { labels: { 'node-role.kubernetes.io/web': '' } } });
       await useEverything(context);
       await eventually(async () => expect((await groupStatus(context, 'web')).observedGeneration).toBe(1));
       const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);

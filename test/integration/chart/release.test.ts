@@ -99,7 +99,7 @@ describe('a release of the chart', () => {
   it('gives the controller exactly these permissions', async () => {
     const baseline = await rightsOf('baseline');
     expect((await rightsOf(CONTROLLER)).filter((right) => !baseline.includes(right))).toEqual([
-      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch patch]',
       'bottlerocketnodegroups.brupop.bottlerocket.aws/status [] [] [patch]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [list watch create patch delete]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
@@ -125,7 +125,7 @@ describe('a release of the chart', () => {
     expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
       '[/.well-known/openid-configuration] [] [get]',
       '[/openid/v1/jwks] [] [get]',
-      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch patch]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
