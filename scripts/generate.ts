@@ -36,7 +36,9 @@ function openApi(schema: GenericSchema): Json {
     overrideSchema: ({ valibotSchema, jsonSchema }) => {
       if (valibotSchema.type !== 'nullish') return undefined;
       const { nullable: _, default: __, ...rest } = jsonSchema;
-      return rest;
+      if (!('x-kubernetes-preserve-unknown-fields' in rest)) return rest;
+      const { additionalProperties: ___, ...open } = rest;
+      return open;
     },
   }) as Json;
 }

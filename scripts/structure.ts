@@ -18,6 +18,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   shared: ['runtime', 'api', 'kube', 'node', 'drain'],
   agent: [
     'limits.ts',
+    'settings',
     'http',
     'host',
     'apiserver',

@@ -37,7 +37,10 @@ export const fullShadow = {
     version: '1.21.0',
     state_transition_timestamp: '2026-01-02T03:04:05Z',
     timeoutSeconds: 900,
-    hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
+    settings: {
+      leaves: [{ key: 'settings.updates.version-lock', value: '"1.21.0"', owner: 'BrupopConfig', force: true }],
+      allow: 'RestartsService',
+    },
   },
   status: {
     current_state: 'ErrorReset',
@@ -85,9 +88,21 @@ export const fullShadow = {
         replaced: true,
       },
     },
-    hostSettings: {
-      versionLock: { value: '1.21.0', before: 'latest' },
-      ignoreWaves: { value: true, before: false },
+    settings: {
+      lastApplied: { hash: '0123456789abcdef', time: '2026-01-02T03:04:05Z' },
+      inFlight: { hash: 'fedcba9876543210', time: '2026-01-02T03:04:05Z' },
+      records: [
+        {
+          key: 'settings.updates.version-lock',
+          value: '"1.21.0"',
+          before: '"latest"',
+          earlier: ['"1.20.0"'],
+          owner: 'BrupopConfig',
+        },
+      ],
+      pending: [{ key: 'settings.kubernetes.max-pods', class: 'RestartsService', reason: 'it restarts kubelet' }],
+      conflicts: ['settings.motd'],
+      cannotUnset: ['settings.kernel.sysctl."vm.max_map_count"'],
       message: 'the host refuses the version lock',
     },
     waitingFor: 'Paused',
@@ -237,6 +252,8 @@ export const fullGroup = {
     monitoring,
     health,
     order,
+    settings: { motd: 'hello', kernel: { sysctl: { 'vm.max_map_count': '262144' } } },
+    settingsConflicts: 'Force',
   },
   status: {
     observedGeneration: 3,
@@ -247,6 +264,7 @@ export const fullGroup = {
       labels: { 'example.com/team': 'data', 'node-role.kubernetes.io/db': '' },
       annotations: { 'example.com/contact': 'data@example.com' },
       taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
+      settings: { 'settings.motd': '"hello"' },
       dropped: {
         labels: ['example.com/pool'],
         annotations: ['example.com/pager'],
@@ -257,5 +275,6 @@ export const fullGroup = {
     window,
     expectedCompletionTime,
     plan,
+    settings: [{ key: 'settings.motd', class: 'Live', reason: 'it restarts no service that pods need', nodes: 2 }],
   },
 } as const satisfies Full<Named<BottlerocketNodeGroup>>;

@@ -1,6 +1,8 @@
+import { UPDATER_SETTINGS } from '@brupop/shared/api/settings';
+import { updaterLeaves } from '@brupop/shared/testing/settings';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { type Execution, rowOf } from './actions.ts';
-import { StaleDecisionError, type UpdaterSettings } from './host/host.ts';
+import { StaleDecisionError } from './host/host.ts';
 import { FakeApiserver } from './testing/fake-apiserver.ts';
 import { FakeHost } from './testing/fake-host.ts';
 
@@ -18,8 +20,9 @@ async function arrange() {
     decidedMs: clock.monotonic(),
     signal,
   };
-  const expected: UpdaterSettings = await host.settings();
-  const action = { do: 'configure', changes: { versionLock: '1.25.0' }, expected, reason: '' } as const;
+  const expected = await host.settings(UPDATER_SETTINGS);
+  const changes = updaterLeaves({ versionLock: '1.25.0' });
+  const action = { do: 'configure', changes, expected, reason: '' } as const;
   return { host, execution, action };
 }
 

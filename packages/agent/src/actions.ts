@@ -6,6 +6,7 @@
  * `decide` chooses an action, the agent's loop performs it to its end, the tracker records the
  * result. To add an action, add a member of `Action` and its row; the compiler asks for the rest.
  */
+import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation, ShadowSpec } from '@brupop/shared/api/shadow';
@@ -13,8 +14,9 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ApiserverClient } from './apiserver/client.ts';
 import { runCommand } from './host/command.ts';
-import { type Guard, type Host, HostError, StaleDecisionError, type UpdaterSettings } from './host/host.ts';
+import { type Guard, type Host, HostError, StaleDecisionError } from './host/host.ts';
 import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
+import { changeKey } from './settings/plan.ts';
 
 export type Action = { readonly reason: string } & (
   | /** Observe again at `untilMs` on the monotonic clock, or when something changes. */ {
@@ -24,10 +26,16 @@ export type Action = { readonly reason: string } & (
   | /** Exit, so that the kubelet starts the process with current mounts and environment. */ { readonly do: 'exit' }
   | { readonly do: 'report'; readonly status: AgentStatus }
   | { readonly do: 'exclude' | 'drain' | 'restore' | 'reboot' }
+  | /** Ask the host what changes of its settings would disrupt. */ {
+      readonly do: 'classify';
+      readonly changes: Leaves;
+    }
   | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
       readonly do: 'configure';
-      readonly changes: Partial<UpdaterSettings>;
-      readonly expected: UpdaterSettings | undefined;
+      readonly changes: Leaves;
+      readonly expected: Leaves;
+      /** The former values. Absent: `changes` are those. */
+      readonly undo?: Leaves;
     }
   | {
       readonly do: 'command';
@@ -88,6 +96,14 @@ const ACTIONS: Rows = {
       return runCommand({ command, before, version, lock, limitMs, guard: guardOf(execution) }, execution);
     },
   },
+  classify: {
+    ...hostCall,
+    limitMs: () => LIMITS.hostCall * 6,
+    perform: async ({ changes }, { host, signal }) => {
+      const found = await host.classify(changes, signal);
+      return new Map([...changes].map(([key, value]) => [changeKey(key, value), found.get(key)]));
+    },
+  },
   configure: { ...hostCall, perform: configure },
   reboot: { ...hostCall, duringReboot: () => true, perform: (_action, execution) => reboot(execution) },
 };
@@ -120,8 +136,8 @@ async function configure(
   execution: Execution,
 ): Promise<void> {
   const { host, signal } = execution;
-  const { versionLock, ignoreWaves } = await host.settings(signal);
-  if (versionLock !== expected?.versionLock || ignoreWaves !== expected.ignoreWaves)
+  const live = await host.settings([...expected.keys()], signal);
+  if ([...expected].some(([key, value]) => live.get(key) !== value))
     throw new StaleDecisionError('the settings of the host have changed');
   await host.changeSettings(changes, signal, guardOf(execution));
 }

@@ -1,11 +1,12 @@
 /** The whole agent and the settings of its host. */
+import { pinned, pinRecords } from '@brupop/shared/testing/settings';
 import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, NEW, OLD, STAGE, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
 const OLDER = '1.25.0';
-const PINNED = { ...IDLE, hostSettings: { versionLock: OLDER } };
+const PINNED = { ...IDLE, settings: pinned({ versionLock: OLDER }) };
 const refusal = (): HostError => new HostError('answer', 'PATCH /settings: 400 Invalid version string');
 
 it('records a pin, sets it, refreshes with it, and confirms the spec with the offered version', async () => {
@@ -18,8 +19,9 @@ it('records a pin, sets it, refreshes with it, and confirms the spec with the of
   expect(w.status).toMatchObject({ observedGeneration: 1, target_version: NEW });
   await w.pass(1000);
   expect(w.host.calls).toEqual([`configure ${OLDER}`, 'refresh']);
-  const hostSettings = { versionLock: { value: OLDER, before: 'latest' } };
-  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLDER, hostSettings });
+  const settings = { records: pinRecords({ versionLock: OLDER }) };
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLDER, settings });
+  expect(w.status?.settings).not.toHaveProperty('inFlight');
   expect(w.api.reports).toHaveLength(2);
   await w.pass(60 * MINUTE);
   expect(w.api.reports).toHaveLength(2);
@@ -29,14 +31,14 @@ it('restores the setting from before the pin, and confirms only when the offer b
   const w = world();
   w.host.setSettings({ versionLock: '1.26.9', ignoreWaves: true });
   await w.pass(MINUTE);
-  await w.spec({ ...PINNED, hostSettings: { versionLock: OLDER, ignoreWaves: false } }, MINUTE);
+  await w.spec({ ...IDLE, settings: pinned({ versionLock: OLDER, ignoreWaves: false }) }, MINUTE);
   expect(w.host.stored).toEqual({ versionLock: OLDER, ignoreWaves: false });
   await w.spec(IDLE, 1000);
   expect(w.host.stored).toEqual({ versionLock: '1.26.9', ignoreWaves: true });
   expect(w.status?.observedGeneration).toBe(2);
   await w.pass(1000);
   expect(w.status).toMatchObject({ observedGeneration: 3, target_version: '1.26.9' });
-  expect(w.status).not.toHaveProperty('hostSettings');
+  expect(w.status).not.toHaveProperty('settings');
 });
 
 it('does not read the settings of a node without requested settings', async () => {
@@ -52,7 +54,7 @@ it('refreshes after a new spec although the settings are right: a user may have 
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
   expect(w.status?.target_version).toBe(OLDER);
-  await w.host.changeSettings({ versionLock: 'latest' });
+  w.host.setSettings({ versionLock: 'latest' });
   await w.spec(IDLE, MINUTE);
   const answers = w.api.reports.filter(({ observedGeneration }) => observedGeneration === 3);
   expect(answers.map((one) => one.target_version)).toEqual([NEW]);
@@ -91,13 +93,14 @@ it('reports no available update and why when the host rejects the settings, and 
   w.host.failCall('configure', ...Array.from({ length: 12 }, refusal));
   await w.spec(PINNED, 2 * MINUTE);
   const message = `version-lock ${OLDER}: not in force: PATCH /settings: 400 Invalid version string`;
-  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD, hostSettings: { message } });
+  expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD, settings: { message } });
   const tried = w.host.calls.length;
   await w.pass(10 * MINUTE);
   expect(w.host.calls.length - tried).toBeLessThan(8);
   await w.pass(60 * MINUTE);
   expect(w.status).toMatchObject({ target_version: OLDER });
-  expect(w.status?.hostSettings).toEqual({ versionLock: { value: OLDER, before: 'latest' } });
+  expect(w.status?.settings?.records).toEqual(pinRecords({ versionLock: OLDER }));
+  expect(w.status?.settings).not.toHaveProperty('message');
 });
 
 it('reports why when the host has no settings API, and confirms as usual when nothing is requested any more', async () => {
@@ -106,11 +109,11 @@ it('reports why when the host has no settings API, and confirms as usual when no
   const missing = (): HostError => new HostError('unsupported', 'GET /settings: 404');
   w.host.failCall('settings', ...Array.from({ length: 1000 }, missing));
   await w.spec(PINNED, 2 * MINUTE);
-  expect(w.status?.hostSettings).toEqual({ message: `version-lock ${OLDER}: not in force: GET /settings: 404` });
+  expect(w.status?.settings).toEqual({ message: `version-lock ${OLDER}: not in force: GET /settings: 404` });
   expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
   await w.spec(IDLE);
   expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
-  expect(w.status).not.toHaveProperty('hostSettings');
+  expect(w.status).not.toHaveProperty('settings');
 });
 
 it('reports why when no refresh succeeds', async () => {
@@ -118,11 +121,11 @@ it('reports why when no refresh succeeds', async () => {
   await w.pass(MINUTE);
   w.host.failCommand('refresh', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'Metadata error' })));
   await w.spec(PINNED, 2 * MINUTE);
-  expect(w.status?.hostSettings?.message).toContain('Metadata error');
+  expect(w.status?.settings?.message).toContain('Metadata error');
   expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
   await w.pass(30 * MINUTE);
   expect(w.status).toMatchObject({ target_version: OLDER });
-  expect(w.status?.hostSettings?.message).toBeUndefined();
+  expect(w.status?.settings?.message).toBeUndefined();
 });
 
 it('confirms the spec after 4 min when another process holds the update lock that long', async () => {
@@ -134,17 +137,17 @@ it('confirms the spec after 4 min when another process holds the update lock tha
   expect(w.status?.observedGeneration).toBe(1);
   await w.pass(2 * MINUTE);
   expect(w.status).toMatchObject({ observedGeneration: 2, target_version: OLD });
-  expect(w.status?.hostSettings?.message).toContain('no refresh has succeeded for 4 min');
+  expect(w.status?.settings?.message).toContain('no refresh has succeeded for 4 min');
 });
 
 it('overrules a user who changes a pinned setting, before the next check for updates', async () => {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
-  await w.host.changeSettings({ versionLock: '1.24.0' });
+  w.host.setSettings({ versionLock: '1.24.0' });
   await w.pass(6 * MINUTE);
   expect(w.host.stored.versionLock).toBe(OLDER);
-  expect(w.status?.hostSettings).toEqual({ versionLock: { value: OLDER, before: '1.24.0' } });
+  expect(w.status?.settings?.records).toEqual(pinRecords({ versionLock: OLDER }, { versionLock: '1.24.0' }));
   expect(w.api.reports.every((one) => one.target_version !== '1.24.0')).toBe(true);
 });
 
@@ -152,8 +155,8 @@ it('stages the older version that the host is pinned to, and first sets the pin 
   const w = world();
   await w.pass(MINUTE);
   await w.spec(PINNED, MINUTE);
-  await w.host.changeSettings({ versionLock: 'latest' });
-  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 10_000);
+  w.host.setSettings({ versionLock: 'latest' });
+  await w.spec({ ...STAGE, version: OLDER, settings: PINNED.settings }, 10_000);
   expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate' });
   expect(w.host.calls.slice(-3)).toEqual([`configure ${OLDER}`, 'refresh', 'prepare']);
 });
@@ -162,7 +165,7 @@ it('fails a staging as usual when the host rejects the settings', async () => {
   const w = world();
   await w.pass(MINUTE);
   w.host.failCall('settings', ...Array.from({ length: 1000 }, refusal));
-  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 10 * MINUTE);
+  await w.spec({ ...STAGE, version: OLDER, settings: PINNED.settings }, 10 * MINUTE);
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'VersionNotOffered' } });
 });
 
@@ -171,14 +174,14 @@ it.each([
   ['no version after a pin was set', { versionLock: OLDER }, OLDER, undefined],
 ])(
   'ends the staging after one refresh and without a failure when the host offers %s',
-  async (_what, hostSettings, version, offered) => {
+  async (_what, pin, version, offered) => {
     const w = world();
     await w.pass(MINUTE);
-    await w.spec({ ...IDLE, hostSettings }, MINUTE);
+    await w.spec({ ...IDLE, settings: pinned(pin) }, MINUTE);
     expect(w.status?.target_version).toBe(version);
     w.host.publish(offered);
     w.host.calls.length = 0;
-    await w.spec({ ...STAGE, version, hostSettings }, 1_000);
+    await w.spec({ ...STAGE, version, settings: pinned(pin) }, 1_000);
     expect(w.host.calls).toEqual(['refresh']);
     expect(w.status).toMatchObject({
       current_state: 'ErrorReset',
@@ -196,7 +199,7 @@ it('keeps refreshing during a staging until the host applies a pin that was set 
   w.host.setSettings({ versionLock: 'latest' });
   w.host.applies = false;
   w.host.calls.length = 0;
-  await w.spec({ ...STAGE, version: OLDER, hostSettings: PINNED.hostSettings }, 3_000);
+  await w.spec({ ...STAGE, version: OLDER, settings: PINNED.settings }, 3_000);
   expect(w.host.calls.slice(0, 2)).toEqual([`configure ${OLDER}`, 'refresh']);
   w.host.setSettings({ versionLock: OLDER });
   await w.pass(10_000);

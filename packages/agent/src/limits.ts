@@ -58,6 +58,8 @@ export const LIMITS = {
   statusUnusable: 30 * SECOND,
   /** A refresh uses the settings that were stored this long before: the host applies them late. */
   settingsApply: 1.5 * SECOND,
+  /** Settings after which the apiserver is not heard from for this time are put back. */
+  settingsContact: 2 * MINUTE,
   /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,
   /** The loop is stuck when it is late by this time, beyond the limit of its current action. */

@@ -74,6 +74,17 @@ export interface ApiFault {
   times?: number;
 }
 
+/** How the next applies of settings go, which are committed in any case. */
+export interface ApplyFault {
+  /** The applier cannot be started: 500. */
+  exit?: number;
+  /** It takes this time, in milliseconds, instead of the host's duration. */
+  delayMs?: number;
+  /** It fails after the answer, which no answer shows: nothing is applied before the next boot. */
+  fails?: boolean;
+  times?: number;
+}
+
 /** All faults of a host. */
 export interface FaultValues {
   refresh?: CommandFault;
@@ -83,8 +94,7 @@ export interface FaultValues {
   reboot?: RebootFault;
   boot?: BootFault;
   api?: ApiFault;
-  /** Applying settings: takes this time instead of the host's duration, or cannot be started. */
-  settings?: { exit?: number; delayMs?: number };
+  settings?: ApplyFault;
   /** A host that is too old for the settings routes: 404 with an empty body. */
   noSettings?: boolean;
   /** No socket file: ENOENT. */
@@ -104,7 +114,7 @@ export interface FaultValues {
   osReleaseVersion?: string | null;
 }
 
-type Limited = CommandType | 'reboot' | 'api';
+type Limited = CommandType | 'reboot' | 'api' | 'settings';
 
 /**
  * The faults of one host. Values, not scripts: a fault holds until it is set to undefined, cleared

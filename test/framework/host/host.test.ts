@@ -253,6 +253,87 @@ describe('the stand-in host', () => {
     expect(await chosen(host)).toBeNull();
   });
 
+  /** Stores settings and has them applied; returns the status of the answer. */
+  async function store(host: BottlerocketHost, settings: object): Promise<number> {
+    expect(host.settings.patch('mine', JSON.stringify(settings))).toBeUndefined();
+    return (await call(host, 'POST', '/tx/commit_and_apply?tx=mine')).status;
+  }
+
+  it('restarts the services of the settings, each once, after its answer that they are committed', async () => {
+    const host = await start({ durations: { applyMs: 100 } });
+    const kubernetes = { 'max-pods': 50, 'static-pods': { web: { enabled: false } } };
+    expect(await store(host, { motd: 'hi', kubernetes, aws: { profile: 'default' } })).toBe(200);
+    expect(host.restarts).toEqual([]);
+    await host.settled();
+    const restarts = [
+      { service: 'kubernetes', command: '/usr/bin/systemctl try-restart kubelet.service' },
+      { service: 'static-pods', command: '/usr/bin/static-pods' },
+    ];
+    expect(host.restarts).toEqual(restarts);
+    expect(await store(host, { motd: 'bye' })).toBe(200);
+    await host.settled();
+    expect(host.restarts).toEqual(restarts);
+  });
+
+  it('commits settings that are not applied before the next boot, and does not show it', async () => {
+    const host = await start();
+    await host.faults.set({ settings: { fails: true, times: 1 } });
+    expect(await store(host, { updates: { 'version-lock': '1.26.0' }, kernel: { sysctl: { 'a.b': '1' } } })).toBe(200);
+    await host.settled();
+    expect(host.restarts).toEqual([]);
+    expect(await chosen(host)).toMatchObject({ version: '1.27.0' });
+    await host.powerCut();
+    expect(await chosen(host)).toBeNull();
+    expect(await store(host, { kernel: { sysctl: { 'a.b': '2' } } })).toBe(200);
+    expect(host.restarts).toEqual([{ service: 'sysctl', command: '/usr/bin/corndog sysctl' }]);
+  });
+
+  it('commits settings although its answer is that they could not be applied', async () => {
+    const host = await start();
+    await host.faults.set({ settings: { exit: 1, times: 1 } });
+    expect(await store(host, { motd: 'hi' })).toBe(500);
+    expect((await call(host, 'GET', '/settings?keys=settings.motd')).body).toBe('{"motd":"hi"}');
+    expect(host.restarts).toEqual([]);
+    expect(await store(host, { kernel: { sysctl: { 'a.b': '1' } } })).toBe(200);
+    expect(host.restarts).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      'the nearest key with metadata counts, and keys without any are absent',
+      '/metadata/affected-services?keys=settings.kubernetes.node-labels.%22a.b/c%22,' +
+        'settings.kubernetes.static-pods.web,settings.kernel.sysctl.%22vm.swappiness%22,settings.metrics.x,settings.kernel',
+      200,
+      '{"settings.kubernetes.node-labels.\\"a.b/c\\"":["kubernetes"],"settings.kubernetes.static-pods.web":["static-pods"],' +
+        '"settings.kernel.sysctl.\\"vm.swappiness\\"":["sysctl"]}',
+    ],
+    ['no key', '/metadata/affected-services?keys=', 400, "Input 'keys' cannot be empty"],
+    [
+      'services by name',
+      '/services?names=motd,static-pods',
+      200,
+      '{"motd":{"configuration-files":["motd"],"restart-commands":[]},' +
+        '"static-pods":{"configuration-files":["static-pods-toml"],"restart-commands":["/usr/bin/static-pods"]}}',
+    ],
+    [
+      'services by prefix',
+      '/services?prefix=static',
+      200,
+      '{"static-pods":{"configuration-files":["static-pods-toml"],"restart-commands":["/usr/bin/static-pods"]}}',
+    ],
+    ['one of the names unknown', '/services?names=motd,nope', 404, "Found no 'services.nope' in datastore"],
+    ['no name', '/services?names=', 400, "Input 'names' cannot be empty"],
+    [
+      'a service of another variant',
+      '/services?names=nvidia-k8s-device-plugin',
+      404,
+      "Found no 'services.nvidia-k8s-device-plugin' in datastore",
+    ],
+  ])('tells what a setting affects: %s', async (_name, path, status, body) => {
+    const host = await start();
+    expect(await call(host, 'GET', path)).toEqual({ status, body });
+  });
+
   it('answers as a host without settings routes', async () => {
     const host = await start();
     await host.faults.set({ noSettings: true });

@@ -30,6 +30,7 @@ import { Faults, type RebootFault } from './faults.ts';
 import { type HostDurations, type HostOptions, NO_DURATIONS, published, type RebootEvent } from './host-options.ts';
 import { type Answer, text } from './http-message.ts';
 import { SocketServer } from './http-server.ts';
+import { Metadata, type Restart } from './metadata.ts';
 import { answerRequest, routes } from './routes.ts';
 import { Settings } from './settings.ts';
 import { type Job, UpdateModel } from './update-model.ts';
@@ -44,7 +45,10 @@ const REBOOT_FAILED = 'Failed to reboot, exit code:';
 /** A host; see the top of this file. */
 export class BottlerocketHost {
   readonly model: UpdateModel;
-  readonly settings = new Settings();
+  readonly settings: Settings;
+  /** The restart commands that ran since the start, in their order. */
+  readonly restarts: Restart[] = [];
+  readonly #metadata: Metadata;
   readonly faults: Faults;
   readonly socketPath: string;
   /** The file that holds the boot ID. */
@@ -93,12 +97,15 @@ export class BottlerocketHost {
       now,
       faults: () => this.faults.values,
     });
+    this.settings = new Settings(variant);
+    this.#metadata = new Metadata(variant);
     const table = routes({
       model: this.model,
       settings: this.settings,
+      metadata: this.#metadata,
       faults: this.faults,
       run: (job) => this.#run(job),
-      applySettings: () => this.#applySettings(),
+      applySettings: (keys) => this.#applySettings(keys),
       reboot: () => this.#rebootCall(),
     });
     this.#front = new ApiFront(this.faults, now, (head, body) => answerRequest(table, head, body));
@@ -265,11 +272,16 @@ export class BottlerocketHost {
     this.#inBackground(delayMs, () => this.model.finish(job), until);
   }
 
-  #applySettings(): Answer | undefined {
-    const { exit = 0, delayMs = this.durations.applyMs } = this.faults.values.settings ?? {};
+  #applySettings(keys: readonly string[] = [...this.settings.live.keys()]): Answer | undefined {
+    const { exit = 0, delayMs = this.durations.applyMs, fails = false } = this.faults.take('settings') ?? {};
     if (exit !== 0) return text(500, `Config applier was unable to fork child, returned ${exit}`);
-    if (delayMs > 0) this.#inBackground(delayMs, () => this.#readSettings());
-    else this.#readSettings();
+    const finish = (): void => {
+      if (fails) return;
+      this.#readSettings();
+      this.restarts.push(...this.#metadata.restarts(keys));
+    };
+    if (delayMs > 0) this.#inBackground(delayMs, finish);
+    else finish();
     return undefined;
   }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Faults } from './faults.ts';
 import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import { settingsRoutes } from './settings-routes.ts';
+import type { Metadata } from './metadata.ts';
 import type { Settings } from './settings.ts';
 import type { CommandType } from './status-file.ts';
 import type { Job, UpdateModel } from './update-model.ts';
@@ -11,14 +12,15 @@ import { isVersion } from './versions.ts';
 export interface RouteContext {
   readonly model: UpdateModel;
   readonly settings: Settings;
+  readonly metadata: Metadata;
   readonly faults: Faults;
   /** Runs a command that was started to its end, in the background. */
   run(job: Job): void;
   /**
-   * Lets the update programs see the live settings, in the background; an answer when the applier
+   * Applies these live settings, by default all, in the background; an answer when the applier
    * cannot be started.
    */
-  applySettings(): Answer | undefined;
+  applySettings(keys?: readonly string[]): Answer | undefined;
   reboot(): Promise<Answer>;
 }
 

@@ -6,6 +6,10 @@ import { nest, type Settings } from './settings.ts';
 export const BODY_LIMIT = 2_097_152;
 
 const NO_CONTENT: Answer = { status: 204 };
+const KEY_PAIR_ERROR =
+  'Unable to match your input to the data model.  We may not have enough type information.  ' +
+  'Please try the --json input form.  Cause: Error during deserialization: ';
+const NOTHING_PENDING = text(422, 'Tried to commit with no pending changes');
 
 function transaction({ query }: RequestHead): string {
   return query.get('tx') ?? 'default';
@@ -18,19 +22,44 @@ function badKey(key: string): Answer | undefined {
   return text(400, `Unable to make data key '${key}': ${reason}`);
 }
 
+/** The keys of a query, or the rejection of one that is no key. */
+function keysOf(keys: string): string[] | Answer {
+  if (keys === '') return text(400, "Input 'keys' cannot be empty");
+  const wanted = keys.split(',');
+  return wanted.map(badKey).find((answer) => answer !== undefined) ?? wanted;
+}
+
 function getSettings({ live }: Settings, { query }: RequestHead): Answer {
   const keys = query.get('keys');
   const prefix = query.get('prefix');
-  if (keys === '') return text(400, "Input 'keys' cannot be empty");
   if (keys !== null) {
-    const wanted = keys.split(',');
-    const bad = wanted.map(badKey).find((answer) => answer !== undefined);
-    return bad ?? json(nest([...live].filter(([key]) => wanted.includes(key))));
+    const wanted = keysOf(keys);
+    return Array.isArray(wanted) ? json(nest([...live].filter(([key]) => wanted.includes(key)))) : wanted;
   }
   if (prefix === '') return text(400, "Input 'prefix' cannot be empty");
   if (live.size === 0) return text(404, "Found no 'settings' in datastore");
   const start = prefix === null || prefix.startsWith('settings') ? (prefix ?? '') : `settings.${prefix}`;
   return json(nest([...live].filter(([key]) => key.startsWith(start))));
+}
+
+function getAffectedServices({ metadata }: RouteContext, { query }: RequestHead): Answer {
+  const keys = query.get('keys');
+  if (keys === null) return text(400, "Missing required input 'keys'");
+  const wanted = keysOf(keys);
+  if (!Array.isArray(wanted)) return wanted;
+  return json(Object.fromEntries(wanted.map((key) => [key, metadata.affectedServices(key)])));
+}
+
+function getServices({ metadata: { services } }: RouteContext, { query }: RequestHead): Answer {
+  const names = query.get('names')?.split(',');
+  const prefix = query.get('prefix');
+  if (names?.[0] === '') return text(400, "Input 'names' cannot be empty");
+  const unknown = names?.find((name) => !services.has(name));
+  if (unknown !== undefined) return text(404, `Found no 'services.${unknown}' in datastore`);
+  if (prefix === '') return text(400, "Input 'prefix' cannot be empty");
+  const start = prefix === null || prefix.startsWith('services') ? (prefix ?? '') : `services.${prefix}`;
+  const isWanted = (name: string): boolean => names?.includes(name) ?? `services.${name}`.startsWith(start);
+  return json(Object.fromEntries([...services].filter(([name]) => isWanted(name))));
 }
 
 function patch(settings: Settings, head: RequestHead, body: string): Answer {
@@ -63,30 +92,31 @@ function patchKeyPairs(settings: Settings, head: RequestHead, body: string): Ans
     const value = guess(pair.slice(equals + 1));
     const nested = second === undefined ? { [first]: value } : { [first]: { [second]: value } };
     const error = settings.patch(transaction(head), JSON.stringify(nested));
-    if (error !== undefined) return text(error.status, error.text);
+    if (error !== undefined) return text(error.status, error.text.replace(/^Json deserialize error: /, KEY_PAIR_ERROR));
   }
   return NO_CONTENT;
 }
 
 function commit({ settings }: RouteContext, head: RequestHead): Answer {
   const keys = settings.commit(transaction(head));
-  return keys === undefined ? text(422, 'Tried to commit with no pending changes') : json(keys);
+  return keys === undefined ? NOTHING_PENDING : json(keys);
 }
 
 function commitAndApply(context: RouteContext, head: RequestHead): Answer {
-  const answer = commit(context, head);
-  return answer.status === 200 ? (context.applySettings() ?? answer) : answer;
+  const keys = context.settings.commit(transaction(head));
+  return keys === undefined ? NOTHING_PENDING : (context.applySettings(keys) ?? json(keys));
 }
 
 /**
  * `null` after a 204 that announces no body: a fault of the real server that breaks Node's HTTP
  * client.
  */
-function apply(context: RouteContext): Answer {
-  return context.applySettings() ?? { status: 204, contentType: 'application/json', body: 'null' };
+function apply(context: RouteContext, { query }: RequestHead): Answer {
+  const keys = query.get('keys')?.split(',');
+  return context.applySettings(keys) ?? { status: 204, contentType: 'application/json', body: 'null' };
 }
 
-/** The settings routes as far as updates need them: reading, staging, committing and applying. */
+/** The settings routes: reading, what a change affects, staging, committing and applying. */
 export function settingsRoutes(context: RouteContext): [string, Route][] {
   return routesOf(context).map(([name, route]) => [name, unlessMissing(context, route)]);
 }
@@ -100,13 +130,15 @@ function routesOf(context: RouteContext): [string, Route][] {
   const { settings } = context;
   return [
     ['GET /settings', (head) => getSettings(settings, head)],
+    ['GET /metadata/affected-services', (head) => getAffectedServices(context, head)],
+    ['GET /services', (head) => getServices(context, head)],
     ['PATCH /settings', (head, body) => patch(settings, head, body)],
     ['PATCH /settings/keypair', (head, body) => patchKeyPairs(settings, head, body)],
     ['GET /tx', (head) => json(nest(settings.pending(transaction(head))))],
     ['DELETE /tx', (head) => json(settings.drop(transaction(head)))],
     ['GET /tx/list', () => json(settings.transactions)],
     ['POST /tx/commit', (head) => commit(context, head)],
-    ['POST /tx/apply', () => apply(context)],
+    ['POST /tx/apply', (head) => apply(context, head)],
     ['POST /tx/commit_and_apply', (head) => commitAndApply(context, head)],
   ];
 }

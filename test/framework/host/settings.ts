@@ -19,6 +19,20 @@ const FIELDS = (
   'pki container-registry oci-defaults oci-hooks cloudformation dns container-runtime autoscaling'
 ).split(' ');
 
+/** Only the model of the variants with NVIDIA drivers has these. */
+const NVIDIA_FIELDS = ['kubelet-device-plugins', 'nvidia-container-runtime'];
+/** The names by which settings are stored that have another one in a request. */
+const ALIASES = new Map([
+  ['kernel-parameters', 'kernel'],
+  ['init-parameters', 'init'],
+]);
+/** Settings whose values are text, as far as tests need it. */
+const TEXTS = /^settings\.(?:motd|kernel\.sysctl\..+|kubernetes\.node-labels\..+)$/;
+const TYPES = new Map([
+  ['number', 'integer'],
+  ['boolean', 'boolean'],
+]);
+
 const DEFAULTS: Record<string, SettingValue> = {
   'settings.motd': 'Welcome to Bottlerocket!',
   'settings.updates.ignore-waves': false,
@@ -29,11 +43,11 @@ const DEFAULTS: Record<string, SettingValue> = {
 };
 
 /** Splits a dotted key into its segments; a quoted segment may hold dots. */
-function splitKey(key: string): string[] {
+export function splitKey(key: string): string[] {
   return [...key.matchAll(/"([^"]*)"|([^.]+)/g)].map((match) => match[1] ?? match[2] ?? '');
 }
 
-function joinKey(segments: readonly string[]): string {
+export function joinKey(segments: readonly string[]): string {
   return segments.map((segment) => (/^[\w/-]+$/.test(segment) ? segment : `"${segment}"`)).join('.');
 }
 
@@ -47,6 +61,14 @@ function flatten(value: Nested | SettingValue, path: readonly string[], into: Ma
   } else if (value !== null) {
     into.set(joinKey(path), value);
   }
+}
+
+/** The settings of a request by the names under which they are stored. */
+function stored(settings: Nested): Nested {
+  const { boot } = settings;
+  if (!isNested(boot)) return settings;
+  const renamed = Object.entries(boot).map(([name, value]) => [ALIASES.get(name) ?? name, value]);
+  return { ...settings, boot: Object.fromEntries(renamed) as Nested };
 }
 
 /**
@@ -73,26 +95,45 @@ function jsonError(reason: string, column: number): SettingsError {
   return { status: 400, text, contentType: 'text/plain; charset=utf-8' };
 }
 
-function refused(body: string, settings: Nested): SettingsError | undefined {
-  const unknown = Object.keys(settings).find((key) => !FIELDS.includes(key));
-  if (unknown !== undefined) {
-    const expected = FIELDS.map((field) => `\`${field}\``).join(', ');
-    const token = JSON.stringify(unknown);
-    return jsonError(`unknown field \`${unknown}\`, expected one of ${expected}`, body.indexOf(token) + token.length);
+function unknownField(body: string, settings: Nested, fields: readonly string[]): SettingsError | undefined {
+  const unknown = Object.keys(settings).find((key) => !fields.includes(key));
+  if (unknown === undefined) return undefined;
+  const expected = fields.map((field) => `\`${field}\``).join(', ');
+  const token = JSON.stringify(unknown);
+  return jsonError(`unknown field \`${unknown}\`, expected one of ${expected}`, body.indexOf(token) + token.length);
+}
+
+function wrongType(body: string, leaves: ReadonlyMap<string, SettingValue>): SettingsError | undefined {
+  for (const [key, value] of leaves) {
+    if (key.startsWith('settings.kubernetes.node-taints.') && Array.isArray(value) && value.length === 0) {
+      return jsonError('empty taint value', body.indexOf('}', body.indexOf('[]')) + 1);
+    }
+    if (TEXTS.test(key) && typeof value !== 'string') {
+      const token = JSON.stringify(value);
+      const found = Array.isArray(value) ? 'sequence' : `${TYPES.get(typeof value)} \`${token}\``;
+      const column = body.indexOf(token, body.indexOf(splitKey(key).at(-1) ?? '')) + token.length;
+      return jsonError(`invalid type: ${found}, expected a string`, column);
+    }
   }
+  return undefined;
+}
+
+function wrongLock(body: string, settings: Nested): SettingsError | undefined {
   const lock = isNested(settings['updates']) ? settings['updates']['version-lock'] : undefined;
   if (typeof lock !== 'string' || lock === 'latest' || isVersion(lock)) return undefined;
   const column = body.indexOf('}', body.indexOf(lock)) + 1;
   return jsonError(`Unable to deserialize into FriendlyVersion: Invalid version string '${lock}'`, column);
 }
 
-/**
- * The part of the host's settings that the update part needs: a store of live values and pending
- * transactions.
- */
+/** The host's settings: a store of live values and pending transactions. */
 export class Settings {
   readonly live = new Map<string, SettingValue>(Object.entries(DEFAULTS));
   readonly #pending = new Map<string, Map<string, SettingValue>>();
+  readonly #fields: readonly string[];
+
+  constructor(variant = '') {
+    this.#fields = variant.endsWith('-nvidia') ? [...FIELDS, ...NVIDIA_FIELDS] : FIELDS;
+  }
 
   /** Names of the transactions with pending settings. */
   get transactions(): string[] {
@@ -112,8 +153,12 @@ export class Settings {
     } catch {
       return jsonError('EOF while parsing an object', body.length);
     }
-    const error = refused(body, settings);
-    if (error === undefined) this.#stage(transaction, settings);
+    const leaves = new Map<string, SettingValue>();
+    flatten(stored(settings), ['settings'], leaves);
+    const error = unknownField(body, settings, this.#fields) ?? wrongType(body, leaves) ?? wrongLock(body, settings);
+    if (error === undefined && leaves.size > 0) {
+      this.#pending.set(transaction, new Map([...this.pending(transaction), ...leaves]));
+    }
     return error;
   }
 
@@ -147,11 +192,5 @@ export class Settings {
   /** Pending transactions do not outlive a boot. */
   boot(): void {
     this.#pending.clear();
-  }
-
-  #stage(transaction: string, settings: Nested): void {
-    const pending = this.#pending.get(transaction) ?? new Map<string, SettingValue>();
-    flatten(settings, ['settings'], pending);
-    if (pending.size > 0) this.#pending.set(transaction, pending);
   }
 }

@@ -125,6 +125,6 @@ describe('the stand-in host gives the recorded answers of a real one', () => {
   );
 
   it('replays every recorded exchange', () => {
-    expect([...scenarios.values()].flat()).toHaveLength(323);
+    expect([...scenarios.values()].flat()).toHaveLength(329);
   });
 });

@@ -39,7 +39,7 @@ describe('hostile text of an agent', () => {
     (await promisify(execFile)('kubectl', ['-n', suite.namespace, ...args], { env: suite.cluster.env })).stdout;
 
   it('is shown by kubectl on one line, with U+FFFD for what is not printable', async () => {
-    const changes = { lastOperation: { ...FAILED_STAGE, message: hostile }, hostSettings: { message: hostile } };
+    const changes = { lastOperation: { ...FAILED_STAGE, message: hostile }, settings: { message: hostile } };
     expect((await report(changes)).status).toBe(200);
     const name = `brs-${agent.node}`;
     const [yaml, described, wide] = await Promise.all([
@@ -59,7 +59,7 @@ describe('hostile text of an agent', () => {
       { target_version: `1.21.0\n` },
       { bootID: `${FAILED_STAGE.bootID}\n` },
       { bootTime: `2026-01-02T03:04:05Z\n` },
-      { hostSettings: { versionLock: { value: `latest${hostile}`, before: 'latest' } } },
+      { settings: { records: [{ key: 'settings.motd', value: `"latest${hostile}"`, owner: 'x' }] } },
       { lastOperation: { ...FAILED_STAGE, errorCode: hostile } },
       { lastOperation: { ...FAILED_STAGE, version: `1.21.0-${'a'.repeat(200)}` } },
       { lastOperation: { ...FAILED_STAGE, message: 'a'.repeat(5_000) } },
@@ -108,8 +108,8 @@ describe('hostile text of an agent', () => {
       { waitingFor: '\u202E' },
       { bootID: 'a b' },
       { conditions },
-      { hostSettings: { message: '\u2028' } },
-      { hostSettings: { versionLock: { value: 'x\u001B', before: 'latest' } } },
+      { settings: { message: '\u2028' } },
+      { settings: { records: [{ key: 'settings.motd', value: '"x\u001B"', owner: 'x' }] } },
       { lastOperation: { ...FAILED_STAGE, message: '\u009B' } },
       { lastOperation: { ...FAILED_STAGE, bootID: '\u200B' } },
       { drain: { ...drain, blockedBy: [{ ...block, message: '\uFEFF' }] } },

@@ -1,3 +1,4 @@
+import { pinRecords } from '../../../packages/shared/src/testing/settings.ts';
 import { jest } from '@jest/globals';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
@@ -138,19 +139,18 @@ describe('an apiserver that keeps shadows', () => {
       });
       const done = {
         bootTime: '2026-01-02T03:04:05Z',
-        hostSettings: {
-          versionLock: { value: '1.21.0', before: 'latest' },
-          ignoreWaves: { value: true, before: false },
+        settings: {
+          records: pinRecords({ versionLock: '1.21.0', ignoreWaves: true }),
           message: 'the host refuses them',
         },
       };
       expect((await report(uid, done)).body.status).toMatchObject(done);
       expect((await live()).status).toMatchObject({ ...done, waitingFor: 'Paused' });
-      const { versionLock } = done.hostSettings;
-      await report(uid, { hostSettings: { versionLock } });
-      expect((await live()).status?.hostSettings).toEqual({ versionLock });
+      const records = pinRecords({ versionLock: '1.21.0' });
+      await report(uid, { settings: { records } });
+      expect((await live()).status?.settings).toEqual({ records });
       const { body } = await report(uid);
-      expect(body.status).not.toHaveProperty('hostSettings');
+      expect(body.status).not.toHaveProperty('settings');
       expect(body.status).not.toHaveProperty('waitingFor');
       const { status } = await live();
       expect(status).toEqual({ ...idleStatus(), state_transition_failure_timestamp: null, waitingFor: 'Paused' });

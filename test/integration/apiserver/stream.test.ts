@@ -1,3 +1,4 @@
+import { pinned } from '../../../packages/shared/src/testing/settings.ts';
 import { jest } from '@jest/globals';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { STREAM_HEARTBEAT_MS } from '../../../packages/shared/src/api/deadlines.ts';
@@ -78,7 +79,7 @@ describe('a shadow stream', () => {
       state: 'StagedAndPerformedUpdate',
       version: '1.21.0',
       timeoutSeconds: 900,
-      hostSettings: { versionLock: '1.21.0', ignoreWaves: true },
+      settings: pinned({ versionLock: '1.21.0', ignoreWaves: true }),
     };
     await suite.cluster.api.patch(shadowPath(suite.namespace, agent.node), { spec });
     await eventually(() => expect(stream.messages.at(-1)).toMatchObject({ type: 'shadow', shadow: { spec } }));

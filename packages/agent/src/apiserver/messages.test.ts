@@ -1,3 +1,4 @@
+import { pinned, pinRecords } from '@brupop/shared/testing/settings';
 import { SHADOW } from '../testing/bad-answers.ts';
 import { type AgentShadow, agentShadow } from '@brupop/shared/api/agent-protocol';
 import { readMessage } from './messages.ts';
@@ -55,39 +56,38 @@ it.each<readonly [string, object, RegExp]>([
 });
 
 const asking = (more: object): unknown => ({ ...SHADOW, spec: { ...SHADOW.spec, ...more } });
-const lock = { value: '1.27.0', before: 'v1.26.0' };
-
 it('reads the host settings and the step limits of a spec', () => {
-  const more = { timeoutSeconds: 900, hostSettings: { versionLock: '1.27.0', ignoreWaves: true } };
+  const more = { timeoutSeconds: 900, settings: pinned({ versionLock: '1.27.0', ignoreWaves: true }) };
   expect(readShadow(asking(more)).spec).toEqual({ ...SHADOW.spec, ...more });
 });
 
 it.each<readonly [string, object]>([
-  ['null', { timeoutSeconds: null, hostSettings: null }],
-  ['an invalid limit and invalid settings', { timeoutSeconds: '900', hostSettings: 7 }],
-  ['a limit that is too short, and settings that are null', { timeoutSeconds: 1, hostSettings: { versionLock: null } }],
-  [
-    'a limit of years, and invalid values',
-    { timeoutSeconds: 1e9, hostSettings: { versionLock: '1.27', ignoreWaves: 'no' } },
-  ],
+  ['null', { timeoutSeconds: null, settings: null }],
+  ['an invalid limit and invalid settings', { timeoutSeconds: '900', settings: 7 }],
+  ['a limit that is too short, and settings without leaves', { timeoutSeconds: 1, settings: { allow: 'Live' } }],
+  ['a limit of years', { timeoutSeconds: 1e9 }],
 ])('reads %s in a spec as absent', (_name, more) => {
   expect(readShadow(asking(more)).spec).toEqual(SHADOW.spec);
 });
 
+it('reads the settings that it can read, and allows nothing by a word of another release', () => {
+  const [leaf] = pinned({ versionLock: '1.27.0' })?.leaves ?? [];
+  const settings = { leaves: [{ key: 'motd', value: '1' }, leaf], allow: 'Anything' };
+  expect(readShadow(asking({ settings })).spec.settings).toEqual({ leaves: [leaf], allow: 'None' });
+});
+
 it('reads the record of replaced host settings, and when the host booted', () => {
-  const hostSettings = { versionLock: lock, ignoreWaves: { value: true, before: false }, message: 'why' };
+  const settings = { records: pinRecords({ versionLock: '1.27.0', ignoreWaves: true }), message: 'why' };
   const bootTime = '2026-11-21T11:37:57Z';
-  expect(readShadow(withStatus({ hostSettings, bootTime })).status).toEqual({ ...status, hostSettings, bootTime });
+  expect(readShadow(withStatus({ settings, bootTime })).status).toEqual({ ...status, settings, bootTime });
 });
 
 it('leaves out what the apiserver would reject in a report: an invalid time, an incomplete record, a message that is too long', () => {
-  const hostSettings = {
-    versionLock: { value: '1.27.0' },
-    ignoreWaves: { value: 1, before: 2 },
-    message: 'x'.repeat(9000),
-  };
-  const read = readShadow(withStatus({ hostSettings, bootTime: '2026-13-21T11:37:57Z' })).status;
+  const records = [...pinRecords({ versionLock: '1.27.0' }), { key: 'settings.motd' }];
+  const settings = { records, lastApplied: { hash: 'x' }, message: 'x'.repeat(9000) };
+  const read = readShadow(withStatus({ settings, bootTime: '2026-13-21T11:37:57Z' })).status;
   expect(read).not.toHaveProperty('bootTime');
-  expect(Object.keys(read?.hostSettings ?? {})).toEqual(['message']);
-  expect(read?.hostSettings?.message?.length).toBeLessThanOrEqual(4096);
+  expect(read?.settings).toMatchObject({ records: records.slice(0, 1) });
+  expect(read?.settings).not.toHaveProperty('lastApplied');
+  expect(read?.settings?.message?.length).toBeLessThanOrEqual(4096);
 });

@@ -45,10 +45,10 @@ export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): 
 }
 
 /** The fields that an agent reports; null and an empty record count as absent. */
-function reported({ hostSettings = {}, ...status }: ShadowStatus | AgentStatus): unknown {
+function reported({ settings = {}, ...status }: ShadowStatus | AgentStatus): unknown {
   const { current_state, current_version, target_version, crash_count, lastOperation } = status;
   const { state_transition_failure_timestamp, observedGeneration, bootID, bootTime } = status;
   const facts = { current_state, current_version, target_version, crash_count, bootID, bootTime };
-  const fields = { ...facts, state_transition_failure_timestamp, observedGeneration, lastOperation, hostSettings };
+  const fields = { ...facts, state_transition_failure_timestamp, observedGeneration, lastOperation, settings };
   return JSON.parse(JSON.stringify(fields, (_name, value: unknown) => value ?? undefined));
 }

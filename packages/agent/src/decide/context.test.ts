@@ -1,3 +1,4 @@
+import { pinRecords } from '@brupop/shared/testing/settings';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { NEW, OLD } from '../testing/objects.ts';
 import { sameStatus } from '../apiserver/messages.ts';
@@ -27,12 +28,10 @@ it('uses the time of the first observation for a new boot ID on a machine that h
 it('compares every field that an agent reports', () => {
   const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 1, bootID: 'b' };
   const status = { current_state: 'Idle', ...facts } as const;
-  const hostSettings = { versionLock: { value: NEW, before: OLD } };
+  const settings = { records: pinRecords({ versionLock: NEW }) };
   expect(sameStatus(status, { ...status })).toBe(true);
   expect(sameStatus({ ...status, waitingFor: 'Paused' }, status)).toBe(true);
   expect(sameStatus(status, { ...status, bootTime: rfc3339(WALL) })).toBe(false);
-  expect(sameStatus(status, { ...status, hostSettings })).toBe(false);
-  expect(sameStatus({ ...status, hostSettings }, { ...status, hostSettings: { ...hostSettings, message: 'x' } })).toBe(
-    false,
-  );
+  expect(sameStatus(status, { ...status, settings })).toBe(false);
+  expect(sameStatus({ ...status, settings }, { ...status, settings: { ...settings, message: 'x' } })).toBe(false);
 });

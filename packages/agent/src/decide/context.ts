@@ -38,8 +38,8 @@ export function contextOf(seen: Observation, tracker: TrackerView, shadow: Agent
   const common = { seen, tracker, shadow };
   if (host.kind === 'unreachable') {
     // Nothing is reported before the host has answered once, so there is no base without a status.
-    const { current_version = '', target_version = '', hostSettings } = shadow.status ?? {};
-    const known = hostSettings === undefined ? {} : { hostSettings };
+    const { current_version = '', target_version = '', settings } = shadow.status ?? {};
+    const known = settings === undefined ? {} : { settings };
     const facts = { current_version, target_version, observedGeneration: shadow.generation, ...known };
     return { ...common, host: 'unreachable', message: host.message, base: baseOf(seen, shadow, facts) };
   }
@@ -72,7 +72,7 @@ export function bootTime(
 function baseOf(
   seen: Observation,
   { status }: AgentShadow,
-  facts: Pick<AgentStatus, 'current_version' | 'target_version' | 'observedGeneration' | 'hostSettings'>,
+  facts: Pick<AgentStatus, 'current_version' | 'target_version' | 'observedGeneration' | 'settings'>,
 ): AgentStatus {
   return {
     current_state: status?.current_state ?? 'Idle',

@@ -17,7 +17,7 @@ import {
 } from './context.ts';
 import { isHostProblem } from '../state/tracker.ts';
 import { confirmedBefore } from './settings-view.ts';
-import { dueMs, refresh, settleSettings } from './stage.ts';
+import { dueMs, putBack, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
 export function idle(c: Context): Action {
@@ -28,7 +28,7 @@ function idleHost(c: AnsweredContext): Action {
   const last = c.shadow.status?.lastOperation;
   // Recorded before a deactivation: a host that reboots right after it has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return undo(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
+  return undo(c) ?? putBack(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
 }
 
 /**

@@ -1,18 +1,20 @@
 /**
- * Compares the host's settings with those of the spec, and derives what the status may claim.
+ * Derives from the settings of the host what the status may claim. `settings/plan.ts` says what is set.
  *
- * A setting is changed in this order: record the value and what it replaces, set it, refresh with
- * it, confirm the spec. The record outlives the process, so the host's own value can be restored
- * after a crash at any instant. A record covers one change, so a value that is no longer requested
- * is restored first, also when another one is requested. Any other value on the host is a user's:
- * it is the one to restore after the next change.
+ * A change is made in this order: find its class, record the values and what they replace (`inFlight`),
+ * set them, wait until they are applied, confirm the spec (`lastApplied`). If the settings decide what
+ * the host offers, the host also refreshes before that. While a change is in flight, equal values on
+ * the host prove nothing: they may be stored without being applied.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import type { AgentStatus, HostSettingsStatus, ReplacedSetting } from '@brupop/shared/api/shadow';
+import { hashOf, IGNORE_WAVES, UPDATER_SETTINGS, VERSION_LOCK, type Leaves } from '@brupop/shared/api/settings';
+import type { AgentStatus, SettingRecord, SettingsStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import type { UpdaterSettings, UpdateStatus } from '../host/host.ts';
+import type { UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
+import { planSettings, type SettingsPlan } from '../settings/plan.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 
@@ -23,20 +25,7 @@ export interface Facts {
   readonly running: string;
   readonly update: UpdateView;
   readonly status: UpdateStatus | undefined;
-  readonly live: UpdaterSettings | undefined;
-}
-
-type SettingRecords = Omit<HostSettingsStatus, 'message'>;
-
-export interface SettingsPlan {
-  /** What must be on record before anything is set. */
-  readonly records: SettingRecords;
-  /** What differs on the host. */
-  readonly changes: Partial<UpdaterSettings>;
-  /** All on record with its target: stored again when it may not have been applied. */
-  readonly recorded: Partial<UpdaterSettings>;
-  /** What stays on record when all this is in force and the host has refreshed with it. */
-  readonly kept: SettingRecords;
+  readonly live: Leaves | undefined;
 }
 
 export type SettingsView =
@@ -49,18 +38,25 @@ export type SettingsView =
 
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, tracker, seen } = facts;
-  const plan = live === undefined ? undefined : planSettings(shadow, live);
+  const plan = live === undefined ? undefined : planSettings(shadow, live, tracker.settings.classes);
   if (plan !== undefined && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
-  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate };
+  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate || tracker.settings.isPutBack };
 }
 
 function isSettled(facts: Facts, plan: SettingsPlan): boolean {
   const { settings } = facts.tracker;
-  const isStored = isEmpty(plan.changes) && sameRecords(facts.shadow.status?.hostSettings, plan.records);
-  const isApplied = settings.applied || isEmpty(plan.recorded);
-  return isStored && isApplied && settings.refreshed && isOfferKnown(facts);
+  const { records } = facts.shadow.status?.settings ?? {};
+  const isStored = plan.changes.size === 0 && plan.unclassified.size === 0 && sameRecords(records, plan.records);
+  const isApplied = settings.isApplied(facts.seen.nowMs) || plan.recorded.size === 0;
+  return isStored && isApplied && (!decidesOffer(facts.shadow) || (settings.refreshed && isOfferKnown(facts)));
+}
+
+/** True when the settings are about what the host offers. */
+function decidesOffer({ spec, status }: AgentShadow): boolean {
+  const both = [...(spec.settings?.leaves ?? []), ...(status?.settings?.records ?? [])];
+  return both.some(({ key }) => UPDATER_SETTINGS.includes(key));
 }
 
 /** An offer from before an unconfirmed spec may be due to earlier settings. */
@@ -68,15 +64,21 @@ function isOfferKnown(facts: Facts): boolean {
   const { status, running, live } = facts;
   const offered = status === undefined ? undefined : offeredVersion(status, running);
   if (offered === undefined) return isConfirmed(facts);
-  const lock = live?.versionLock ?? 'latest';
+  const lock = lockOf(live) ?? 'latest';
   return lock === 'latest' || sameVersion(offered, running) || sameVersion(offered, lock);
 }
 
-export function isConfirmed({ shadow: { status, generation } }: Facts): boolean {
-  return status?.observedGeneration === generation && status.hostSettings?.message === undefined;
+/** The version lock among these settings. */
+export function lockOf(leaves: Leaves | undefined): string | undefined {
+  const value = leaves?.get(VERSION_LOCK);
+  return value === undefined ? undefined : String(JSON.parse(value));
 }
 
-type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'hostSettings'>;
+export function isConfirmed({ shadow: { status, generation } }: Facts): boolean {
+  return status?.observedGeneration === generation && status.settings?.message === undefined;
+}
+
+type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'settings'>;
 
 /**
  * In Idle the controller starts an update toward `target_version` as soon as the spec is confirmed,
@@ -85,18 +87,25 @@ type Claims = Pick<AgentStatus, 'observedGeneration' | 'target_version' | 'hostS
 export function claimsOf(facts: Facts, view: SettingsView): Claims {
   const { shadow, running, status } = facts;
   const { status: known, generation } = shadow;
-  const offered = { observedGeneration: generation, target_version: targetVersion(running, status, known) };
-  if (shadow.spec.state !== 'Idle' && shadow.spec.state !== 'ErrorReset')
-    return { ...offered, ...recordOf(known?.hostSettings) };
-  if (view.state === 'unmanaged') return offered;
-  if (view.state === 'settled') return { ...offered, ...recordOf(view.plan.kept) };
-  if (!view.givenUp) {
-    const target_version = targetVersion(running, undefined, known);
-    return { observedGeneration: confirmedBefore(shadow), target_version, ...recordOf(known?.hostSettings) };
-  }
-  const { message: _message, ...records } = known?.hostSettings ?? {};
-  const hostSettings = { ...records, message: notInForce(facts) };
-  return { observedGeneration: generation, target_version: running, hostSettings };
+  const target_version = targetVersion(running, status, known);
+  const offered = { observedGeneration: generation, target_version, ...recordOf(known?.settings) };
+  if (shadow.spec.state !== 'Idle' && shadow.spec.state !== 'ErrorReset') return offered;
+  if (view.state === 'unmanaged') return { observedGeneration: generation, target_version };
+  if (view.state === 'settled')
+    return { observedGeneration: generation, target_version, ...recordOf(inForce(facts, view.plan)) };
+  if (view.givenUp) return withoutSettings(facts, target_version);
+  return {
+    ...offered,
+    observedGeneration: confirmedBefore(shadow),
+    target_version: targetVersion(running, undefined, known),
+  };
+}
+
+function withoutSettings(facts: Facts, offered: string): Claims {
+  const { shadow, running } = facts;
+  const settings = { ...shadow.status?.settings, message: notInForce(facts) };
+  const target_version = decidesOffer(shadow) ? running : offered;
+  return { observedGeneration: shadow.generation, target_version, settings };
 }
 
 /** A generation from the future was written by another actor. */
@@ -105,13 +114,40 @@ export function confirmedBefore({ status, generation }: AgentShadow): number {
   return observed <= generation ? observed : generation - 1;
 }
 
-function recordOf(hostSettings: HostSettingsStatus | undefined): Pick<AgentStatus, 'hostSettings'> {
-  return hostSettings === undefined || isEmpty(hostSettings) ? {} : { hostSettings };
+function recordOf(settings: SettingsStatus | undefined): Pick<AgentStatus, 'settings'> {
+  return settings === undefined || Object.keys(settings).length === 0 ? {} : { settings };
+}
+
+/** What is claimed when all that may be set is in force. */
+function inForce({ shadow, seen }: Facts, { kept, pending, conflicts, cannotUnset }: SettingsPlan): SettingsStatus {
+  const others = new Set([...pending.map(({ key }) => key), ...conflicts]);
+  const set = requested(shadow).filter(([key]) => !others.has(key));
+  const { lastApplied, inFlight } = shadow.status?.settings ?? {};
+  const hash = hashOf(set);
+  const isSame = inFlight === undefined && lastApplied?.hash === hash;
+  const applied = isSame ? lastApplied : { hash, time: rfc3339(seen.wallMs) };
+  const isAny = set.length + kept.length > 0;
+  return withoutEmpty({ lastApplied: isAny ? applied : undefined, records: kept, pending, conflicts, cannotUnset });
+}
+
+/** The requested settings with their values. */
+export function requested({ spec }: AgentShadow): [key: string, value: string][] {
+  return (spec.settings?.leaves ?? []).map(({ key, value }) => [key, value]);
+}
+
+type Optional<T> = { readonly [K in keyof T]: T[K] | undefined };
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || (Array.isArray(value) && value.length === 0);
+}
+
+/** Leaves out fields that are undefined or empty lists. */
+export function withoutEmpty(status: Optional<SettingsStatus>): SettingsStatus {
+  return Object.fromEntries(Object.entries(status).filter(([, value]) => !isEmpty(value)));
 }
 
 function notInForce({ shadow, tracker: { settings } }: Facts): string {
-  const { versionLock, ignoreWaves } = shadow.spec.hostSettings ?? {};
-  const wanted = describeSettings(bothOf(versionLock ?? undefined, ignoreWaves ?? undefined));
+  const wanted = describeSettings(new Map(requested(shadow)));
   const what = wanted === '' ? "the host's own settings" : wanted;
   const why = settings.error ?? `no refresh has succeeded for ${LIMITS.settings / 60_000} min`;
   return shorten(`${what}: not in force: ${why}`, MAX_MESSAGE);
@@ -136,69 +172,26 @@ function offeredVersion({ state, chosenVersion, latestCommand: latest }: UpdateS
   return latest.succeeded ? (chosen ?? running) : undefined;
 }
 
-export function describeSettings({ versionLock, ignoreWaves }: Partial<UpdaterSettings>): string {
-  const lock = versionLock === undefined ? [] : [`version-lock ${versionLock}`];
-  const waves = ignoreWaves === undefined ? [] : [`ignore-waves ${ignoreWaves}`];
-  return [...lock, ...waves].join(', ');
+const UPDATER_NAMES: Readonly<Record<string, string>> = {
+  [VERSION_LOCK]: 'version-lock',
+  [IGNORE_WAVES]: 'ignore-waves',
+};
+const MAX_NAMED = 5;
+
+/** Names settings; only those of the updater with their values, since others may be long or private. */
+export function describeSettings(leaves: Leaves): string {
+  const names = [...leaves].map(([key, value]) => {
+    const name = UPDATER_NAMES[key];
+    return name === undefined ? key : `${name} ${String(JSON.parse(value))}`;
+  });
+  const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
+  return [...names.slice(0, MAX_NAMED), ...more].join(', ');
 }
 
-export function isEmpty(one: object): boolean {
-  return Object.keys(one).length === 0;
+export function sameRecords(a: readonly SettingRecord[] = [], b: readonly SettingRecord[]): boolean {
+  return a.length === b.length && a.every((one, i) => textOf(one) === textOf(b[i]));
 }
 
-interface Step<T extends string | boolean> {
-  readonly record?: ReplacedSetting<T> | undefined;
-  readonly kept?: ReplacedSetting<T> | undefined;
-  readonly value: T;
-}
-
-export function planSettings({ spec, status }: AgentShadow, live: UpdaterSettings): SettingsPlan {
-  const wanted = spec.hostSettings ?? {};
-  const records = status?.hostSettings ?? {};
-  const lock = stepOf(wanted.versionLock, records.versionLock, live.versionLock, sameVersion);
-  const waves = stepOf(wanted.ignoreWaves, records.ignoreWaves, live.ignoreWaves, Object.is);
-  return {
-    records: bothOf(lock.record, waves.record),
-    changes: bothOf(
-      sameVersion(lock.value, live.versionLock) ? undefined : lock.value,
-      waves.value === live.ignoreWaves ? undefined : waves.value,
-    ),
-    recorded: bothOf(lock.record && lock.value, waves.record && waves.value),
-    kept: bothOf(lock.kept, waves.kept),
-  };
-}
-
-function stepOf<T extends string | boolean>(
-  wanted: T | null | undefined,
-  record: ReplacedSetting<T> | undefined,
-  live: T,
-  same: (a: T, b: T) => boolean,
-): Step<T> {
-  const asked = isRecorded(record, wanted, same) ? record : undefined;
-  const isReplaced = isRecorded(record, live, same) && !same(record.value, record.before);
-  if (asked === undefined && isReplaced) return { record, value: record.before };
-  if (wanted == null || same(wanted, live)) return { record, kept: asked, value: live };
-  const written = asked !== undefined && same(asked.before, live) ? asked : { value: wanted, before: live };
-  return { record: written, kept: written, value: wanted };
-}
-
-function isRecorded<T extends string | boolean>(
-  record: ReplacedSetting<T> | undefined,
-  value: T | null | undefined,
-  same: (a: T, b: T) => boolean,
-): record is ReplacedSetting<T> {
-  return record !== undefined && value != null && same(record.value, value);
-}
-
-function bothOf<L, W>(versionLock: L | undefined, ignoreWaves: W | undefined): { versionLock?: L; ignoreWaves?: W } {
-  return {
-    ...(versionLock === undefined ? {} : { versionLock }),
-    ...(ignoreWaves === undefined ? {} : { ignoreWaves }),
-  };
-}
-
-export function sameRecords(a: SettingRecords | undefined, b: SettingRecords): boolean {
-  return (['versionLock', 'ignoreWaves'] as const).every(
-    (name) => a?.[name]?.value === b[name]?.value && a?.[name]?.before === b[name]?.before,
-  );
+function textOf(record: SettingRecord | undefined): string {
+  return JSON.stringify([record?.key, record?.value, record?.before, record?.earlier ?? [], record?.owner]);
 }

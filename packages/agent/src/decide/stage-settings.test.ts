@@ -1,5 +1,7 @@
-import type { HostSettingsStatus } from '@brupop/shared/api/shadow';
-import type { UpdaterSettings } from '../host/host.ts';
+import type { SettingsStatus } from '@brupop/shared/api/shadow';
+import { hashOf } from '@brupop/shared/api/settings';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { pinRecords, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
 import {
   AVAILABLE,
   type Case,
@@ -18,11 +20,17 @@ import {
   UNINITIALIZED,
   update,
   summary,
+  WALL,
 } from '../testing/objects.ts';
 
 const A = '1.25.0';
 const host = (versionLock: string, ignoreWaves = false): UpdaterSettings => ({ versionLock, ignoreWaves });
-const recorded: HostSettingsStatus = { versionLock: { value: A, before: 'latest' } };
+const recorded: SettingsStatus = { records: pinRecords({ versionLock: A }) };
+/** A change of the pin is in flight. */
+const hash = hashOf(updaterLeaves({ versionLock: A }));
+const time = rfc3339(WALL);
+const inFlight: SettingsStatus = { ...recorded, inFlight: { hash, time } };
+const inForce: SettingsStatus = { ...recorded, lastApplied: { hash, time } };
 const restored = { attempt: { restored: true } } as const;
 const OFFERED = update('Available', record('refresh'), { chosenVersion: A });
 /** A pin that was just requested: the status confirms the previous spec. */
@@ -32,9 +40,10 @@ const asked: Case = {
   settings: host('latest'),
   status: { observedGeneration: 6 },
 };
-const onRecord: Case = { ...asked, status: { observedGeneration: 6, hostSettings: recorded } };
+const onRecord: Case = { ...asked, status: { observedGeneration: 6, settings: inFlight } };
 const set: Case = { ...onRecord, settings: host(A), update: OFFERED };
-const gone: Case = { ...onRecord, wanted: {}, update: OFFERED };
+const leaving: SettingsStatus = { ...recorded, inFlight: { hash: hashOf([]), time } };
+const gone: Case = { ...onRecord, wanted: {}, update: OFFERED, status: { observedGeneration: 6, settings: leaving } };
 
 const cases: Cases = {
   'idle: what a pin replaces is recorded before anything is set': [asked, 'report Idle'],
@@ -69,18 +78,22 @@ const cases: Cases = {
   'idle: an offer that does not match the lock needs another refresh': [{ ...set, update: AVAILABLE }, 'refresh'],
   'idle: the spec is confirmed when the offer is known': [set, 'report Idle'],
   'idle: an unknown offer needs a refresh': [{ ...set, update: UNINITIALIZED }, 'refresh'],
+  'idle: what is about to be undone is in flight, too': [
+    { ...gone, settings: host(A), status: { observedGeneration: 6, settings: inForce } },
+    'report Idle',
+  ],
   'idle: a pin that is removed is undone': [{ ...gone, settings: host(A) }, 'configure latest'],
   'idle: after that the host refreshes': [{ ...gone, settingsMemory: { refreshed: false } }, 'refresh'],
   'idle: a pin in force is checked at the usual interval': [
-    { ...set, status: { hostSettings: recorded, target_version: A }, tracker: { checkDueMs: NOW } },
+    { ...set, status: { settings: inForce, target_version: A }, tracker: { checkDueMs: NOW } },
     'refresh',
   ],
   'idle: a new process waits for the interval, too': [
-    { ...set, status: { hostSettings: recorded, target_version: A }, settingsMemory: { refreshed: false } },
+    { ...set, status: { settings: inForce, target_version: A }, settingsMemory: { refreshed: false } },
     'wait',
   ],
   'idle: a pin that a user has changed is recorded and set again': [
-    { ...set, settings: host('1.24.0'), status: { hostSettings: recorded } },
+    { ...set, settings: host('1.24.0'), status: { settings: inForce } },
     'report Idle',
   ],
   'stage: what a user has changed is recorded': [
@@ -88,7 +101,7 @@ const cases: Cases = {
     'report Idle, Stage Processing',
   ],
   'stage: and set before the refresh': [
-    { ...staging, wanted: { versionLock: A }, settings: host('latest'), status: { hostSettings: recorded } },
+    { ...staging, wanted: { versionLock: A }, settings: host('latest'), status: { settings: inFlight } },
     `configure ${A}`,
   ],
   'stage: also when the version is offered already': [
@@ -97,7 +110,7 @@ const cases: Cases = {
       attempt: { refreshed: true },
       wanted: { versionLock: A },
       settings: host('latest'),
-      status: { hostSettings: recorded },
+      status: { settings: inFlight },
     },
     `configure ${A}`,
   ],
@@ -110,7 +123,7 @@ const cases: Cases = {
       ...staging,
       wanted: { versionLock: A },
       settings: host('latest'),
-      status: { hostSettings: recorded },
+      status: { settings: inFlight },
       settingsMemory: { notBefore: NOW + 1 },
     },
     'refresh',
@@ -144,11 +157,11 @@ function reported(given: Case): unknown {
 }
 
 it('records a pin without confirming the spec, and leaves the reported target version as it was', () => {
-  expect(reported(asked)).toMatchObject({ observedGeneration: 6, target_version: NEW, hostSettings: recorded });
+  expect(reported(asked)).toMatchObject({ observedGeneration: 6, target_version: NEW, settings: inFlight });
 });
 
 it('confirms the spec with the version that the host offers because of the pin', () => {
-  expect(reported(set)).toMatchObject({ observedGeneration: 7, target_version: A, hostSettings: recorded });
+  expect(reported(set)).toMatchObject({ observedGeneration: 7, target_version: A, settings: inForce });
 });
 
 it('confirms a spec without a pin only when the offer no longer belongs to the pin, and removes the record with that', () => {
@@ -156,7 +169,7 @@ it('confirms a spec without a pin only when the offer no longer belongs to the p
   expect(summary(decided(stale))).toBe('restore');
   const status = reported({ ...gone, update: AVAILABLE });
   expect(status).toMatchObject({ observedGeneration: 7, target_version: NEW });
-  expect(status).not.toHaveProperty('hostSettings');
+  expect(status).not.toHaveProperty('settings');
 });
 
 it('reports no available update when the host is locked to a version that it does not have', () => {
@@ -169,30 +182,30 @@ it.each<readonly [string, Case]>([
   ['after a time', { settingsMemory: { since: NOW - 11 * MINUTE, error: '400 no such version', notBefore: NOW + 1 } }],
 ])('confirms the spec without an available update and reports why, %s', (_name, more) => {
   const message = `version-lock ${A}: not in force: 400 no such version`;
-  const hostSettings = { ...recorded, message };
+  const settings = { ...inFlight, message };
   expect(reported({ ...onRecord, ...more })).toMatchObject({
     observedGeneration: 7,
     target_version: OLD,
-    hostSettings,
+    settings,
   });
 });
 
 it('is reported once, retried, and cleared when it succeeds', () => {
-  const hostSettings = { ...recorded, message: `version-lock ${A}: not in force: why` };
-  const before: Case = { ...set, status: { target_version: OLD, hostSettings } };
+  const settings = { ...inFlight, message: `version-lock ${A}: not in force: why` };
+  const before: Case = { ...set, status: { target_version: OLD, settings } };
   const failing = { tries: 6, error: 'why', refreshed: false };
   expect(
     summary(decided({ ...before, settings: host('latest'), settingsMemory: { ...failing, notBefore: NOW + 1 } })),
   ).toBe('wait');
   expect(summary(decided({ ...before, settings: host('latest'), settingsMemory: failing }))).toBe(`configure ${A}`);
   expect(summary(decided({ ...before, settingsMemory: failing }))).toBe('refresh');
-  expect(reported(before)).toMatchObject({ target_version: A, hostSettings: recorded });
+  expect(reported(before)).toMatchObject({ target_version: A, settings: inForce });
 });
 
 it('removes the message from the record when nothing is requested any more', () => {
-  const status = reported({ ...restored, wanted: {}, status: { hostSettings: { message: 'why' } } });
+  const status = reported({ ...restored, wanted: {}, status: { settings: { message: 'why' } } });
   expect(status).toMatchObject({ observedGeneration: 7 });
-  expect(status).not.toHaveProperty('hostSettings');
+  expect(status).not.toHaveProperty('settings');
 });
 
 it('does not take a generation that a user has written as confirmed', () => {
@@ -203,7 +216,7 @@ it('does not take a generation that a user has written as confirmed', () => {
 });
 
 it('keeps the reported target version while the settings of a pinned host may have changed', () => {
-  const status = { hostSettings: recorded, target_version: A, bootID: 'boot-1' };
+  const status = { settings: inForce, target_version: A, bootID: 'boot-1' };
   const pausing = { settingsMemory: { notBefore: NOW + 1 } };
   const drifted: Case = { ...set, settings: host('latest'), update: AVAILABLE, status, ...pausing };
   expect(reported(drifted)).toMatchObject({ target_version: A, observedGeneration: 7 });

@@ -3,24 +3,36 @@
  * shares with it: the settings that determine its offer, refresh and prepare.
  * Settings are recorded in the shadow before they are changed.
  */
+import { hashOf, UPDATER_SETTINGS, type Leaves } from '@brupop/shared/api/settings';
+import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { isOffered, isStaged } from '../host/host.ts';
+import { LIMITS } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
-import { describeSettings, isConfirmed, isEmpty, sameRecords, type SettingsPlan } from './settings-view.ts';
+import type { SettingsPlan } from '../settings/plan.ts';
+import { describeSettings, isConfirmed, lockOf, requested, sameRecords, withoutEmpty } from './settings-view.ts';
 import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
 
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
   if (c.host === 'unreachable') return withoutHost(c, version);
   const isReady = c.status !== undefined && isStaged(c.status, version);
-  if (isReady || sameVersion(c.running, version)) {
-    const reached = { current_state: 'StagedAndPerformedUpdate', lastOperation: ended(c, 'Stage', version) } as const;
-    return settle(c, reached, `${version} is ${isReady ? 'staged' : 'running'}`);
-  }
+  if (isReady || sameVersion(c.running, version)) return staged(c, version, isReady ? 'staged' : 'running');
   const step = stepInProgress(c, version);
   if (step?.operation !== 'Stage') return begin(c, 'Stage', version, 'Idle');
   return stepGuard(c, step) ?? nextCommand(c, version);
+}
+
+function staged(c: AnsweredContext, version: string, where: string): Action {
+  const reached = { current_state: 'StagedAndPerformedUpdate', lastOperation: ended(c, 'Stage', version) } as const;
+  return settingsForReboot(c) ?? settle(c, reached, `${version} is ${where}`);
+}
+
+/** What takes effect with the reboot that follows. */
+function settingsForReboot(c: AnsweredContext): Action | undefined {
+  return c.shadow.spec.settings?.allow === 'NeedsReboot' ? enforceSettings(c) : undefined;
 }
 
 function nextCommand(c: AnsweredContext, version: string): Action {
@@ -43,7 +55,7 @@ export function settleSettings(c: AnsweredContext): Action | undefined {
 }
 
 export function refresh(c: AnsweredContext, reason: string): Action {
-  const lock = c.settings.state === 'unmanaged' ? undefined : c.live?.versionLock;
+  const lock = c.settings.state === 'unmanaged' ? undefined : lockOf(c.live);
   return runCommand(c, 'refresh', reason, lock === undefined || lock === 'latest' ? {} : { lock });
 }
 
@@ -52,7 +64,7 @@ export function dueMs(c: AnsweredContext): number {
   const { settings, checkDueMs } = c.tracker;
   const nextMs = Math.max(settings.notBefore, settings.effectiveFrom);
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
-  const onlyRefresh = plan !== undefined && isEmpty(plan.changes) && settings.applied && isConfirmed(c);
+  const onlyRefresh = plan !== undefined && plan.changes.size === 0 && settings.applied && isConfirmed(c);
   return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
@@ -68,12 +80,52 @@ function enforceSettings(c: AnsweredContext): Action | undefined {
 }
 
 function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
-  const { hostSettings } = c.base;
-  if (!sameRecords(c.shadow.status?.hostSettings, plan.records)) {
-    const message = hostSettings?.message === undefined ? {} : { message: hostSettings.message };
-    return report(c, { hostSettings: { ...plan.records, ...message } }, "recording a change of the host's settings");
-  }
-  const changes = c.tracker.settings.applied ? plan.changes : { ...plan.recorded, ...plan.changes };
-  if (isEmpty(changes)) return undefined;
-  return { do: 'configure', changes, expected: c.live, reason: `setting ${describeSettings(changes)}` };
+  const { live } = c;
+  if (live === undefined) return undefined;
+  if (plan.unclassified.size > 0)
+    return {
+      do: 'classify',
+      changes: plan.unclassified,
+      reason: 'what a change of settings disrupts is not known yet',
+    };
+  const changes = c.tracker.settings.applied ? plan.changes : new Map([...plan.recorded, ...plan.changes]);
+  const record = recordChange(c, plan, changes);
+  if (record !== undefined) return record;
+  if (changes.size === 0) return undefined;
+  const expected = new Map([...live].filter(([key]) => changes.has(key)));
+  const undo = new Map(
+    plan.records.flatMap(({ key, before }) => {
+      const isUndone = changes.has(key) && before !== undefined && !UPDATER_SETTINGS.includes(key);
+      return isUndone ? [[key, before] as const] : [];
+    }),
+  );
+  return { do: 'configure', changes, expected, undo, reason: `setting ${describeSettings(changes)}` };
+}
+
+/** What is about to be set, and what it replaces. */
+function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): Action | undefined {
+  const known: SettingsStatus = c.shadow.status?.settings ?? {};
+  const hash = hashOf(requested(c.shadow));
+  const isRecorded = sameRecords(known.records, plan.records) && (changes.size === 0 || known.inFlight?.hash === hash);
+  if (isRecorded) return undefined;
+  const settings = withoutEmpty({
+    lastApplied: known.lastApplied,
+    inFlight: changes.size === 0 ? known.inFlight : { hash, time: rfc3339(c.seen.wallMs) },
+    records: plan.records,
+    message: c.base.settings?.message,
+  });
+  return report(c, { settings }, "recording a change of the host's settings");
+}
+
+/**
+ * Puts the former values back when the apiserver has not been heard from since the change: the change
+ * may have cut the node off.
+ */
+export function putBack(c: AnsweredContext): Action | undefined {
+  const { undo, effectiveFrom, isPutBack } = c.tracker.settings;
+  const { nowMs, specAgeMs } = c.seen;
+  const silentMs = Math.min(specAgeMs, nowMs - effectiveFrom);
+  if (isPutBack || undo.size === 0 || silentMs < LIMITS.settingsContact) return undefined;
+  const reason = `the apiserver was not heard from after a change of settings: setting ${describeSettings(undo)} again`;
+  return { do: 'configure', changes: undo, expected: new Map(), reason };
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
+import { nestedOf, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten, describe } from '@brupop/shared/runtime/errors';
 import { type Answer, exchange } from '../http/exchange.ts';
@@ -12,15 +13,13 @@ import {
   HostError,
   type HostErrorKind,
   StaleDecisionError,
-  type UpdaterSettings,
   type UpdateStatus,
   parseUpdateStatus,
   parseVersion,
   parseSettings,
-  settingsBody,
-  DEFAULT_SETTINGS,
-  SETTINGS_QUERY,
 } from './host.ts';
+import { classOf, type Service } from '../settings/classes.ts';
+import { parseAffectedServices, parseServices } from './metadata.ts';
 
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
 
@@ -69,21 +68,63 @@ export class HostSocket implements Host {
     }
   }
 
-  async settings(signal: AbortSignal): Promise<UpdaterSettings> {
+  async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
     try {
-      return parseSettings(await this.#call({ method: 'GET', path: '/settings', query: SETTINGS_QUERY, signal }));
+      const query = queryOf('keys', keys);
+      return parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), keys);
     } catch (error) {
-      if (error instanceof HostError && error.kind === 'unset') return DEFAULT_SETTINGS;
+      if (error instanceof HostError && error.kind === 'unset') return parseSettings('{}', keys);
       throw error;
     }
   }
 
+  /** Stages the changes in a transaction of its own and deletes it: the host checks them like that. */
+  async classify(changes: Leaves, signal: AbortSignal): Promise<ReadonlyMap<string, Classified>> {
+    const query = queryOf('keys', [...changes.keys()]);
+    const answer = await this.#call({ method: 'GET', path: '/metadata/affected-services', query, signal });
+    const affected = parseAffectedServices(answer);
+    const names = [...new Set([...affected.values()].flat())];
+    const services = names.length === 0 ? [] : await this.#services(names, signal);
+    const refusal = await this.#refusalOf(changes, signal);
+    return new Map(
+      [...changes.keys()].map((key) => {
+        const known = affected.get(key);
+        const found = classOf(key, known && services.filter(({ name }) => known.includes(name)));
+        return [key, refusal === undefined || found.class === 'Refused' ? found : refusal];
+      }),
+    );
+  }
+
+  async #services(names: readonly string[], signal: AbortSignal): Promise<readonly Service[]> {
+    const query = queryOf('names', names);
+    return parseServices(await this.#call({ method: 'GET', path: '/services', query, signal }));
+  }
+
+  async #refusalOf(changes: Leaves, signal: AbortSignal): Promise<Classified | undefined> {
+    try {
+      await this.#inTransaction(signal, async (of) => {
+        await this.#call({ ...of, method: 'PATCH', path: '/settings', body: bodyOf(changes) });
+        await this.#call({ ...of, method: 'DELETE', path: '/tx' });
+      });
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof HostError) || error.kind !== 'answer') throw error;
+      return { class: 'Refused', reason: shorten(error.message, 250) };
+    }
+  }
+
+  async changeSettings(changes: Leaves, signal: AbortSignal, guard?: Guard): Promise<void> {
+    await this.#inTransaction(signal, async (of) => {
+      await this.#call({ ...of, method: 'PATCH', path: '/settings', body: bodyOf(changes), guard });
+      await this.#call({ ...of, method: 'POST', path: '/tx/commit_and_apply' });
+    });
+  }
+
   /** Uses its own transaction, so that pending changes of another actor are not committed with it. */
-  async changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void> {
+  async #inTransaction(signal: AbortSignal, change: (of: Pick<Call, 'query' | 'signal'>) => Promise<unknown>) {
     const of = { query: `tx=brupop-${randomUUID()}`, signal };
     try {
-      await this.#call({ ...of, method: 'PATCH', path: '/settings', body: settingsBody(changes), guard });
-      await this.#call({ ...of, method: 'POST', path: '/tx/commit_and_apply' });
+      await change(of);
     } catch (error) {
       // A transaction that cannot be deleted has no effect and ends with the next boot.
       await this.#call({ ...of, method: 'DELETE', path: '/tx' }).catch(() => undefined);
@@ -117,6 +158,14 @@ export class HostSocket implements Host {
     });
     return takeBody(name, answer);
   }
+}
+
+function queryOf(name: string, values: readonly string[]): string {
+  return `${name}=${values.map(encodeURIComponent).join(',')}`;
+}
+
+function bodyOf(changes: Leaves): string {
+  return JSON.stringify(nestedOf(changes));
 }
 
 function isRefused(error: unknown): boolean {

@@ -1,5 +1,6 @@
 /** The part of the Bottlerocket host API that updates need. */
 import * as s from '@brupop/shared/api/schema';
+import { type Classified, IGNORE_WAVES, type Leaves, leavesOf, VERSION_LOCK } from '@brupop/shared/api/settings';
 import { sameVersion, version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
@@ -80,28 +81,11 @@ export function describeStatus(status: UpdateStatus): string {
 /** `GET /os`. */
 const os = s.object({ version_id: version });
 
-/** Settings of the host's updater, below `settings.updates`. */
-export interface UpdaterSettings {
-  /** `latest`, or the only version that the host offers, perhaps with a leading `v`. */
-  readonly versionLock: string;
-  readonly ignoreWaves: boolean;
-}
-
-export const SETTINGS_QUERY = 'keys=settings.updates.version-lock,settings.updates.ignore-waves';
-/** The settings of a new host. */
-export const DEFAULT_SETTINGS: UpdaterSettings = { versionLock: 'latest', ignoreWaves: false };
-
-/** `GET /settings`; settings that are not stored are absent. */
-const settings = s.object({
-  updates: v.exactOptional(
-    s.object({ 'version-lock': v.exactOptional(versionLock), 'ignore-waves': v.exactOptional(s.flag()) }),
-  ),
-});
-
-/** The body of `PATCH /settings`. */
-export function settingsBody({ versionLock: lock, ignoreWaves }: Partial<UpdaterSettings>): string {
-  return JSON.stringify({ updates: { 'version-lock': lock, 'ignore-waves': ignoreWaves } });
-}
+/** What a new host has for the settings of its updater; of others it may have none. */
+const DEFAULTS: Leaves = new Map([
+  [VERSION_LOCK, '"latest"'],
+  [IGNORE_WAVES, 'false'],
+]);
 
 export type HostErrorKind =
   /** The socket is missing or has no listener: the API server is down, or the mount is stale. */
@@ -156,12 +140,23 @@ export function parseVersion(text: string): string {
   return read(os, text, 'GET /os', 'answer').version_id;
 }
 
-/** Throws HostError `answer`. */
-export function parseSettings(text: string): UpdaterSettings {
-  const { updates = {} } = read(settings, text, 'GET /settings', 'answer');
-  const { 'version-lock': lock, 'ignore-waves': ignoreWaves } = updates;
-  const { versionLock: anyVersion, ignoreWaves: atOnce } = DEFAULT_SETTINGS;
-  return { versionLock: lock ?? anyVersion, ignoreWaves: ignoreWaves ?? atOnce };
+/** `GET /settings`; settings that are not stored are absent. Those of the updater are checked, others may be anything. */
+const settings = s.object({
+  updates: v.exactOptional(
+    s.object({ 'version-lock': v.exactOptional(versionLock), 'ignore-waves': v.exactOptional(s.flag()) }),
+  ),
+});
+
+/** The settings named by `keys` in an answer of `GET /settings`. Throws HostError `answer`. */
+export function parseSettings(text: string, keys: readonly string[]): Leaves {
+  read(settings, text, 'GET /settings', 'answer');
+  const stored = leavesOf(JSON.parse(text));
+  return new Map(
+    keys.flatMap((key) => {
+      const value = stored.get(key) ?? DEFAULTS.get(key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
 }
 
 /** Each call throws HostError, and StaleDecisionError when its guard does. */
@@ -174,10 +169,12 @@ export interface Host {
   start(command: UpdateCommand, signal: AbortSignal, guard?: Guard): Promise<void>;
   /** Throws `answer` for a refusal, `refused` when the call never arrived; resolves after any other end. */
   reboot(signal: AbortSignal, guard?: Guard): Promise<void>;
-  /** Returns the stored settings, and DEFAULT_SETTINGS for those that are not stored. */
-  settings(signal: AbortSignal): Promise<UpdaterSettings>;
+  /** Returns the stored settings of these keys; those of the updater have their defaults. */
+  settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves>;
+  /** Returns what each change would disrupt, without storing anything. */
+  classify(changes: Leaves, signal: AbortSignal): Promise<ReadonlyMap<string, Classified>>;
   /** Stores and applies settings, also unchanged ones; after an error they may be stored or not. */
-  changeSettings(changes: Partial<UpdaterSettings>, signal: AbortSignal, guard?: Guard): Promise<void>;
+  changeSettings(changes: Leaves, signal: AbortSignal, guard?: Guard): Promise<void>;
   uptimeMs(): number;
   /** The kernel's boot ID, which only a reboot changes. */
   bootID(): Promise<string>;

@@ -1,9 +1,10 @@
+import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
-import { type Host, HostError, type UpdaterSettings, type UpdateStatus } from '../host/host.ts';
+import { type Host, HostError, type UpdateStatus } from '../host/host.ts';
 
 export type UpdateView =
   | { readonly kind: 'status'; readonly status: UpdateStatus }
@@ -12,7 +13,7 @@ export type UpdateView =
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
 
 export type SettingsReading =
-  | { readonly kind: 'read'; readonly settings: UpdaterSettings }
+  | { readonly kind: 'read'; readonly keys: readonly string[]; readonly settings: Leaves }
   | /** The spec became about them after the host was asked. */ { readonly kind: 'unread' }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -49,18 +50,20 @@ export async function observe(
   signal: AbortSignal,
 ): Promise<Observation> {
   const bootID = await host.bootID();
-  const view = await viewHost(host, concernsSettings(shadow().shadow), signal);
+  const keys = concernedSettings(shadow().shadow);
+  const view = await viewHost(host, keys, signal);
   signal.throwIfAborted();
   const newest = shadow();
   const seen = { ...newest, host: forShadow(view, newest.shadow), bootID, uptimeMs: host.uptimeMs() };
   return { ...seen, wallMs: clock.now(), nowMs: clock.monotonic() };
 }
 
-async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal): Promise<HostView> {
+async function viewHost(host: Host, keys: readonly string[], signal: AbortSignal): Promise<HostView> {
   try {
     const version = await host.version(signal);
     const update = await viewUpdate(host, signal);
-    return { kind: 'answered', version, update, settings: withSettings ? await readSettings(host, signal) : undefined };
+    const settings = keys.length === 0 ? undefined : await readSettings(host, keys, signal);
+    return { kind: 'answered', version, update, settings };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
     return { kind: 'unreachable', refused, message: messageOf(error) };
@@ -70,12 +73,17 @@ async function viewHost(host: Host, withSettings: boolean, signal: AbortSignal):
 /** Leaves out settings that the shadow is not about, and notes those that were not read. */
 export function forShadow(view: HostView, shadow: AgentShadow | undefined): HostView {
   if (view.kind === 'unreachable') return view;
-  return { ...view, settings: concernsSettings(shadow) ? (view.settings ?? { kind: 'unread' }) : undefined };
+  const keys = concernedSettings(shadow);
+  const { settings: reading } = view;
+  if (keys.length === 0) return { ...view, settings: undefined };
+  const isUnread =
+    reading === undefined || (reading.kind === 'read' && keys.some((key) => !reading.keys.includes(key)));
+  return { ...view, settings: isUnread ? { kind: 'unread' } : reading };
 }
 
-async function readSettings(host: Host, signal: AbortSignal): Promise<SettingsReading> {
+async function readSettings(host: Host, keys: readonly string[], signal: AbortSignal): Promise<SettingsReading> {
   try {
-    return { kind: 'read', settings: await host.settings(signal) };
+    return { kind: 'read', keys, settings: await host.settings(keys, signal) };
   } catch (error) {
     if (!(error instanceof HostError)) throw error;
     return { kind: 'failed', message: messageOf(error) };
@@ -95,12 +103,11 @@ async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> 
   }
 }
 
-/** True in a state that may change host settings, if the spec requests or the status records some. */
-export function concernsSettings(shadow: AgentShadow | undefined): boolean {
-  if (shadow === undefined) return false;
+/** The settings that the spec requests or the status records, in a state that may change them. */
+export function concernedSettings(shadow: AgentShadow | undefined): readonly string[] {
+  if (shadow === undefined) return [];
   const { spec, status } = shadow;
-  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return false;
-  const { versionLock: wantedLock, ignoreWaves: wantedWaves } = spec.hostSettings ?? {};
-  const { versionLock, ignoreWaves } = status?.hostSettings ?? {};
-  return [wantedLock, wantedWaves, versionLock, ignoreWaves].some((one) => one != null);
+  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return [];
+  const both = [...(spec.settings?.leaves ?? []), ...(status?.settings?.records ?? [])];
+  return [...new Set(both.map(({ key }) => key))];
 }

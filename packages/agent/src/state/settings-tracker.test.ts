@@ -1,26 +1,31 @@
-import type { HostSettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
+import { VERSION_LOCK } from '@brupop/shared/api/settings';
+import type { SettingsStatus } from '@brupop/shared/api/shadow';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { pinRecords, updaterLeaves } from '@brupop/shared/testing/settings';
 import { AVAILABLE, BOOT, NEW, NOW, OLD, WALL } from '../testing/objects.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 import { SettingsTracker } from './settings-tracker.ts';
 
-const recorded: HostSettingsStatus = { versionLock: { value: NEW, before: 'latest' } };
+const recorded: SettingsStatus = { records: pinRecords({ versionLock: NEW }) };
+const inFlight = { ...recorded, inFlight: { hash: '0123456789abcdef', time: rfc3339(WALL) } };
+const CHANGES = updaterLeaves({ versionLock: NEW });
+const UNDO = new Map([['settings.motd', '"before"']]);
 
 interface Seen {
-  readonly state?: ShadowState;
-  readonly observedGeneration?: number;
   readonly bootID?: string;
-  readonly hostSettings?: HostSettingsStatus;
+  readonly status?: SettingsStatus;
   readonly settings?: SettingsReading;
+  readonly specAgeMs?: number;
   readonly nowMs?: number;
 }
 
-function seen({ state = 'Idle', settings, nowMs = NOW, ...more }: Seen): Observation {
-  const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 7, bootID: BOOT };
-  const status = { current_state: 'Idle', ...facts, ...more } as const;
+function seen({ settings, status: known, nowMs = NOW, specAgeMs = 0, bootID = BOOT }: Seen): Observation {
+  const facts = { current_version: OLD, target_version: NEW, crash_count: 0, observedGeneration: 7, bootID };
+  const status = { current_state: 'Idle', ...facts, ...(known !== undefined && { settings: known }) } as const;
   const reading = settings === undefined ? {} : { settings };
   return {
-    shadow: { uid: 'uid', generation: 7, spec: { state }, status },
-    specAgeMs: 0,
+    shadow: { uid: 'uid', generation: 7, spec: { state: 'Idle' }, status },
+    specAgeMs,
     apiUnreachableMs: 0,
     wallMs: WALL,
     nowMs,
@@ -36,11 +41,9 @@ function tracker(): SettingsTracker {
 
 it.each<readonly [string, Seen, boolean]>([
   ['nothing is on record', {}, true],
-  ['the spec was answered', { hostSettings: recorded }, true],
-  ['the host has booted since', { hostSettings: recorded, observedGeneration: 6, bootID: 'boot-1' }, true],
-  ['the spec was not answered', { hostSettings: recorded, observedGeneration: 6 }, false],
-  ['the spec was answered without them', { hostSettings: { ...recorded, message: 'why' } }, false],
-  ['a version is being staged', { hostSettings: recorded, state: 'StagedAndPerformedUpdate' }, false],
+  ['nothing is in flight', { status: recorded }, true],
+  ['the host has booted since', { status: inFlight, bootID: 'boot-1' }, true],
+  ['a change is in flight', { status: inFlight }, false],
 ])('derives at its start whether the recorded settings were applied: %s', (_name, given, expected) => {
   const made = tracker();
   made.observe(seen(given));
@@ -49,15 +52,15 @@ it.each<readonly [string, Seen, boolean]>([
 
 it('derives the settings of an earlier process only once', () => {
   const made = tracker();
-  made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
-  made.changed(NOW);
-  made.observe(seen({ hostSettings: recorded, observedGeneration: 6 }));
+  made.observe(seen({ status: inFlight }));
+  made.changed(NOW, CHANGES, new Map());
+  made.observe(seen({ status: inFlight }));
   expect(made.applied).toBe(true);
 });
 
 it('counts only a refresh that started 1.5 s after the change', () => {
   const made = tracker();
-  made.changed(NOW);
+  made.changed(NOW, CHANGES, new Map());
   made.refreshSucceeded(NOW + 1499);
   expect(made.refreshed).toBe(false);
   made.refreshSucceeded(NOW + 1500);
@@ -69,7 +72,7 @@ it('discards a refresh from before another spec, a change, or a change with an u
     const made = tracker();
     made.refreshSucceeded(NOW);
     if (since === 'begin') made.begin(NOW);
-    if (since === 'changed') made.changed(NOW);
+    if (since === 'changed') made.changed(NOW, CHANGES, new Map());
     if (since === 'failed') made.changeFailed(NOW, 'lost');
     expect(made.refreshed).toBe(false);
   }
@@ -81,7 +84,7 @@ it('stores again what failed and what a refresh contradicts, but not after every
   expect(made.applied).toBe(true);
   made.refreshFailed(NOW, 'it offers another version', true);
   expect(made.applied).toBe(false);
-  made.changed(NOW);
+  made.changed(NOW, CHANGES, new Map());
   expect(made.applied).toBe(true);
   made.changeFailed(NOW, 'no answer');
   expect(made.applied).toBe(false);
@@ -108,4 +111,39 @@ it('counts unreadable settings once per pause, however often they are observed',
   expect(made).toMatchObject({ tries: 1, error: 'GET /settings: 500' });
   made.observe(seen({ settings: failed, nowMs: made.notBefore }));
   expect(made.tries).toBe(2);
+});
+
+it('counts it as a failure when the host answers with another value than was stored', () => {
+  const made = tracker();
+  made.changed(NOW, CHANGES, new Map());
+  const read = (lock: string): SettingsReading => ({
+    kind: 'read',
+    keys: [VERSION_LOCK],
+    settings: updaterLeaves({ versionLock: lock }),
+  });
+  made.observe(seen({ settings: read(`v${NEW}`) }));
+  expect(made).toMatchObject({ applied: true, tries: 0 });
+  made.changed(NOW, CHANGES, new Map());
+  made.observe(seen({ settings: read(OLD) }));
+  const error = `${VERSION_LOCK}: the host has accepted the value, but reports another one`;
+  expect(made).toMatchObject({ applied: false, tries: 1, error });
+});
+
+it('keeps the former values until the apiserver was heard from after the change, and then discards them', () => {
+  const made = tracker();
+  made.changed(NOW, CHANGES, UNDO);
+  made.observe(seen({ nowMs: NOW + 60_000, specAgeMs: 60_000 }));
+  expect(made.undo).toEqual(UNDO);
+  made.observe(seen({ nowMs: NOW + 60_000, specAgeMs: 1_000 }));
+  expect(made.undo.size).toBe(0);
+});
+
+it('puts back once for each spec', () => {
+  const made = tracker();
+  made.changed(NOW, CHANGES, UNDO);
+  made.putBack(NOW, 'why');
+  made.refreshSucceeded(NOW + 60_000);
+  expect(made).toMatchObject({ isPutBack: true, error: 'why', notBefore: Infinity, undo: new Map() });
+  made.begin(NOW);
+  expect(made).toMatchObject({ isPutBack: false, error: undefined, notBefore: 0 });
 });

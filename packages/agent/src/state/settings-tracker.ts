@@ -1,21 +1,37 @@
 /**
  * What this process did about the host's settings. Times are monotonic milliseconds.
  *
- *     new spec ─> stored and applied ─> effective, after `settingsApply` ─> refreshed
+ *     new spec ─> classified ─> stored and applied ─> effective, after `settingsApply` ─> refreshed
  *
  * Invariants: only a refresh that started at `effectiveFrom` or later makes `refreshed` true, so a
  * new process trusts no offer before its own refresh. A change makes it false. A change that may
  * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
- * settings are stored again. Failures count from the spec or the success before.
+ * settings are stored again. Failures count from the spec or the success before. A host that answers
+ * with another value than was stored counts as a failure. After a change the agent must hear from the
+ * apiserver again; otherwise the former values are put back, once, and stay until the next spec.
  *
  * The tracker calls it with each observation, change and refresh; decisions only read it.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { sameValue, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
-import type { Observation } from './observe.ts';
+import type { Observation, SettingsReading } from './observe.ts';
 
 export type SettingsTrackerView = Readonly<
-  Pick<SettingsTracker, 'applied' | 'refreshed' | 'effectiveFrom' | 'since' | 'tries' | 'error' | 'notBefore'>
+  Pick<
+    SettingsTracker,
+    | 'isApplied'
+    | 'applied'
+    | 'classes'
+    | 'refreshed'
+    | 'effectiveFrom'
+    | 'since'
+    | 'tries'
+    | 'error'
+    | 'notBefore'
+    | 'undo'
+    | 'isPutBack'
+  >
 >;
 
 export class SettingsTracker {
@@ -30,6 +46,13 @@ export class SettingsTracker {
   /** Consecutive failures. */
   tries = 0;
   error: string | undefined;
+  /** The classes of changes of this spec, as the host told them. */
+  classes: ReadonlyMap<string, Classified> = new Map();
+  /** The former values of what was changed since the apiserver was last heard from. */
+  undo: Leaves = new Map();
+  isPutBack = false;
+  /** What was stored and has not been read back yet. */
+  #stored: Leaves = new Map();
   #known = false;
   readonly #retry: Retry;
 
@@ -38,27 +61,64 @@ export class SettingsTracker {
   }
 
   get notBefore(): number {
-    return this.#retry.notBefore;
+    return this.isPutBack ? Infinity : this.#retry.notBefore;
   }
 
-  observe({ shadow, host, bootID, nowMs }: Observation): void {
+  isApplied(nowMs: number): boolean {
+    return this.applied && this.effectiveFrom <= nowMs;
+  }
+
+  observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.applied = wasApplied(shadow, bootID);
     this.#known ||= shadow !== undefined;
-    const view = host.kind === 'answered' ? host.settings : undefined;
-    if (view?.kind === 'failed' && this.notBefore <= nowMs) this.#fail(nowMs, view.message);
+    if (nowMs - specAgeMs >= this.effectiveFrom && !this.isPutBack) this.undo = new Map();
+    if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
+  }
+
+  #observeHost(view: SettingsReading, nowMs: number): void {
+    if (view.kind === 'failed' && this.notBefore <= nowMs) this.#fail(nowMs, view.message);
+    if (view.kind === 'read') this.#readBack(view.settings, nowMs);
+  }
+
+  #readBack(live: Leaves, nowMs: number): void {
+    const wrong = [...this.#stored].find(([key, value]) => !sameValue(key, live.get(key), value));
+    this.#stored = new Map();
+    if (wrong === undefined) return;
+    const [key] = wrong;
+    this.applied = false;
+    this.#fail(nowMs, `${key}: the host has accepted the value, but reports another one`);
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
   begin(nowMs: number): void {
     this.since = nowMs;
     this.refreshed = false;
+    this.classes = new Map();
+    this.isPutBack = false;
     this.#reset();
   }
 
-  /** Settings were stored and are being applied. */
-  changed(nowMs: number): void {
+  classified(classes: ReadonlyMap<string, Classified>): void {
+    this.classes = new Map([...this.classes, ...classes]);
+  }
+
+  /**
+   * Settings were stored and are being applied.
+   * @param undo - the values that the host had before
+   */
+  changed(nowMs: number, changes: Leaves, undo: Leaves): void {
     this.applied = true;
+    this.#stored = changes;
     this.#changedAt(nowMs);
+    this.undo = new Map([...undo, ...this.undo]);
+  }
+
+  /** The former values were stored, since the apiserver was not heard from after a change. */
+  putBack(nowMs: number, message: string): void {
+    this.changed(nowMs, new Map(), new Map());
+    this.undo = new Map();
+    this.isPutBack = true;
+    this.error = message;
   }
 
   /** Settings may have been stored, or not. */
@@ -96,19 +156,12 @@ export class SettingsTracker {
 
   #reset(): void {
     this.tries = 0;
-    this.error = undefined;
+    if (!this.isPutBack) this.error = undefined;
     this.#retry.succeed();
   }
 }
 
-/**
- * An earlier process may have died between storing and applying settings. A boot applies everything
- * that is stored, and a spec is only confirmed after a refresh with its settings.
- */
-function wasApplied({ spec, status, generation }: AgentShadow, bootID: string): boolean {
-  const { versionLock, ignoreWaves, message } = status?.hostSettings ?? {};
-  if (status === undefined || (versionLock === undefined && ignoreWaves === undefined)) return true;
-  const isIdle = spec.state === 'Idle' || spec.state === 'ErrorReset';
-  const isConfirmed = isIdle && status.observedGeneration === generation && message === undefined;
-  return isConfirmed || status.bootID !== bootID;
+/** An earlier process may have died between storing and applying settings. A boot applies everything that is stored. */
+function wasApplied({ status }: AgentShadow, bootID: string): boolean {
+  return status?.settings?.inFlight === undefined || status.bootID !== bootID;
 }

@@ -14,12 +14,13 @@
  */
 import type { AgentShadow, DrainResult, ExclusionResult } from '@brupop/shared/api/agent-protocol';
 import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
+import { UPDATER_SETTINGS, type Classified } from '@brupop/shared/api/settings';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { isRebootInProgress, type RemoteAction, rowOf } from '../actions.ts';
 import { ApiError } from '../apiserver/messages.ts';
 import { HostError } from '../host/host.ts';
-import { PAUSES, Retry, type UpdateCommand } from '../limits.ts';
+import { LIMITS, PAUSES, Retry, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
 import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
@@ -48,6 +49,8 @@ export interface Attempt {
   /** Why no drain pass could run, and since when. */
   readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
+
+const PUT_BACK = `the apiserver was not heard from for ${LIMITS.settingsContact / 1000} s after the change, so the former values were set again`;
 
 type Methods = 'observe' | 'succeeded' | 'failed';
 
@@ -129,7 +132,8 @@ export class Tracker {
     const { nowMs, bootID } = seen;
     if (rowOf(action).target === 'apiserver') return this.#callSucceeded(action, result, seen, startedMs);
     this.host.succeed();
-    if (action.do === 'configure') this.#configured(nowMs);
+    if (action.do === 'classify') this.settings.classified(result as ReadonlyMap<string, Classified>);
+    if (action.do === 'configure') this.#configured(action, nowMs);
     if (action.do === 'command') this.#commandSucceeded(action.command, bootID, nowMs, startedMs);
     if (action.do === 'reboot') this.reboots.accepted(nowMs, bootID);
   }
@@ -146,7 +150,7 @@ export class Tracker {
 
   /** @param startedMs - when the action was decided */
   failed(action: RemoteAction, error: unknown, seen: Observation, startedMs = seen.nowMs): void {
-    if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
+    if (action.do === 'configure' || action.do === 'classify') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (!(error instanceof HostError))
       this.#operationFailed(action, asOperationError(error), seen.nowMs, startedMs);
@@ -173,8 +177,10 @@ export class Tracker {
   }
 
   /** Earlier offers of the host do not count any more. */
-  #configured(nowMs: number): void {
-    this.settings.changed(nowMs);
+  #configured({ changes, undo }: RemoteAction & { readonly do: 'configure' }, nowMs: number): void {
+    if (undo === undefined) this.settings.putBack(nowMs, PUT_BACK);
+    else this.settings.changed(nowMs, changes, undo);
+    if (![...changes.keys()].some((key) => UPDATER_SETTINGS.includes(key))) return;
     this.#updateAttempt({ refreshed: false });
     this.checkDueMs = Math.min(this.checkDueMs, this.settings.effectiveFrom);
   }

@@ -1,4 +1,5 @@
 /** Malformed answers, and a host and an apiserver that give them. */
+import type { Classified, Leaves } from '@brupop/shared/api/settings';
 import fc from 'fast-check';
 import {
   agentShadow,
@@ -12,14 +13,8 @@ import type { Infer, Schema } from '@brupop/shared/api/schema';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { readError, readMessage } from '../apiserver/messages.ts';
 import { takeBody } from '../host/host-socket.ts';
-import {
-  type Host,
-  type UpdaterSettings,
-  type UpdateStatus,
-  parseUpdateStatus,
-  parseVersion,
-  parseSettings,
-} from '../host/host.ts';
+import { type Host, type UpdateStatus, parseUpdateStatus, parseVersion, parseSettings } from '../host/host.ts';
+import { parseAffectedServices } from '../host/metadata.ts';
 import type { Answer } from '../http/exchange.ts';
 import type { FakeHost } from './fake-host.ts';
 
@@ -158,11 +153,18 @@ export class MalformedHost implements Host {
 
   uptimeMs = (): number => this.#host.uptimeMs();
 
-  async settings(): Promise<UpdaterSettings> {
-    return this.malformed.length === 0 ? this.#host.settings() : parseSettings(this.#malformedBody('GET /settings'));
+  async settings(keys: readonly string[]): Promise<Leaves> {
+    if (this.malformed.length === 0) return this.#host.settings(keys);
+    return parseSettings(this.#malformedBody('GET /settings'), keys);
   }
 
-  async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
+  async classify(changes: Leaves): Promise<ReadonlyMap<string, Classified>> {
+    if (this.malformed.length === 0) return this.#host.classify(changes);
+    parseAffectedServices(this.#malformedBody('GET /metadata/affected-services'));
+    return new Map();
+  }
+
+  async changeSettings(changes: Leaves): Promise<void> {
     if (this.malformed.length === 0) return this.#host.changeSettings(changes);
     this.#malformedBody('PATCH /settings');
     return undefined;

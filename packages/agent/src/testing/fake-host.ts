@@ -1,8 +1,10 @@
-import type { Host, HostError, UpdaterSettings, UpdateStatus } from '../host/host.ts';
+import { type Pin, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
+import type { Host, HostError, UpdateStatus } from '../host/host.ts';
+import type { SettingClass, Classified, Leaves } from '@brupop/shared/api/settings';
 import type { UpdateCommand } from '../limits.ts';
 import { type CommandEnd, HostModel, type RunningCommand } from './host-model.ts';
 
-export type HostCall = 'version' | 'updateStatus' | 'settings' | 'configure' | UpdateCommand | 'reboot';
+export type HostCall = 'version' | 'updateStatus' | 'settings' | 'classify' | 'configure' | UpdateCommand | 'reboot';
 
 /**
  * A host in memory for tests. A command ends after `lockedLooks` further looks at the status; a
@@ -15,6 +17,8 @@ export class FakeHost implements Host {
   applies = true;
   /** Whether `reboot` was called since the latest boot. */
   rebootAsked = false;
+  /** What a change of a setting disrupts. */
+  classOf: (key: string) => SettingClass = () => 'Live';
   /** Every call that may change the host. */
   readonly calls: string[] = [];
   readonly #model: HostModel;
@@ -34,7 +38,12 @@ export class FakeHost implements Host {
   }
 
   get stored(): UpdaterSettings {
-    return this.#model.settings();
+    return this.#model.updaterSettings;
+  }
+
+  /** The stored value of a setting. */
+  valueOf(key: string): string | undefined {
+    return this.#model.settings([key]).get(key);
   }
 
   /** Publishes another newest version, or withdraws all. */
@@ -73,8 +82,8 @@ export class FakeHost implements Host {
   }
 
   /** Stores and applies settings, as a user on the host does. */
-  setSettings(changes: Partial<UpdaterSettings>): void {
-    this.#model.storeSettings(changes);
+  setSettings(changes: Pin | Leaves): void {
+    this.#model.storeSettings(changes instanceof Map ? changes : updaterLeaves(changes as Pin));
     this.#model.applySettings();
   }
 
@@ -102,13 +111,18 @@ export class FakeHost implements Host {
     this.#looks = this.lockedLooks;
   }
 
-  async settings(): Promise<UpdaterSettings> {
+  async settings(keys: readonly string[]): Promise<Leaves> {
     this.#throwNext('settings');
-    return this.stored;
+    return this.#model.settings(keys);
   }
 
-  async changeSettings(changes: Partial<UpdaterSettings>): Promise<void> {
-    this.calls.push(`configure ${Object.values(changes).join(' ')}`);
+  async classify(changes: Leaves): Promise<ReadonlyMap<string, Classified>> {
+    this.#throwNext('classify');
+    return new Map([...changes.keys()].map((key) => [key, { class: this.classOf(key), reason: `${key} is known` }]));
+  }
+
+  async changeSettings(changes: Leaves): Promise<void> {
+    this.calls.push(`configure ${[...changes.values()].map((value) => String(JSON.parse(value))).join(' ')}`);
     this.#throwNext('configure');
     this.#model.storeSettings(changes);
     if (this.applies) this.#model.applySettings();

@@ -2,18 +2,14 @@
  * The host of test/framework/host without its socket and its timers, as the agent reads it: what the
  * doubles of the agent's tests are built on. Every answer passes the agent's own readers.
  */
+import { nestedOf, UPDATER_SETTINGS, type Leaves } from '@brupop/shared/api/settings';
 import { sameVersion } from '@brupop/shared/api/version';
+import { type UpdaterSettings, updaterSettings } from '@brupop/shared/testing/settings';
 import type { CommandFault, FaultValues } from '../../../../test/framework/host/faults.ts';
 import { nest, Settings } from '../../../../test/framework/host/settings.ts';
 import { type Job, type Refusal, UpdateModel } from '../../../../test/framework/host/update-model.ts';
 import { takeBody } from '../host/host-socket.ts';
-import {
-  parseSettings,
-  parseUpdateStatus,
-  settingsBody,
-  type UpdaterSettings,
-  type UpdateStatus,
-} from '../host/host.ts';
+import { parseSettings, parseUpdateStatus, type UpdateStatus } from '../host/host.ts';
 import type { UpdateCommand } from '../limits.ts';
 
 /** Published beside the version that is offered. */
@@ -61,14 +57,18 @@ export class HostModel {
     else this.updates.finish(job);
   }
 
-  settings(): UpdaterSettings {
-    const stored = [...this.#settings.live].filter(([key]) => key.startsWith('settings.updates.'));
-    return parseSettings(JSON.stringify(nest(stored)));
+  settings(keys: readonly string[]): Leaves {
+    const stored = [...this.#settings.live].filter(([key]) => keys.includes(key));
+    return parseSettings(JSON.stringify(nest(stored)), keys);
+  }
+
+  get updaterSettings(): UpdaterSettings {
+    return updaterSettings(this.settings(UPDATER_SETTINGS));
   }
 
   /** Stores settings; commands use them after `applySettings`. Throws HostError. */
-  storeSettings(changes: Partial<UpdaterSettings>): void {
-    const error = this.#settings.patch('agent', settingsBody(changes));
+  storeSettings(changes: Leaves): void {
+    const error = this.#settings.patch('agent', JSON.stringify(nestedOf(changes)));
     if (error !== undefined) refuse('PATCH /settings', error);
     this.#settings.commit('agent');
   }

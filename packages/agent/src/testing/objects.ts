@@ -1,18 +1,13 @@
 /** Cases for the tests of decisions. */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { type ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
-import type {
-  HostSettings,
-  LastOperation,
-  Operation,
-  OperationState,
-  ShadowState,
-  ShadowStatus,
-} from '@brupop/shared/api/shadow';
+import type { LastOperation, Operation, OperationState, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import { UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { decide } from '../decide/decide.ts';
-import type { CommandRecord, UpdaterSettings, UpdateState, UpdateStatus } from '../host/host.ts';
+import { type Pin, pinned, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
+import type { CommandRecord, UpdateState, UpdateStatus } from '../host/host.ts';
 import { forShadow, type HostView, type Observation, type SettingsReading, type UpdateView } from '../state/observe.ts';
 import type { SettingsTrackerView } from '../state/settings-tracker.ts';
 import { type Attempt, freshAttempt, type TrackerView } from '../state/tracker.ts';
@@ -46,7 +41,7 @@ export interface Case {
   readonly tracker?: Partial<TrackerView>;
   readonly attempt?: Partial<Attempt>;
   readonly settings?: UpdaterSettings | 'failed';
-  readonly wanted?: HostSettings;
+  readonly wanted?: Pin;
   readonly timeoutSeconds?: number;
   readonly settingsMemory?: Partial<SettingsTrackerView>;
 }
@@ -114,7 +109,7 @@ function shadowOf(c: Case): AgentShadow {
   const status = c.bare === true ? {} : { status: statusOf(c) };
   const { wanted, timeoutSeconds } = c;
   const more = {
-    ...(wanted === undefined ? {} : { hostSettings: wanted }),
+    ...(wanted === undefined ? {} : { settings: pinned(wanted) }),
     ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
   };
   return { uid: 'uid', generation: 7, spec: { state: spec, version, ...more }, ...status };
@@ -127,7 +122,8 @@ function hostOf({ update: seen = AVAILABLE, running = OLD, settings }: Case): Ho
 }
 
 function readingOf(settings: UpdaterSettings | 'failed'): SettingsReading {
-  return settings === 'failed' ? { kind: 'failed', message: 'GET /settings: 500' } : { kind: 'read', settings };
+  if (settings === 'failed') return { kind: 'failed', message: 'GET /settings: 500' };
+  return { kind: 'read', keys: UPDATER_SETTINGS, settings: updaterLeaves(settings) };
 }
 
 function observation(c: Case): Observation {
@@ -157,19 +153,27 @@ function tracker(c: Case): TrackerView {
     checkError: undefined,
     reboots: { asked: undefined, pending: undefined },
     rejected: undefined,
-    settings: {
-      applied: true,
-      refreshed: true,
-      effectiveFrom: -Infinity,
-      since: NOW,
-      tries: 0,
-      error: undefined,
-      notBefore: 0,
-      ...c.settingsMemory,
-    },
+    settings: settingsMemory(c.settingsMemory),
     ...c.tracker,
     attempt: { ...freshAttempt(KEY), ...c.attempt },
   };
+}
+
+function settingsMemory(given: Partial<SettingsTrackerView> = {}): SettingsTrackerView {
+  const memory = {
+    applied: true,
+    classes: new Map(),
+    undo: new Map(),
+    isPutBack: false,
+    refreshed: true,
+    effectiveFrom: -Infinity,
+    since: NOW,
+    tries: 0,
+    error: undefined,
+    notBefore: 0,
+    ...given,
+  };
+  return { isApplied: (nowMs) => memory.applied && memory.effectiveFrom <= nowMs, ...memory };
 }
 
 /** What the agent does in a case. */
@@ -180,7 +184,8 @@ export function decided(c: Case): Action {
 /** `wait`, `prepare`, `report Idle, Stage Failed PrepareFailed`: a summary of what is decided. */
 export function summary(action: Action): string {
   if (action.do === 'command') return action.command;
-  if (action.do === 'configure') return `configure ${Object.values(action.changes).join(' ')}`;
+  if (action.do === 'configure')
+    return `configure ${[...action.changes.values()].map((value) => String(JSON.parse(value))).join(' ')}`;
   if (action.do !== 'report') return action.do;
   const { current_state: state, lastOperation: last } = action.status;
   if (last === undefined) return `report ${state}`;

@@ -1,3 +1,4 @@
+import { pinRecords } from '@brupop/shared/testing/settings';
 import fc from 'fast-check';
 import { specReference, statusReport } from '@brupop/shared/api/agent-protocol';
 import { MESSAGE_LIMIT } from '@brupop/shared/api/shadow';
@@ -34,6 +35,8 @@ function readOrCode(body: unknown): unknown {
 }
 
 describe('a status report', () => {
+  const [setting] = pinRecords({ versionLock: '1.21.0' });
+
   it.each([
     ['only the required fields', {}],
     ['no failure time', { state_transition_failure_timestamp: null }],
@@ -41,14 +44,11 @@ describe('a status report', () => {
     ['an operation', { lastOperation: operation }],
     ['a failed operation', { lastOperation: { ...operation, state: 'Failed', errorCode: 'RolledBack', message: 'é' } }],
     ['the time of its boot', { bootTime: '2026-01-02T03:04:05Z' }],
-    ['host settings that are not in force', { hostSettings: { message: 'the host refuses them' } }],
+    ['host settings that are not in force', { settings: { message: 'the host refuses them' } }],
     [
       'host settings',
       {
-        hostSettings: {
-          versionLock: { value: '1.21.0', before: 'v1.20.0' },
-          ignoreWaves: { value: true, before: false },
-        },
+        settings: { records: pinRecords({ versionLock: '1.21.0', ignoreWaves: true }, { versionLock: 'v1.20.0' }) },
       },
     ],
   ])('with %s is accepted as it is', (_what, changes) => {
@@ -76,20 +76,21 @@ describe('a status report', () => {
     ['body.status.lastOperation.extra', { lastOperation: { ...operation, extra: 1 } }],
     ['body.status.bootTime', { bootTime: '2026-01-02' }],
     ['body.status.bootTime', { bootTime: null }],
-    ['body.status.hostSettings', { hostSettings: null }],
-    ['body.status.hostSettings.seed', { hostSettings: { seed: 1 } }],
-    ['body.status.hostSettings.versionLock', { hostSettings: { versionLock: '1.21.0' } }],
-    ['body.status.hostSettings.versionLock.before', { hostSettings: { versionLock: { value: '1.21.0' } } }],
+    ['body.status.settings', { settings: null }],
+    ['body.status.settings.seed', { settings: { seed: 1 } }],
+    ['body.status.settings.records', { settings: { records: {} } }],
+    ['body.status.settings.records[0].key', { settings: { records: [{ ...setting, key: 'motd' }] } }],
+    ['body.status.settings.records[0].value', { settings: { records: [{ ...setting, value: '{ "a": 1 }' }] } }],
+    ['body.status.settings.records[0].before', { settings: { records: [{ ...setting, before: 'latest' }] } }],
     [
-      'body.status.hostSettings.versionLock.value',
-      { hostSettings: { versionLock: { value: 'newest', before: 'latest' } } },
+      'body.status.settings.records[0].value',
+      { settings: { records: [{ ...setting, value: `"${'a'.repeat(2048)}"` }] } },
     ],
     [
-      'body.status.hostSettings.versionLock.before',
-      { hostSettings: { versionLock: { value: 'latest', before: `1.2.3-${'a'.repeat(123)}` } } },
+      'body.status.settings.lastApplied.hash',
+      { settings: { lastApplied: { hash: 'x', time: '2026-01-02T03:04:05Z' } } },
     ],
-    ['body.status.hostSettings.ignoreWaves.value', { hostSettings: { ignoreWaves: { value: 'yes', before: false } } }],
-    ['body.status.hostSettings.message', { hostSettings: { message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
+    ['body.status.settings.message', { settings: { message: 'x'.repeat(MESSAGE_LIMIT + 1) } }],
     ['body.status.waitingFor', { waitingFor: 'Paused' }],
     ['body.status.conditions', { conditions: [] }],
   ])('is rejected for %s, which it names', (field, changes) => {
@@ -125,7 +126,7 @@ describe('a status report', () => {
   });
 
   it('is accepted as it is or rejected when one field is any value', () => {
-    const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'hostSettings'];
+    const optional = ['lastOperation', 'state_transition_failure_timestamp', 'bootTime', 'settings'];
     const fields = fc.constantFrom(...Object.keys(status), ...optional);
     fc.assert(
       fc.property(fields, fc.jsonValue(), (field, value) => {

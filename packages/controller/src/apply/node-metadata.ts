@@ -4,7 +4,7 @@
  */
 import { GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
-import { isFields } from '@brupop/shared/api/spec-schema';
+import { isFields } from '@brupop/shared/api/schema';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import {

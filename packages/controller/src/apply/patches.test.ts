@@ -46,7 +46,7 @@ describe('the patch of a spec', () => {
         version: NEW,
         state_transition_timestamp: ago(0),
         timeoutSeconds: 2_700,
-        hostSettings: null,
+        settings: null,
       },
     });
   });

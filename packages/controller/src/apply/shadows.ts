@@ -1,6 +1,5 @@
 import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
-import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -9,7 +8,7 @@ import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
-import { sameSettings } from '../plan/transition.ts';
+import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
@@ -17,7 +16,7 @@ const MAX_CREATED = 50;
 /** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
 const MAX_CONDITIONS = 100;
 /** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
-const SETTINGS_PRUNED = 'spec.hostSettings is not kept; install the CustomResourceDefinition of this release';
+const SETTINGS_PRUNED = 'spec.settings is not kept; install the CustomResourceDefinition of this release';
 
 export function specKey(uid: string): string {
   return `spec/${uid}`;
@@ -77,7 +76,7 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
   assumeCache.shadow(answer);
   countTransition(metrics, change);
-  if (!sameSettings(answer.spec.hostSettings, spec.hostSettings)) throw new FieldPrunedError(SETTINGS_PRUNED);
+  if (!sameSettings(requestedOf(answer), requestedOf({ spec }))) throw new FieldPrunedError(SETTINGS_PRUNED);
   log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
   record(context, change);
   if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting')
@@ -100,15 +99,9 @@ export function patchOf({ shadow, spec, annotations }: SpecChange): object {
       version: spec.version ?? null,
       state_transition_timestamp: spec.state_transition_timestamp ?? null,
       timeoutSeconds: spec.timeoutSeconds ?? null,
-      hostSettings: settingsPatch(spec.hostSettings),
+      settings: spec.settings ?? null,
     },
   };
-}
-
-/** Names each setting, since a merge patch leaves alone what it does not name. */
-function settingsPatch(settings: ShadowSpec['hostSettings']): object | null {
-  if (settings == null) return null;
-  return { versionLock: settings.versionLock ?? null, ignoreWaves: settings.ignoreWaves ?? null };
 }
 
 /** Returns whether there are more to write. */

@@ -5,7 +5,7 @@
  */
 import { GROUP_KEYS_ANNOTATION, GROUP_MANAGER_PREFIX, GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
 import { type GroupTaint, taintId } from '@brupop/shared/api/node-metadata';
-import { isFields } from '@brupop/shared/api/spec-schema';
+import { isFields } from '@brupop/shared/api/schema';
 
 /** An entry of metadata.managedFields. */
 export interface ManagedFields {

@@ -8,6 +8,7 @@ import {
   JOBS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
   STARTED_FROM_ANNOTATION,
@@ -18,6 +19,7 @@ import {
   UPDATE_SUCCEEDED_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
 } from '@brupop/shared/api/names';
+import { SETTING_CLASSES } from '@brupop/shared/api/settings';
 import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
 import {
   changed,
@@ -31,6 +33,7 @@ import {
 } from '@brupop/shared/api/schema';
 import {
   AGENT_STATUS,
+  ALLOWED,
   type BottlerocketShadow,
   LAST_OPERATION,
   SHADOW_STATES,
@@ -68,6 +71,7 @@ const ANNOTATIONS = [
   UNREADY_BEFORE_ANNOTATION,
   JOBS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
 ];
 
 /**
@@ -89,13 +93,27 @@ function typeOf(schema: Schema & { readonly wrapped?: Schema; readonly entries?:
 const text = changed(v.string('a string'), printable);
 const state = oneOf(SHADOW_STATES);
 const lastOperation = { ...typesOf(LAST_OPERATION), operation: text, state: text, version: text, bootID: text };
+const leaf = object({ key: text, value: v.string(), owner: text, force: ifReadable(v.boolean()) });
+const keys = unlessNull(v.array(text));
+const settingsStatus = object({
+  inFlight: unlessNull(v.looseObject({})),
+  records: unlessNull(v.array(object({ key: text }))),
+  pending: unlessNull(v.array(object({ key: text, class: oneOf(SETTING_CLASSES), reason: text }))),
+  conflicts: keys,
+  cannotUnset: keys,
+  message: unlessNull(text),
+});
 const shadow = object({
-  spec: object({ ...typesOf(SPEC), state }),
+  spec: object({
+    ...typesOf(SPEC),
+    state,
+    settings: ifReadable(v.nullable(object({ leaves: v.array(leaf), allow: v.fallback(oneOf(ALLOWED), 'None') }))),
+  }),
   status: unlessNull(
     object({
       ...typesOf(AGENT_STATUS),
       current_state: unlessNull(state),
-      hostSettings: ifReadable(v.looseObject({ message: v.optional(text) })),
+      settings: ifReadable(settingsStatus),
       lastOperation: unlessNull(object(lastOperation)),
       drain: ifReadable(v.looseObject({ observedGeneration: v.optional(v.number()), startTime: v.optional(text) })),
       group: ifReadable(text),
@@ -104,7 +122,7 @@ const shadow = object({
   ),
 });
 
-const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, hostSettings: null } as const;
+const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null } as const;
 const NO_STATUS = {
   current_version: '',
   target_version: '',

@@ -14,6 +14,7 @@ import {
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
   STARTED_FROM_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
@@ -36,6 +37,7 @@ import {
 } from '../cluster/shadow.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
+import { lockOf } from './facts/settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
@@ -121,6 +123,9 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...failedVersion(transition, shadow),
   }),
   Configured: endedRollback,
+  SettingsFailed: ({ failedSettings = '', spec }) => ({
+    [SETTINGS_FAILED_ANNOTATION]: `${failedSettings}=${spec.state_transition_timestamp ?? ''}`,
+  }),
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
@@ -179,7 +184,7 @@ function doneRollback({ metadata: { annotations = {} } }: ShadowView): Annotatio
 /** A user has ended it before its drain; or it has ended without success, and the node runs the previous version. */
 function endedRollback({ spec }: Transition, shadow: ShadowView): Annotations {
   const { failed, previous, isDone = true } = rollbackOf(shadow) ?? {};
-  if (isDone || spec.hostSettings?.versionLock === previous) return {};
+  if (isDone || lockOf({ spec }) === previous) return {};
   const runsFailed = sameVersion(shadow.status?.current_version, failed);
   return runsFailed ? without(shadow, ROLLBACK_ANNOTATION) : doneRollback(shadow);
 }

@@ -41,7 +41,8 @@ import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
-import { idle, needsPods, sameSettings, transition, type TransitionInput } from './transition.ts';
+import { grantable, isChanging, isComplete, requestedOf, sameSettings } from './facts/settings.ts';
+import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
@@ -56,6 +57,8 @@ export interface Assessment {
   /** Pods must not be scheduled to it until its DaemonSets are Ready. */
   readonly isStarting?: boolean;
   readonly candidate?: Candidate;
+  /** What its host has to be allowed to disrupt for its settings, while it is at rest. */
+  readonly grant?: ReturnType<typeof grantable> | undefined;
   readonly cleanup?: Cleanup | undefined;
   /** The Jobs that the node needs now. */
   readonly jobs?: JobProgress | undefined;
@@ -90,6 +93,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
       : undefined,
     checks: fleetState.checks,
     workloads: fleetState.workloads,
+    settings: fleetState.settings.get(pair.name),
     now: fleetState.now,
   };
 }
@@ -125,6 +129,11 @@ const OVER_LIMIT: Blocked = {
   message: 'More nodes are unavailable than the limits allow',
 };
 
+const CHANGING: Blocked = {
+  reason: 'ChangingSettings',
+  message: 'Other settings of its host are being proved; see status.settings of its BottlerocketShadow',
+};
+
 const WAITING: Partial<Assessment> = { phase: 'waiting' };
 
 function assessPair(input: TransitionInput): Partial<Assessment> {
@@ -154,7 +163,7 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const progressing = updatingCondition(input, problem, lookUp);
-  const pending = !sameSettings(shadow.spec.hostSettings, policy.hostSettings);
+  const pending = !sameSettings(requestedOf(shadow), policy.settings);
   return { change, progressing, phase: 'updating', pending, lookUp, jobs, times, isStarting };
 }
 
@@ -188,13 +197,13 @@ function updatingCondition(
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
-  const { shadow, policy, now } = input;
+  const { shadow, policy } = input;
   const { status } = shadow;
   if (status === undefined) return WAITING;
   const { current_version: running, target_version: offered } = status;
   const version = wantedVersion(offered, policy.versions);
-  const problem = status.hostSettings?.message;
-  const found = { change, pending: change !== undefined };
+  const problem = status.settings?.message;
+  const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== undefined && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
@@ -204,8 +213,23 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
     return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
+  return { ...found, phase, ...startOf(input, { change, status, version }) };
+}
+
+function startOf(
+  input: TransitionInput,
+  { change, status, version }: Pick<Assessment, 'change'> & Pick<Candidate, 'status' | 'version'>,
+): Partial<Assessment> {
+  const { shadow, policy, now } = input;
+  if (isChanging(input.settings)) return { progressing: waiting(CHANGING) };
+  if (change !== undefined) return {};
   const isRollback = pendingRollback(shadow, policy, now) !== undefined;
-  return change === undefined ? { candidate: { ...input, status, version, isRollback }, phase } : { ...found, phase };
+  return { candidate: { ...input, status, version, isRollback } };
+}
+
+function settingsOf({ settings }: TransitionInput, change: Transition | undefined) {
+  const pending = change !== undefined || !isComplete(settings);
+  return { pending, grant: settings && grantable(settings), times: [settings?.changesAt] };
 }
 
 function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy): Partial<Assessment> {

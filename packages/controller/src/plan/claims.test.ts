@@ -1,4 +1,5 @@
 /** Reports of an agent and writes of a kubelet to its own Node cannot hold a slot indefinitely. */
+import { pinned } from '@brupop/shared/testing/settings';
 import {
   REBOOT_REQUESTED_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
@@ -136,10 +137,10 @@ describe('a kubelet that changes the labels of its Node while a version is pinne
   const PINNED = { versions: { pin: NEW } };
   const relabeled = (b: ShadowParts): Plan =>
     planOf(
-      [aManagedNode('a', {}, { spec: { hostSettings: { versionLock: NEW } } }), aManagedNode('b', cordoned(0), b)],
+      [aManagedNode('a', {}, { spec: { settings: pinned({ versionLock: NEW }) } }), aManagedNode('b', cordoned(0), b)],
       PINNED,
     );
-  const configured = { spec: { state_transition_timestamp: ago(0), hostSettings: { versionLock: NEW } } } as const;
+  const configured = { spec: { state_transition_timestamp: ago(0), settings: pinned({ versionLock: NEW }) } } as const;
 
   it.each<[string, ShadowParts]>([
     ['was never updated', { status: staging }],

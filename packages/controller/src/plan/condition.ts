@@ -73,7 +73,7 @@ export function notConfigured(message: string): ProgressingCondition {
   return progressing(
     'False',
     'HostSettingsNotApplied',
-    `The host does not have the settings of spec.versions of BrupopConfig "cluster": ${message}`,
+    `The host does not have the settings that are requested: ${message}`,
   );
 }
 

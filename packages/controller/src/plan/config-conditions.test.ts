@@ -1,3 +1,4 @@
+import { pinned } from '@brupop/shared/testing/settings';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { DEFAULT_SPEC } from '@brupop/shared/api/config-spec';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -137,7 +138,7 @@ const conditions: Record<string, [string, string | RegExp]> = {
     told(
       report(
         { versions: { pin: '1.22.0' } },
-        { managedNodes: [aManagedNode('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })] },
+        { managedNodes: [aManagedNode('a', {}, { spec: { settings: pinned({ versionLock: '1.22.0' }) } })] },
       ),
       'Degraded',
     ),

@@ -12,6 +12,7 @@ import { isEmpty } from '../policy/rendered.ts';
 import { describeStuck, namesOf } from './capacity.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { unconfirmed } from './gates/fleet.ts';
+import { judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
 import { describeLost } from './lost-nodes.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
@@ -50,6 +51,7 @@ export const CONFIG_REASONS = [
   'Conflict',
   'WriteRejected',
   'NoMetadata',
+  ...SETTINGS_REASONS,
 ] as const;
 
 type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
@@ -62,6 +64,7 @@ export const GROUP_CONDITIONS = {
   Ready: groupReady,
   WindowOpen: windowOpen,
   Progressing: groupProgressing,
+  SettingsApplied: ({ settings }) => judgeSettings(settings),
   Degraded: (rollout) => judgeNodes(rollout, undefined, []),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,

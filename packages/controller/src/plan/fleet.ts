@@ -25,7 +25,8 @@ import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from
 import { problemCondition } from './facts/health.ts';
 import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
-import { type Slot, slotOf } from './facts/slots.ts';
+import { requestedOf, type SettingsFacts, settingsFacts, withoutFailed } from './facts/settings.ts';
+import { type Slot, slotOf, slotOfSettings } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -39,6 +40,8 @@ export interface FleetState {
   readonly connectivity: Connectivity;
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
+  /** By the name of the node; for nodes with a shadow. */
+  readonly settings: ReadonlyMap<string, SettingsFacts>;
   readonly drains: Drains;
   readonly checks: Checks;
   readonly workloads: Workloads;
@@ -72,9 +75,10 @@ export interface FleetState {
 
 export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const { managedNodes, config, policy } = snapshot;
+  const settings = settingsByNode(managedNodes, now);
   const slots = new Map(
     managedNodes.flatMap((managedNode) => {
-      const slot = slotOf(managedNode, snapshot, now);
+      const slot = slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings.get(managedNode.name));
       return slot === undefined ? [] : [[managedNode, slot] as const];
     }),
   );
@@ -95,6 +99,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const stale = staleResources(snapshot.watchLags);
   return {
     policy,
+    settings,
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
@@ -119,6 +124,14 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,
   };
+}
+
+function settingsByNode(managedNodes: readonly ManagedNode[], now: number): Map<string, SettingsFacts> {
+  return new Map(
+    managedNodes
+      .filter(isPair)
+      .map((pair) => [pair.name, settingsFacts({ ...pair, policy: requestedPolicy(pair, now), now })]),
+  );
 }
 
 /**
@@ -181,11 +194,16 @@ function countedBy(
  * Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. Those of
  * a group with a mistake keep what they have.
  */
-export function policyFor({ node, shadow, policy, group }: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
+export function policyFor(pair: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
+  return withoutFailed(requestedPolicy(pair, now), pair.shadow, now);
+}
+
+/** The same, with the settings that have failed on the node. */
+function requestedPolicy({ node, shadow, policy, group }: NodePair, now: number): UpdatePolicy {
   const rollback = currentRollback(shadow, policy, now);
   if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
-  if (!isSelected(node, policy)) return { ...policy, hostSettings: undefined };
-  return group?.problem === undefined ? policy : { ...policy, hostSettings: shadow.spec.hostSettings ?? undefined };
+  if (!isSelected(node, policy)) return { ...policy, settings: [] };
+  return group?.problem === undefined ? policy : { ...policy, settings: requestedOf(shadow) };
 }
 
 /** Compared value by value; the smaller one is first. */

@@ -27,6 +27,7 @@ export function groupStatusOf(
     conditions: conditionsOf(Object.fromEntries(judged), before, { generation, now }),
     ...(rendered !== undefined && { rendered }),
     nodes: rollout.counts,
+    ...(rollout.settings.left.length > 0 && { settings: rollout.settings.left }),
     ...windowOf(rollout),
     ...expectedOf(rollout.forecast),
   };

@@ -1,3 +1,4 @@
+import { pinned } from '@brupop/shared/testing/settings';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -17,10 +18,10 @@ const planOf = (managedNodes: readonly ManagedNode[], versions?: object): Plan =
   plan(aSnapshot(managedNodes, { versions }), NOW);
 const only = (made: Plan): [unknown, unknown, unknown] => {
   const [write] = made.specs;
-  return [write?.outcome, write?.spec.state, write?.spec.hostSettings];
+  return [write?.outcome, write?.spec.state, write?.spec.settings];
 };
 const reasonOf = ({ conditions: [news] }: Plan): string | undefined => news?.progressing.reason;
-const pinned = { spec: { hostSettings: { versionLock: NEW } } } as const;
+const locked = { spec: { settings: pinned({ versionLock: NEW }) } } as const;
 const step = (operation: Operation): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate'),
   status: {
@@ -32,20 +33,20 @@ const step = (operation: Operation): ShadowParts => ({
 const changes: Record<string, [Plan, unknown[]]> = {
   'a pin is set on hosts at rest first': [
     planOf([aManagedNode('a')], { pin: NEW }),
-    ['Configured', 'Idle', { versionLock: NEW }],
+    ['Configured', 'Idle', pinned({ versionLock: NEW })],
   ],
   'waves are ignored on hosts at rest first': [
     planOf([aManagedNode('a')], { ignoreWaves: true }),
-    ['Configured', 'Idle', { ignoreWaves: true }],
+    ['Configured', 'Idle', pinned({ ignoreWaves: true })],
   ],
-  'a pin that is gone is removed': [planOf([aManagedNode('a', {}, pinned)]), ['Configured', 'Idle', null]],
+  'a pin that is gone is removed': [planOf([aManagedNode('a', {}, locked)]), ['Configured', 'Idle', null]],
   'a pin that stays is not written again': [
-    planOf([aManagedNode('a', {}, pinned)], { pin: NEW }),
-    ['Started', 'StagedAndPerformedUpdate', { versionLock: NEW }],
+    planOf([aManagedNode('a', {}, locked)], { pin: NEW }),
+    ['Started', 'StagedAndPerformedUpdate', pinned({ versionLock: NEW })],
   ],
   'a node that stages another version gives it up': [
     planOf([aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') })], { pin: '1.19.0' }),
-    ['Superseded', 'Idle', { versionLock: '1.19.0' }],
+    ['Superseded', 'Idle', pinned({ versionLock: '1.19.0' })],
   ],
   'a node that drains for a version that is denied by now gives it up': [
     planOf([aManagedNode('a', {}, step('Drain'))], { deny: [NEW] }),
@@ -73,15 +74,15 @@ test('a host that is set otherwise has time to confirm that', () => {
 
 const isBlocked: Record<string, [Plan, string | undefined]> = {
   'a node that runs the pinned version is up to date, whatever else it is offered': [
-    planOf([aManagedNode('a', {}, { spec: { hostSettings: { versionLock: OLD } } })], { pin: OLD }),
+    planOf([aManagedNode('a', {}, { spec: { settings: pinned({ versionLock: OLD }) } })], { pin: OLD }),
     'UpToDate',
   ],
   'a node whose host does not offer the pinned version waits': [
-    planOf([aManagedNode('a', {}, { spec: { hostSettings: { versionLock: '1.22.0' } } })], { pin: '1.22.0' }),
+    planOf([aManagedNode('a', {}, { spec: { settings: pinned({ versionLock: '1.22.0' }) } })], { pin: '1.22.0' }),
     'VersionNotOffered',
   ],
   'a node whose host offers nothing although another version is pinned waits': [
-    planOf([aManagedNode('a', {}, { ...pinned, status: { target_version: OLD } })], { pin: NEW }),
+    planOf([aManagedNode('a', {}, { ...locked, status: { target_version: OLD } })], { pin: NEW }),
     'VersionNotOffered',
   ],
   'a version that is denied is waited for': [planOf([aManagedNode('a')], { deny: [NEW] }), 'VersionDenied'],
@@ -92,27 +93,27 @@ test.each(Object.entries(isBlocked))('%s', (_, [made, reason]) => {
 });
 
 test('a host that cannot be set, or set back, is not said to be up to date', () => {
-  const hostSettings = { message: 'PATCH /settings: 404' };
+  const settings = { message: 'PATCH /settings: 404' };
   const shadow: ShadowParts = {
-    spec: { hostSettings: { ignoreWaves: true } },
-    status: { target_version: OLD, hostSettings },
+    spec: { settings: pinned({ ignoreWaves: true }) },
+    status: { target_version: OLD, settings },
   };
   const made = planOf([aManagedNode('a', {}, shadow)], { ignoreWaves: true });
   expect([reasonOf(made), made.counts.upToDate]).toEqual(['HostSettingsNotApplied', 0]);
-  expect(reasonOf(planOf([aManagedNode('a', {}, { status: { target_version: OLD, hostSettings } })]))).toBe(
+  expect(reasonOf(planOf([aManagedNode('a', {}, { status: { target_version: OLD, settings } })]))).toBe(
     'HostSettingsNotApplied',
   );
 });
 
 test('a node without the label of managed nodes is not pinned', () => {
-  const [write] = planOf([aManagedNode('a', { managed: false }, pinned)], { pin: NEW }).specs;
-  expect(write?.spec.hostSettings).toBeNull();
+  const [write] = planOf([aManagedNode('a', { managed: false }, locked)], { pin: NEW }).specs;
+  expect(write?.spec.settings).toBeNull();
   expect(planOf([aManagedNode('a', { managed: false })], { pin: NEW }).specs).toEqual([]);
 });
 
 test('what the host says about the lock is passed on', () => {
-  const hostSettings = { message: 'PATCH /settings: 400 Invalid version string' };
-  const shadow: ShadowParts = { ...pinned, status: { target_version: OLD, hostSettings } };
+  const settings = { message: 'PATCH /settings: 400 Invalid version string' };
+  const shadow: ShadowParts = { ...locked, status: { target_version: OLD, settings } };
   const [news] = planOf([aManagedNode('a', {}, shadow)], { pin: NEW }).conditions;
   expect(news?.progressing.message).toContain('400 Invalid version string');
 });

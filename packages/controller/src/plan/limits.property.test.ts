@@ -1,3 +1,4 @@
+import { lockOf } from './facts/settings.ts';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
@@ -148,7 +149,7 @@ test('no node starts before its host is set as the configuration says', () => {
   never(40, 0, ({ before, made }, { versions: { pin } }) =>
     made.specs.filter(starts).some(({ node }) => {
       const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
-      return (shadow?.spec.hostSettings?.versionLock ?? undefined) !== pin;
+      return (shadow && lockOf(shadow)) !== pin;
     }),
   );
   expect.hasAssertions();

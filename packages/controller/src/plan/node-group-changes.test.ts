@@ -1,4 +1,5 @@
 /** Groups that change, or have a mistake, while nodes update; and what is told of a rollout in several groups. */
+import { pinned } from '@brupop/shared/testing/settings';
 import {
   NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
@@ -100,11 +101,10 @@ describe('a staged node', () => {
 });
 
 it('the hosts of a group with a mistake keep their settings', () => {
-  const lock = { versionLock: OLD };
-  const pinned = inPool('a', 'gpu', { spec: { hostSettings: lock } });
+  const locked = inPool('a', 'gpu', { spec: { settings: pinned({ versionLock: OLD }) } });
   const group = aGroup('gpu', { versions: { pin: OLD } });
-  expect(outcomes(planOf([pinned], [group]))).toEqual([]);
-  expect(outcomes(planOf([pinned], [group], { versions: { deny: [OLD] } }))).toEqual([]);
+  expect(outcomes(planOf([locked], [group]))).toEqual([]);
+  expect(outcomes(planOf([locked], [group], { versions: { deny: [OLD] } }))).toEqual([]);
 });
 
 it('groups follow what is readable of a configuration that was never valid, and not the defaults', () => {

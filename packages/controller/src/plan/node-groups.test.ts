@@ -1,4 +1,5 @@
 /** What a group means for the nodes of the fleet. */
+import { pinned } from '@brupop/shared/testing/settings';
 import fc from 'fast-check';
 import {
   FAILED_VERSION_ANNOTATION,
@@ -157,7 +158,7 @@ describe('a group after another', () => {
   it('does not start while that group has not gone back to a pinned version', () => {
     const runs = { status: { current_version: NEW, target_version: OLD }, annotations: {} };
     const config = { ...MANY, versions: { pin: OLD } };
-    const lock = { spec: { hostSettings: { versionLock: OLD } } };
+    const lock = { spec: { settings: pinned({ versionLock: OLD }) } };
     const made = planOf(
       [inPool('a', 'web', { ...runs, ...lock }, { unschedulable: true }), inPool('z', 'gpu', { ...runs, ...lock })],
       {
@@ -257,6 +258,7 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
     ['Ready', 'True', 'InUse'],
     ['WindowOpen', 'True', 'NoWindows'],
     ['Progressing', 'True', 'Updating'],
+    ['SettingsApplied', 'True', 'NoSettings'],
     ['Degraded', 'False', 'AsExpected'],
     ['MetadataApplied', 'True', 'NoMetadata'],
     ['PendingChanges', 'False', 'NoOtherRendering'],

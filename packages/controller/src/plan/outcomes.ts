@@ -30,6 +30,8 @@ export type Outcome =
   | 'Interrupted'
   /** The configuration no longer allows this version. */
   | 'Superseded'
+  /** The host did not get its settings, or the node was not Ready with them: it gets back those from before. */
+  | 'SettingsFailed'
   /** A node at rest whose host gets other settings. */
   | 'Configured'
   /** This controller does not write such a spec: ErrorReset, no version, or no readable time. */
@@ -46,6 +48,8 @@ export interface Transition {
   readonly unreadyBefore?: readonly string[];
   /** At the start of a drain: the workloads that must be Ready again after the update. */
   readonly evictedWorkloads?: readonly string[];
+  /** The hash of the settings that failed. */
+  readonly failedSettings?: string | undefined;
   /** The version to go back to. */
   readonly previous?: string;
   /** Connectivity was lost during the update, so its duration says nothing. */

@@ -29,7 +29,8 @@ import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts'
 import type { NodeMetadataPlan } from './node-metadata.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
-import { startSpec } from './transition.ts';
+import { type Grants, grantsOf } from './settings-rollout.ts';
+import { grant, startSpec } from './transition.ts';
 
 export interface NodeCondition {
   readonly shadow: ShadowView;
@@ -89,7 +90,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, now }), fleetState, snapshot);
-  const decisions = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const { decisions, grants } = decideAll(assessments, admitted, fleetState);
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
   const progress = progressOf(fleetState, counted);
@@ -126,7 +127,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     forecast,
     progress,
     stuckNodes,
-    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost }),
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants }),
     metadata: fleetState.metadata,
     orphanedNodes: fleetState.orphaned,
     unconfirmed: unconfirmedOf(counted),
@@ -209,9 +210,29 @@ function decide(
   }
   const policy = policyFor(candidate, fleetState);
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const spec = startSpec(candidate.version, policy, fleetState.now);
+  const settings = fleetState.settings.get(candidate.name);
+  const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name } as const;
   return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
+}
+
+/** Grants settings after the updates that start. */
+function decideAll(
+  assessments: readonly Assessment[],
+  admitted: ReadonlyMap<Candidate, Blocked | undefined>,
+  fleetState: FleetState,
+): { readonly decisions: readonly Decision[]; readonly grants: Grants } {
+  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const grants = grantsOf(decided, fleetState);
+  return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
+}
+
+function withGrant(decision: Decision, { granted }: Grants, fleetState: FleetState): Decision {
+  const { managedNode } = decision;
+  const allow = granted.get(managedNode.name);
+  if (allow === undefined || !isPair(managedNode)) return decision;
+  const policy = policyFor(managedNode, fleetState);
+  return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
 }
 
 /** A shadow of an earlier Node of the same name is deleted first. */

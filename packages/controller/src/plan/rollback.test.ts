@@ -1,3 +1,4 @@
+import { pinned } from '@brupop/shared/testing/settings';
 import {
   FAILED_VERSION_ANNOTATION,
   RETRY_ANNOTATION,
@@ -47,7 +48,7 @@ function pending(name: string, node: NodeParts = UNHEALTHY, status: Partial<Shad
     [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${ago(MINUTE)}`,
     [UPDATE_STARTED_ANNOTATION]: ago(61 * MINUTE),
   };
-  const spec = { hostSettings: { versionLock: OLD, ignoreWaves: true } };
+  const spec = { settings: pinned({ versionLock: OLD, ignoreWaves: true }) };
   return aManagedNode(name, node, {
     annotations,
     spec,
@@ -79,7 +80,7 @@ describe('a node that is not healthy in time after its update', () => {
     const [change] = planOf([monitored('a')]).specs;
     expect(change).toMatchObject({
       outcome: 'Reverting',
-      spec: { state: 'Idle', hostSettings: { versionLock: OLD, ignoreWaves: true } },
+      spec: { state: 'Idle', settings: pinned({ versionLock: OLD, ignoreWaves: true }) },
       annotations: {
         [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${rfc3339(NOW)}`,
         [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${rfc3339(NOW)}`,
@@ -128,7 +129,10 @@ describe('a node that is to go back', () => {
   it('starts when its host offers the previous version, although it is unhealthy and holds the only slot', () => {
     const made = planOf([pending('a'), aManagedNode('b')]);
     expect(outcomes(made)).toEqual(['a Started']);
-    expect(made.specs[0]?.spec).toMatchObject({ version: OLD, hostSettings: { versionLock: OLD } });
+    expect(made.specs[0]?.spec).toMatchObject({
+      version: OLD,
+      settings: pinned({ versionLock: OLD, ignoreWaves: true }),
+    });
     expect(reasonOf(made, 'b')).toBe('WaitingForCapacity');
   });
 
@@ -199,7 +203,7 @@ test('a node that goes back is drained, rebooted and healthy, and then waits for
   step({ current_version: OLD, target_version: NEW });
   step();
   const last = step();
-  step({ hostSettings: {} });
+  step({ settings: {} });
   expect(outcomesSoFar).toEqual(['Reverting', 'Started', 'Advanced', 'Advanced', 'Reverted', 'Configured']);
   expect(last.specs[0]?.event).toMatchObject({
     reason: 'Reverted',

@@ -6,7 +6,9 @@ import type { FleetState } from './fleet.ts';
 import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
 import type { AwaitedGroup } from './group-order.ts';
 import { type GroupMetadata, NO_METADATA } from './node-metadata.ts';
+import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from './lost-nodes.ts';
+import type { Grants } from './settings-rollout.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
 export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
@@ -27,6 +29,7 @@ export interface GroupRollout extends Rollout {
   /** The group for which its nodes wait. */
   readonly awaits: AwaitedGroup | undefined;
   readonly metadata: GroupMetadata;
+  readonly settings: GroupSettings;
 }
 
 export function unconfirmedOf(decisions: readonly Decision[]): string[] {
@@ -41,10 +44,19 @@ export function countsOf(decisions: readonly Decision[]): NodeCounts {
 
 /** @param counted - the nodes of the fleet's rollout */
 export function groupRollouts(
-  { groups, groupOrder, metadata, now }: FleetState,
+  fleetState: FleetState,
   counted: readonly Decision[],
-  { forecast, stuckNodes, lost }: Pick<Rollout, 'stuckNodes' | 'lost'> & { readonly forecast: Forecast },
+  {
+    forecast,
+    stuckNodes,
+    lost,
+    grants,
+  }: Pick<Rollout, 'stuckNodes' | 'lost'> & {
+    readonly forecast: Forecast;
+    readonly grants: Grants;
+  },
 ): GroupRollout[] {
+  const { groups, groupOrder, metadata, now } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.map((group) => {
     const { policy } = group;
@@ -54,6 +66,7 @@ export function groupRollouts(
     return {
       group,
       awaits: groupOrder.awaitedBy(group.name),
+      settings: groupSettingsOf(members, fleetState, grants),
       policy,
       counts: countsOf(members),
       unconfirmed: unconfirmedOf(members),

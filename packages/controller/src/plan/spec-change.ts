@@ -20,6 +20,7 @@ export const EVENT_REASONS = [
   'UpdateInterrupted',
   'UpdateSuperseded',
   'Reverted',
+  'SettingsFailed',
   'DeadlineExceeded',
   'HookFailed',
   'Restored',
@@ -31,6 +32,7 @@ export type EventReason = (typeof EVENT_REASONS)[number];
 
 const WARNINGS: ReadonlySet<EventReason> = new Set([
   'UpdateFailed',
+  'SettingsFailed',
   'DeadlineExceeded',
   'HookFailed',
   'NodeLost',
@@ -99,6 +101,10 @@ const EVENTS: Partial<Record<Outcome, EventText>> = {
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',
     message: `The host no longer offers ${spec.version ?? '?'}, and offers ${otherVersion(status)}: the update is cancelled, which is not a failure`,
+  }),
+  SettingsFailed: ({ because }) => ({
+    reason: 'SettingsFailed',
+    message: `The settings of its group failed, and those from before are set again: ${because?.message ?? '?'}`,
   }),
   Reverting: ({ previous = '?', because }, { spec }) => ({
     reason: 'UpdateFailed',

@@ -42,6 +42,7 @@ const next = (
     drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
+    settings: undefined,
     workloads: new Workloads(NO_PODS_LISTED, [], NOW),
     now: NOW,
   });
@@ -317,6 +318,6 @@ test('each transition is dated, and the version stays until Idle', () => {
     version: null,
     state_transition_timestamp: ago(0),
     timeoutSeconds: null,
-    hostSettings: null,
+    settings: null,
   });
 });

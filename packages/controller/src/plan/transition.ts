@@ -9,11 +9,11 @@
  *     answer      the agent reports the step as reached or failed; a staged node may be deferred
  *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
  *     cancel      the deadline has passed, until the drain is over
- *     configure   an idle host gets other settings
+ *     configure   an idle host gets other settings, or those from before a change that failed
  *
  * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
  */
-import type { HostSettings, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
+import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import {
@@ -34,6 +34,14 @@ import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
+import {
+  allowedAtReboot,
+  requestedOf,
+  sameSettings,
+  type SettingsFacts,
+  specOf,
+  updaterSettings,
+} from './facts/settings.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';
@@ -46,16 +54,17 @@ export interface TransitionInput extends NodePair {
   readonly blockedBy: Blocked | undefined;
   readonly checks: Checks;
   readonly workloads: Workloads;
+  readonly settings: SettingsFacts | undefined;
   readonly now: number;
 }
 
-function idleSpec({ hostSettings }: UpdatePolicy, now: number): ShadowSpec {
+function idleSpec({ settings }: UpdatePolicy, now: number, allow: Allowed = 'None'): ShadowSpec {
   return {
     state: 'Idle',
     version: null,
     state_transition_timestamp: rfc3339(now),
     timeoutSeconds: null,
-    hostSettings: hostSettings ?? null,
+    settings: specOf(settings, allow),
   };
 }
 
@@ -64,8 +73,10 @@ export function idle({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, o
   return { spec: idleSpec(policy, now), outcome };
 }
 
-export function startSpec(version: string, policy: UpdatePolicy, now: number): ShadowSpec {
-  return stepSpec({ ...idleSpec(policy, now), version }, 'StagedAndPerformedUpdate', policy, now);
+/** Settings that need a reboot are set before the drain of an update, whose reboot brings them. */
+export function startSpec(version: string, policy: UpdatePolicy, now: number, facts?: SettingsFacts): ShadowSpec {
+  const allow = facts === undefined ? 'None' : allowedAtReboot(facts);
+  return stepSpec({ ...idleSpec(policy, now, allow), version }, 'StagedAndPerformedUpdate', policy, now);
 }
 
 function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, now: number): ShadowSpec {
@@ -101,8 +112,10 @@ function supersede(input: TransitionInput): Transition | undefined {
 
 function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
-  const { state, hostSettings, state_transition_timestamp } = shadow.spec;
-  if (state !== 'Idle' || sameSettings(hostSettings, input.policy.hostSettings)) return undefined;
+  const { state, state_transition_timestamp } = shadow.spec;
+  if (state !== 'Idle') return undefined;
+  if (input.settings?.failure !== undefined) return putBack(input, input.settings.failure);
+  if (sameSettings(requestedOf(shadow), input.policy.settings)) return undefined;
   const configured = idle(input, 'Configured');
   if (isSettled(shadow)) return configured;
   // The deadline of the agent stays, because a kubelet may cause changes with the labels of its Node.
@@ -112,8 +125,21 @@ function configure(input: TransitionInput): Transition | undefined {
   };
 }
 
-export function sameSettings(a: HostSettings | null | undefined, b: HostSettings | null | undefined): boolean {
-  return (a?.versionLock ?? null) === (b?.versionLock ?? null) && (a?.ignoreWaves ?? null) === (b?.ignoreWaves ?? null);
+/** The settings of the group are restored, once, by what the failed change was allowed to do. */
+function putBack({ shadow, policy, now, settings }: TransitionInput, message: string): Transition {
+  const before = { ...policy, settings: updaterSettings(policy.settings) };
+  const spec = idleSpec(before, now, shadow.spec.settings?.allow);
+  return {
+    spec,
+    outcome: 'SettingsFailed',
+    because: { reason: 'HostSettingsNotApplied', message },
+    failedSettings: settings?.hash,
+  };
+}
+
+/** The transition that lets a host at rest set what disrupts as much as `allow`. */
+export function grant({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, allow: Allowed): Transition {
+  return { spec: idleSpec(policy, now, allow), outcome: 'Configured' };
 }
 
 function mayHaveRebooted({ spec, status }: ShadowView): boolean {

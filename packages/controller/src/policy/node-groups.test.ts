@@ -147,3 +147,36 @@ describe('a group with a mistake', () => {
     expect(groups.map(({ problem }) => problem !== undefined)).toEqual([true, true, true, false]);
   });
 });
+
+it('the settings of a group are those that its status records for this generation, and not those of another release', () => {
+  const rendering = {
+    conflicts: 'Respect',
+    labels: {},
+    annotations: {},
+    taints: [],
+    settings: { 'settings.motd': '"recorded"' },
+  } as const;
+  const dropped = { labels: [], annotations: [], taints: [] };
+  const valueFor = (recorded: number): string | undefined => {
+    const object = aGroup('gpu', { settings: { motd: 'rendered now' } });
+    const status = { rendered: { generation: recorded, ...rendering, dropped } };
+    const [group] = read([{ ...object, status }]);
+    return group?.policy.settings.find(({ key }) => key === 'settings.motd')?.value;
+  };
+  expect(valueFor(1)).toBe('"recorded"');
+  expect(valueFor(0)).toBe('"rendered now"');
+});
+
+it.each([
+  [{ updates: { 'version-lock': '1.2.3' } }, 'expected settings.updates.version-lock to be set by spec.versions'],
+  [{ 'a"b': 1 }, 'expected names of letters, digits'],
+  [{ motd: 'x'.repeat(2_048) }, 'expected at most 2048 characters, found more in settings.motd'],
+  [
+    { kernel: { sysctl: Object.fromEntries(Array.from({ length: 101 }, (_, i) => [`a.${i}`, '1'])) } },
+    'found 102 with',
+  ],
+])('a group with a mistake in its settings requests none of them, and says why (%#)', (settings, problem) => {
+  const [group] = read([aGroup('gpu', { settings: { motd: 'x', ...settings } })]);
+  expect(group?.problem).toContain(problem);
+  expect(group?.policy.settings).toEqual([]);
+});

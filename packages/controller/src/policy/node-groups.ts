@@ -14,9 +14,11 @@ import { keysOf, type LabelSelector, selects } from '@brupop/shared/api/label-se
 import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type Rendered, readRendered } from '@brupop/shared/api/node-metadata';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
-import { type Difference, isFields } from '@brupop/shared/api/spec-schema';
+import { isFields } from '@brupop/shared/api/schema';
+import type { Difference } from '@brupop/shared/api/spec-schema';
 import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
 import { pendingRendering, render, type Rendering } from './rendered.ts';
+import { problemOfSettings, settingsOf } from './settings.ts';
 
 /** Limits of one group; those that it does not set are those of the fleet alone. */
 export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
@@ -63,9 +65,11 @@ export function groupOf(
 function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
-  const { nodeSelector, precedence, after, soakMs, nodeMetadata } = value;
+  const { nodeSelector, precedence, after, soakMs } = value;
   const both = overridden(config.source, spec);
   const merged = policyWith(config, both);
+  const policy = readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged);
+  const found = renderingOf(object, render(value));
   const missing =
     nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
   const group = {
@@ -78,21 +82,35 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
     after,
     soakMs,
     concurrency: own(merged.concurrency, spec?.concurrency),
-    policy: readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged),
-    ...renderingOf(object, render(nodeMetadata)),
+    policy: withSettings(policy, found, [metadata.name, value]),
+    rendering: found.rendering,
+    rendered: found.rendered,
+    pendingChanges: found.pendingChanges,
     problem: undefined,
   };
   const mistake = config.problem === undefined ? merged.problem : undefined;
-  return withProblem(group, problems[0] ?? missing ?? mistake);
+  return withProblem(group, problems[0] ?? missing ?? problemOfSettings(value.settings) ?? mistake);
+}
+
+/** Those of `spec.versions` stay; with a mistake in others none of these is requested. */
+function withSettings(
+  policy: UpdatePolicy,
+  { rendering, rendered, isRecorded }: ReturnType<typeof renderingOf>,
+  [group, rules]: [string, NodeGroupRules],
+): UpdatePolicy {
+  if (problemOfSettings(rules.settings) !== undefined) return policy;
+  const { settings } = isRecorded && rendered !== undefined ? rendered : rendering;
+  const own = settingsOf(group, settings, rules);
+  return own.length === 0 ? policy : { ...policy, settings: [...policy.settings, ...own] };
 }
 
 function renderingOf(
   { metadata, status }: BottlerocketNodeGroup,
   rendering: Rendering,
-): Pick<NodeGroup, 'rendering' | 'rendered' | 'pendingChanges'> {
+): Pick<NodeGroup, 'rendering' | 'rendered' | 'pendingChanges'> & { readonly isRecorded: boolean } {
   const rendered = readRendered(status);
   const isRecorded = rendered?.generation === metadata.generation;
-  return { rendering, rendered, pendingChanges: isRecorded ? pendingRendering(rendered, rendering) : [] };
+  return { rendering, rendered, isRecorded, pendingChanges: isRecorded ? pendingRendering(rendered, rendering) : [] };
 }
 
 /**

@@ -14,7 +14,9 @@ import {
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import type { LabelSelector } from '@brupop/shared/api/label-selector';
-import type { HostSettings } from '@brupop/shared/api/shadow';
+import { CONFIG_KIND } from '@brupop/shared/api/names';
+import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
+import type { Setting } from '@brupop/shared/api/shadow';
 import { type Difference, differences } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';
@@ -31,8 +33,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   /** Updates whose host was not yet asked to reboot are cancelled. */
   readonly interrupt: boolean;
   readonly calendar: Calendar;
-  /** What the hosts are to be set to; undefined: they keep what they have. */
-  readonly hostSettings: HostSettings | undefined;
+  /** What the hosts are to be set to; for others they keep what they have. */
+  readonly settings: readonly Setting[];
   readonly nodeSelector: LabelSelector | undefined;
   /** Time limits after a drain start at this time at the earliest, epoch milliseconds: until then nodes could not report. */
   readonly deadlinesFrom?: number;
@@ -102,15 +104,19 @@ function read(spec: Fields): Read {
     drainMs: drain.exclusionMs + drain.timeoutMs + (drain.onTimeout === 'Force' ? FORCE_LIMIT_MS : 0),
     interrupt: paused && pauseMode === 'Interrupt',
     calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
-    hostSettings: hostSettingsOf(versions),
+    settings: settingsOfVersions(versions),
     nodeSelector,
     problem: problems[0] ?? (unusable && `spec.${unusable}`),
   };
 }
 
-function hostSettingsOf({ pin, ignoreWaves }: VersionSettings): HostSettings | undefined {
-  if (pin === undefined && !ignoreWaves) return undefined;
-  return { ...(pin !== undefined && { versionLock: pin }), ...(ignoreWaves && { ignoreWaves }) };
+/** A user's lock on the host is replaced: it would decide on the version. */
+export function settingsOfVersions({ pin, ignoreWaves }: Pick<VersionSettings, 'pin' | 'ignoreWaves'>): Setting[] {
+  const own = { owner: CONFIG_KIND, force: true } as const;
+  return [
+    ...(pin === undefined ? [] : [{ key: VERSION_LOCK, value: JSON.stringify(pin), ...own }]),
+    ...(ignoreWaves ? [{ key: IGNORE_WAVES, value: 'true', ...own }] : []),
+  ];
 }
 
 export function isWanted(version: string, { pin, deny }: VersionSettings): boolean {

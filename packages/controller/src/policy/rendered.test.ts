@@ -11,8 +11,8 @@ const spec: NodeMetadataSpec = {
   conflicts: 'Respect',
   confirmNoExecute: false,
 };
-const renderingOf = (labels: Readonly<Record<string, string>>): ReturnType<typeof render> =>
-  render({ ...spec, labels });
+const renderingOf = (labels: Readonly<Record<string, string>>, motd = 'hello'): ReturnType<typeof render> =>
+  render({ nodeMetadata: { ...spec, labels }, settings: { motd } });
 
 function record(
   generation: number,
@@ -36,6 +36,9 @@ test('another rendering of the same generation changes nothing, and is named', (
   expect(record(1, { a: '2' }, { rendered: first })).toEqual(first);
   expect(pendingRendering(first, renderingOf({ a: '2' }))).toEqual([
     { field: 'nodeMetadata.labels.a', before: '1', after: '2' },
+  ]);
+  expect(pendingRendering(first, renderingOf({ a: '1' }, 'bye'))).toEqual([
+    { field: 'settings.motd', before: '"hello"', after: '"bye"' },
   ]);
 });
 

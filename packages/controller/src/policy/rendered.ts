@@ -1,5 +1,5 @@
 /**
- * What a BottlerocketNodeGroup gives to its Nodes, as the status of the group records it. Nodes follow the record, never the
+ * What a BottlerocketNodeGroup gives to its Nodes and their hosts, as the status of the group records it. Nodes follow the record, never the
  * spec: a release of the operator that renders the same spec otherwise changes nothing until the spec changes.
  *
  *     no record, or the spec has changed and has no mistake --> rendered and recorded
@@ -9,14 +9,24 @@
  * The record also has the keys that the new rendering dropped. Nothing but recorded keys is ever removed from a Node, since a
  * kubelet may write on its own Node that a group owns other ones.
  */
-import { type NodeMetadataSpec, type Rendered, readRendered, taintId } from '@brupop/shared/api/node-metadata';
-import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { type Rendered, readRendered, taintId } from '@brupop/shared/api/node-metadata';
+import type { BottlerocketNodeGroup, NodeGroupRules } from '@brupop/shared/api/node-group';
+import { leavesOf } from '@brupop/shared/api/settings';
 import { type Difference, differences } from '@brupop/shared/api/spec-schema';
 
-export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints'>;
+export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints' | 'settings'>;
 
-export function render({ labels, annotations, taints, conflicts }: NodeMetadataSpec): Rendering {
-  return { conflicts, labels: sorted(labels), annotations: sorted(annotations), taints: taints.toSorted(byId) };
+export function render({
+  nodeMetadata: { labels, annotations, taints, conflicts },
+  settings,
+}: Pick<NodeGroupRules, 'nodeMetadata' | 'settings'>): Rendering {
+  return {
+    conflicts,
+    labels: sorted(labels),
+    annotations: sorted(annotations),
+    taints: taints.toSorted(byId),
+    settings: sorted(Object.fromEntries(leavesOf(settings))),
+  };
 }
 
 function sorted(values: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
@@ -80,6 +90,10 @@ export function isEmpty(
 /** What the next change of the spec also changes. */
 export function pendingRendering(recorded: Rendered | undefined, rendering: Rendering): Difference[] {
   if (recorded === undefined) return [];
+  const { settings, ...metadata } = rendering;
   const { conflicts, labels, annotations, taints } = recorded;
-  return differences({ conflicts, labels, annotations, taints }, rendering, 'nodeMetadata');
+  return [
+    ...differences({ conflicts, labels, annotations, taints }, metadata, 'nodeMetadata'),
+    ...differences(recorded.settings, settings),
+  ];
 }

@@ -1,4 +1,5 @@
 /** A fleet for property tests: what becomes of it by what happens, and by plans. */
+import { lockOf } from '../plan/facts/settings.ts';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -136,8 +137,8 @@ function cordoned(node: NodeView, now: number): NodeView {
 }
 
 /** A host with a version lock offers that version. */
-function offeredBy({ spec: { hostSettings } }: ShadowView, otherwise: string): string {
-  return hostSettings?.versionLock ?? otherwise;
+function offeredBy(shadow: ShadowView, otherwise: string): string {
+  return lockOf(shadow) ?? otherwise;
 }
 
 function reported(shadow: ShadowView, how: Report): ShadowView {

@@ -10,7 +10,8 @@ import { shorten } from '../runtime/errors.ts';
 import type { ErrorCode } from './error-codes.ts';
 import * as s from './schema.ts';
 import * as shadow from './shadow-agent.ts';
-import { version, versionLock } from './version.ts';
+import { settingKey } from './settings.ts';
+import { version } from './version.ts';
 import type { AgentStatus, BlockReason, ShadowSpec } from './shadow.ts';
 
 export type AgentAction =
@@ -46,14 +47,23 @@ const anyText = v.string('a text');
 const line = (length: number) => s.changed(v.fallback(v.string(), ''), (value) => shorten(value, length));
 const prefixed = s.changed(v.string('a version such as 1.20.0'), (value) => value.replace(/^v/u, ''));
 
+/** The items of a list that can be read. */
+function readable<S extends s.Schema>(item: S) {
+  const items = v.array(v.fallback(item, undefined as never), 'a list');
+  return s.changed(items, (found) => found.filter((one) => one !== undefined)) as v.GenericSchema<
+    unknown,
+    v.InferOutput<S>[]
+  >;
+}
+
 /** Settings and time limits of another release count as absent; the version may carry a `v`. */
 const readSpec = s.object({
   ...shadow.SPEC,
   version: v.exactOptional(v.nullable(v.pipe(prefixed, version))),
   state_transition_timestamp: s.ifReadable(v.string()),
   timeoutSeconds: s.ifReadable(shadow.SPEC.timeoutSeconds.wrapped.wrapped),
-  hostSettings: s.ifReadable(
-    s.notEmpty({ versionLock: s.ifReadable(versionLock), ignoreWaves: s.ifReadable(s.flag()) }),
+  settings: s.ifReadable(
+    s.object({ leaves: readable(shadow.setting), allow: v.fallback(s.oneOf(shadow.ALLOWED), 'None') }),
   ),
 });
 
@@ -71,10 +81,15 @@ const readStatus = s.object({
   observedGeneration: v.nullish(s.count64(), 0),
   bootID: v.nullish(s.text(shadow.ID_LIMIT), ''),
   bootTime: s.ifReadable(s.time()),
-  hostSettings: s.ifReadable(
+  settings: s.ifReadable(
     s.notEmpty({
-      versionLock: s.ifReadable(s.object({ value: versionLock, before: versionLock })),
-      ignoreWaves: s.ifReadable(s.object({ value: s.flag(), before: s.flag() })),
+      ...shadow.SETTINGS_STATUS,
+      records: s.ifReadable(readable(shadow.record)),
+      lastApplied: s.ifReadable(shadow.applied),
+      inFlight: s.ifReadable(shadow.applied),
+      pending: s.ifReadable(readable(shadow.pending)),
+      conflicts: s.ifReadable(readable(settingKey)),
+      cannotUnset: s.ifReadable(readable(settingKey)),
       message: s.ifReadable(s.changed(v.string(), (value) => shorten(value, shadow.MESSAGE_LIMIT - 3))),
     }),
   ),

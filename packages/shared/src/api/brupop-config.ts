@@ -2,8 +2,8 @@
 import * as v from 'valibot';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
 import { conditions, type KubernetesObject } from './meta.ts';
-import { count, count64, described, type Infer, object, optional, text, time } from './schema.ts';
-import { isFields, merged } from './spec-schema.ts';
+import { count, count64, described, type Infer, isFields, object, optional, text, time } from './schema.ts';
+import { merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
 /** What is reported of the nodes of the fleet, and of those of a BottlerocketNodeGroup. */

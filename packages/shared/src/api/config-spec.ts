@@ -10,7 +10,7 @@ import { DRAIN_TIMEOUT_MAX_MS, EXCLUSION_MAX_MS, REBOOT_TIMEOUT_MIN_MS, STEP_LIM
 import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
 import { SAFETY } from './config-safety.ts';
 import { labelSelector } from './label-selector.ts';
-import { flag, type Infer, oneOf, whole } from './schema.ts';
+import { flag, type Infer, isFields, oneOf, whole } from './schema.ts';
 import {
   always,
   defaultsOf,
@@ -19,7 +19,6 @@ import {
   fields,
   formatDuration,
   group,
-  isFields,
   listOf,
   merged,
   type Reading,

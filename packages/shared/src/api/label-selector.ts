@@ -1,7 +1,7 @@
 /** metav1.LabelSelector: its schema in a BrupopConfig, and which objects it selects. */
 import * as v from 'valibot';
-import { described, oneOf, textThat } from './schema.ts';
-import { field, fields, isFields, listOf, requireThat } from './spec-schema.ts';
+import { described, isFields, oneOf, textThat } from './schema.ts';
+import { field, fields, listOf, requireThat } from './spec-schema.ts';
 
 /** The key of a label: at most 63 characters, perhaps after a DNS subdomain. */
 const KEY =

@@ -9,7 +9,8 @@ import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
 import { nodeMetadata, renderedField } from './node-metadata.ts';
 import { conditions, type KubernetesObject } from './meta.ts';
-import { count64, described, type Infer, object, optional, whole } from './schema.ts';
+import { count, count64, described, type Infer, list, object, optional, oneOf, text, whole } from './schema.ts';
+import { SETTING_CLASSES, settingKey } from './settings.ts';
 import { always, duration, field, fields, listOf, type Reading, readSpec } from './spec-schema.ts';
 
 const NAME = 'the name of a BottlerocketNodeGroup';
@@ -40,6 +41,22 @@ const OWN = {
       'another version or deny this one. A group without nodes keeps this one waiting.',
     { absent: [] },
   ),
+  settings: field(
+    v.pipe(
+      v.record(v.string(), v.unknown(), 'an object'),
+      v.metadata({ 'x-kubernetes-preserve-unknown-fields': true }),
+    ),
+    'Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back ' +
+      'the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and ' +
+      'container runtime, which restart within the limits of concurrency, or a reboot, which the next update of the node brings. ' +
+      'Version lock and waves belong to versions; secrets cannot be set.',
+  ),
+  settingsConflicts: field(
+    oneOf(['Respect', 'Force']),
+    'What happens to a setting that a user changes on the host afterwards. Respect: it stays, and a condition says so. Force: it is ' +
+      'replaced, and is the value to get back later.',
+    always('Respect'),
+  ),
   soak: field(
     duration('0s', '720h'),
     'How long a node waits after the latest successful update in the groups of after. Without after it has no effect.',
@@ -55,11 +72,28 @@ const statusSchema = object({
   observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
   conditions: conditions(
     'The state of the group. Ready: its spec is in use; the message names nodes that have not confirmed it. WindowOpen: its maintenance ' +
-      'windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +
+      'windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +
       'labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise.',
   ),
   rendered: renderedField,
   ...ROLLOUT,
+  settings: optional(
+    list(
+      object({
+        key: described(settingKey, 'The key of the setting.'),
+        class: described(
+          oneOf(SETTING_CLASSES),
+          'What its change disrupts. Live: nothing. RestartsService: kubelet or container runtime. NeedsReboot: it is set with the next ' +
+            'update of the node. Refused: it cannot be set, and no other setting of the group is.',
+        ),
+        reason: described(text(256), 'Why it has this class.'),
+        nodes: described(count(), 'On how many nodes it is left to be changed.'),
+      }),
+      100,
+    ),
+    'Changes of settings that are not made yet, at most 100.',
+    { 'x-kubernetes-list-type': 'atomic' },
+  ),
 });
 export type NodeGroupStatus = Infer<typeof statusSchema>;
 
@@ -85,6 +119,8 @@ export interface BottlerocketNodeGroup extends KubernetesObject {
     readonly after?: readonly string[];
     readonly soak?: string;
     readonly nodeMetadata?: v.InferInput<typeof nodeMetadata>;
+    readonly settings?: Readonly<Record<string, unknown>>;
+    readonly settingsConflicts?: 'Respect' | 'Force';
   };
   readonly status?: NodeGroupStatus;
 }

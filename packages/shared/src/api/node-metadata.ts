@@ -7,8 +7,8 @@
  */
 import * as v from 'valibot';
 import { isLabelKey, isLabelValue, LABEL_KEY, LABEL_VALUE } from './label-selector.ts';
-import { count64, described, flag, type Infer, object, oneOf, optional } from './schema.ts';
-import { always, field, fields, group, isFields, listOf } from './spec-schema.ts';
+import { count64, described, flag, type Infer, isFields, object, oneOf, optional } from './schema.ts';
+import { always, field, fields, group, listOf } from './spec-schema.ts';
 
 export type KeyValues = Readonly<Record<string, string>>;
 
@@ -149,7 +149,7 @@ const values = (text: string) => described(v.record(v.string(), v.string('a text
 const keys = (text: string) =>
   described(v.array(v.string('a key'), 'a list'), text, { 'x-kubernetes-list-type': 'atomic' });
 
-/** What Nodes are given. */
+/** What Nodes and their hosts are given. */
 export const renderedSchema = object({
   generation: described(count64(), 'The metadata.generation that it was rendered for.'),
   conflicts: described(oneOf(['Respect', 'Force']), 'What happens to the keys of other field managers.'),
@@ -167,6 +167,7 @@ export const renderedSchema = object({
     'The taints of the Nodes.',
     { 'x-kubernetes-list-type': 'atomic' },
   ),
+  settings: values('The settings of the hosts, by their keys, as JSON.'),
   dropped: described(
     object({
       labels: keys('Keys of labels.'),
@@ -186,6 +187,6 @@ export function readRendered(status: { readonly rendered?: unknown } | undefined
 
 export const renderedField = optional(
   renderedSchema,
-  'What the Nodes of the group are given. It is rendered when the spec changes: a new release of the operator does not change it.',
+  'What the Nodes of the group and their hosts are given. It is rendered when the spec changes: a new release of the operator does not change it.',
   { 'x-kubernetes-map-type': 'atomic' },
 );

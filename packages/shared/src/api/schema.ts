@@ -166,3 +166,11 @@ export function notEmpty<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<
   const some = v.check((value: object) => Object.keys(value).length > 0, 'at least one field');
   return v.pipe(object(entries), some as never) as v.ObjectSchema<E, string>;
 }
+
+export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function is<S extends v.GenericSchema>(schema: S, value: unknown): value is v.InferInput<S> {
+  return v.is(schema, value);
+}

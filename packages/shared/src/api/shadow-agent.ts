@@ -4,7 +4,8 @@
  */
 import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
-import { version, versionLock } from './version.ts';
+import { MAX_LEAVES, SETTING_CLASSES, settingKey, settingValue } from './settings.ts';
+import { version } from './version.ts';
 
 /** In `spec` the value ErrorReset (written by older operators) means Idle. */
 export const SHADOW_STATES = [
@@ -25,6 +26,13 @@ export const MESSAGE_LIMIT = 4096;
 /** Longest ID of a boot, in characters. */
 export const ID_LIMIT = 128;
 
+/** What `spec.settings.allow` may say. */
+export const ALLOWED = ['None', 'Live', 'RestartsService', 'NeedsReboot'] as const;
+export type Allowed = (typeof ALLOWED)[number];
+/** Longest list of values that may have been set while changes were in flight. */
+export const MAX_EARLIER = 8;
+
+const hash = s.textThat((value) => /^[0-9a-f]{16}$/u.test(value), 16, '16 hexadecimal digits', '^[0-9a-f]{16}$');
 const BOOT_ID = '^[0-9A-Za-z-]+$';
 const bootID = s.textThat(
   (value) => new RegExp(BOOT_ID, 'u').test(value),
@@ -33,14 +41,29 @@ const bootID = s.textThat(
   BOOT_ID,
 );
 
-const hostSettings = s.object({
-  versionLock: s.nullable(version, 'The only version that the host may offer (settings.updates.version-lock).'),
-  ignoreWaves: s.nullable(
-    s.flag(),
-    'Whether the host offers releases at once instead of when its wave starts (settings.updates.ignore-waves).',
+/** Written as a whole, so that their order stays. */
+const ATOMIC = { 'x-kubernetes-list-type': 'atomic' } as const;
+const setBy = s.described(s.text(80), 'Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.');
+
+export const SETTING = {
+  key: s.described(settingKey, 'Its key, such as settings.motd; parts with dots are in double quotes.'),
+  value: s.described(settingValue, 'Its value as compact JSON.'),
+  owner: setBy,
+  force: s.optional(s.flag(), 'True: a value that a user has set on the host is replaced. Otherwise it stays.'),
+};
+export const setting = s.object(SETTING);
+/** One setting that a host is to have. */
+export type Setting = s.Infer<typeof setting>;
+
+const settings = s.object({
+  leaves: s.described(s.list(setting, MAX_LEAVES), 'The settings, one by one.', ATOMIC),
+  allow: s.described(
+    s.oneOf(ALLOWED),
+    'What a change may disrupt now. None: the agent only reports the class of each change. Live: nothing. RestartsService: kubelet or ' +
+      'container runtime. NeedsReboot: it takes effect with the next boot. The settings of spec.versions are always set.',
   ),
 });
-export type HostSettings = s.Infer<typeof hostSettings>;
+export type SettingsSpec = s.Infer<typeof settings>;
 
 export const SPEC = {
   state: s.described(
@@ -60,30 +83,66 @@ export const SPEC = {
     'Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its ' +
       'own limit. Absent: the default of the agent.',
   ),
-  hostSettings: s.nullable(
-    hostSettings,
-    "Settings of the host's updater. For an absent setting the host keeps its value, or gets back the value it had before.",
+  settings: s.nullable(
+    settings,
+    'Settings that the host is to have. A setting that is no longer here gets back the value that it had before.',
   ),
 };
 export const shadowSpec = s.object(SPEC);
 export type ShadowSpec = s.Infer<typeof shadowSpec>;
 
-function replaced<S extends s.Schema>(value: S, description: string) {
-  const before = s.described(value, 'Value that the host had before.');
-  return s.optional(s.closedObject({ value: s.described(value, 'Value that the agent set.'), before }), description);
-}
-/** What the agent set for `spec.hostSettings`, and the value that it restores afterwards. */
-export interface ReplacedSetting<T extends string | boolean> {
-  readonly value: T;
-  readonly before: T;
-}
+const former = s.optional(settingValue, 'Value that the host had before. Absent: it had none.');
+const RECORD = {
+  key: SETTING.key,
+  value: s.described(settingValue, 'Value that the agent set, or was about to set.'),
+  before: former,
+  earlier: s.optional(
+    s.list(settingValue, MAX_EARLIER),
+    'Values that the agent may have set before this one, while a change was in flight.',
+    ATOMIC,
+  ),
+  owner: setBy,
+};
+export const record = s.closedObject(RECORD);
+/** What the agent set, and the value that it restores afterwards. */
+export type SettingRecord = s.Infer<typeof record>;
 
-const hostSettingsStatus = s.closedObject({
-  versionLock: replaced(versionLock, "The host's settings.updates.version-lock."),
-  ignoreWaves: replaced(s.flag(), "The host's settings.updates.ignore-waves."),
-  message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
+export const applied = s.closedObject({
+  hash: s.described(hash, 'Stands for the settings with their values.'),
+  time: s.described(s.time(), "When, by the node's clock."),
 });
-export type HostSettingsStatus = s.Infer<typeof hostSettingsStatus>;
+const keys = (what: string) => s.optional(s.list(settingKey, MAX_LEAVES), what, ATOMIC);
+export const pending = s.closedObject({
+  key: SETTING.key,
+  class: s.described(s.oneOf(SETTING_CLASSES), 'What the change disrupts.'),
+  reason: s.described(s.text(256), 'Why it has this class.'),
+});
+export type PendingSetting = s.Infer<typeof pending>;
+
+export const SETTINGS_STATUS = {
+  lastApplied: s.optional(
+    applied,
+    'The latest settings that were in force, without those that are pending or in conflict.',
+  ),
+  inFlight: s.optional(
+    applied,
+    'Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until ' +
+      'then some of them may be set and others not, whatever the host says.',
+  ),
+  records: s.optional(s.list(record, MAX_LEAVES), 'What was set, so that it can be restored.', ATOMIC),
+  pending: s.optional(
+    s.list(pending, MAX_LEAVES),
+    'Changes that spec.settings.allow does not cover, or that are refused.',
+    ATOMIC,
+  ),
+  conflicts: keys('Settings that a user has changed on the host. They stay as they are.'),
+  cannotUnset: keys(
+    'Settings that are no longer requested and had no value before. The host API cannot remove a setting, so they stay.',
+  ),
+  message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
+};
+const settingsStatus = s.closedObject(SETTINGS_STATUS);
+export type SettingsStatus = s.Infer<typeof settingsStatus>;
 
 const codes = (recovery: Recovery): string =>
   Object.keys(ERROR_CODES)
@@ -145,7 +204,7 @@ export const AGENT_STATUS = {
   ),
   bootID: s.described(bootID, 'Boot ID of the node, which changes at every boot.'),
   bootTime: s.optional(s.time(), 'When the node booted, by its own clock.'),
-  hostSettings: s.optional(hostSettingsStatus, 'What was changed for spec.hostSettings, so that it can be restored.'),
+  settings: s.optional(settingsStatus, 'What was changed for spec.settings, and what was not.'),
   lastOperation: s.optional(
     lastOperation,
     'The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.',

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
-import { describeIssue, described, type Infer, object } from './schema.ts';
+import { describeIssue, described, type Infer, isFields, object } from './schema.ts';
 
 const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<seconds>\d{1,6})s)?$/u;
 
@@ -198,8 +198,4 @@ export function differences(before: unknown, after: unknown, field = ''): Differ
   }
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
   return names.flatMap((name) => differences(before[name], after[name], field === '' ? name : `${field}.${name}`));
-}
-
-export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -81,7 +81,8 @@ export class AgentProcess {
       version: () => this.#call('look', async () => host.version()),
       updateStatus: () => this.#call('look', async () => host.updateStatus()),
       start: (command, _signal, guard) => this.#call(command, async () => host.start(command), guard),
-      settings: () => this.#call('look', async () => host.readSettings()),
+      settings: (keys) => this.#call('look', async () => host.readSettings(keys)),
+      classify: (changes) => this.#call('look', async () => host.classify(changes)),
       changeSettings: (changes, _signal, guard) =>
         this.#call('configure', async () => this.#world.configure(changes), guard),
       uptimeMs: () => host.uptimeMs(),

@@ -1,7 +1,7 @@
 /** Faults and their times, as values. */
 import fc from 'fast-check';
-import type { HostSettings, ShadowState } from '@brupop/shared/api/shadow';
-import type { UpdaterSettings } from '../../host/host.ts';
+import type { ShadowState } from '@brupop/shared/api/shadow';
+import type { Pin, UpdaterSettings } from '@brupop/shared/testing/settings';
 import type { CommandEndName } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';
 
@@ -22,7 +22,7 @@ export type Fault =
   | { readonly kind: 'spec other'; readonly state: ShadowState }
   | { readonly kind: 'command ends'; readonly end: CommandEndName }
   /** Another configuration of the fleet: null requests no settings. */
-  | { readonly kind: 'pin'; readonly wanted: HostSettings | null }
+  | { readonly kind: 'pin'; readonly wanted: Pin | null }
   /** A user changes the settings on the host. */
   | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }
   | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }

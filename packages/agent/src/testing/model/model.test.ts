@@ -1,4 +1,5 @@
 /** The real agent against a host, an apiserver and a controller in memory, through faults at every instant. */
+import { pinRecords } from '@brupop/shared/testing/settings';
 import fc from 'fast-check';
 import { aroundReboot, aroundSettings, CALLS, type Fault, type TimedFault, anyFaults } from './faults.ts';
 import { NEW, SimWorld } from './sim-world.ts';
@@ -238,13 +239,13 @@ it('downgrades to an older version that it is pinned to, and updates to the newe
   const world = new SimWorld([{ at: 0, fault: { kind: 'pin', wanted: { versionLock: '1.25.0' } } }]);
   await world.run(10 * MINUTE);
   expect(world.host.active).toBe('1.25.0');
-  expect(world.cluster.shadow?.status?.hostSettings).toEqual({ versionLock: { value: '1.25.0', before: 'latest' } });
+  expect(world.cluster.shadow?.status?.settings?.records).toEqual(pinRecords({ versionLock: '1.25.0' }));
   world.cluster.want(null);
   await world.run(10 * MINUTE);
   world.killAgent();
   expect(world.host.active).toBe(NEW);
   expect(world.host.stored.versionLock).toBe('latest');
-  expect(world.cluster.shadow?.status?.hostSettings).toBeUndefined();
+  expect(world.cluster.shadow?.status?.settings).toBeUndefined();
   expect(world.invariants.violations).toEqual([]);
 });
 

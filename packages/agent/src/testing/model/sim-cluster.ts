@@ -7,7 +7,8 @@ import type {
   StatusReport,
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import type { HostSettings, ShadowSpec } from '@brupop/shared/api/shadow';
+import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { type Pin, pinned } from '@brupop/shared/testing/settings';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../../apiserver/messages.ts';
 
@@ -20,7 +21,7 @@ type Listener = (message: StreamMessage | Error) => void;
 export class SimCluster {
   shadow: AgentShadow | undefined;
   /** Host settings that the controller requests with each spec. */
-  wanted: HostSettings | null = null;
+  wanted: Pin | null = null;
   managed = true;
   cordoned = false;
   excludedAt: number | undefined;
@@ -63,7 +64,7 @@ export class SimCluster {
   }
 
   /** Requests other host settings from now on. */
-  want(wanted: HostSettings | null): void {
+  want(wanted: Pin | null): void {
     this.wanted = wanted;
     this.onChange();
   }
@@ -71,7 +72,7 @@ export class SimCluster {
   setSpec(spec: ShadowSpec): void {
     if (this.shadow === undefined) return;
     const since = { state_transition_timestamp: rfc3339(this.#clock.now()) };
-    const dated = { ...spec, hostSettings: this.wanted, ...since };
+    const dated = { ...spec, settings: pinned(this.wanted), ...since };
     this.shadow = { ...this.shadow, generation: this.shadow.generation + 1, spec: dated };
     this.onSpec();
     this.#changed();

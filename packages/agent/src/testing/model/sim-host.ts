@@ -1,7 +1,9 @@
 /** A host on the clock of a test: the pure model of test/framework/host, which the world reboots and disconnects. */
+import type { Classified, Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { chooseVersion, offeredVersions } from '../../../../../test/framework/host/versions.ts';
-import { HostError, type UpdaterSettings, type UpdateStatus } from '../../host/host.ts';
+import { type Pin, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
+import { HostError, type UpdateStatus } from '../../host/host.ts';
 import type { UpdateCommand } from '../../limits.ts';
 import { type CommandEnd, HostModel, type RunningCommand } from '../host-model.ts';
 
@@ -88,15 +90,24 @@ export class SimHost {
   }
 
   get stored(): UpdaterSettings {
-    return this.#model.settings();
+    return this.#model.updaterSettings;
   }
 
-  readSettings(): UpdaterSettings {
+  valueOf(key: string): string | undefined {
+    return this.#model.settings([key]).get(key);
+  }
+
+  readSettings(keys: readonly string[]): Leaves {
     this.#requireSettings();
-    return this.stored;
+    return this.#model.settings(keys);
   }
 
-  changeSettings(changes: Partial<UpdaterSettings>): void {
+  classify(changes: Leaves): ReadonlyMap<string, Classified> {
+    this.#requireSettings();
+    return new Map([...changes.keys()].map((key) => [key, { class: 'Live', reason: `${key} is known` }]));
+  }
+
+  changeSettings(changes: Leaves): void {
     this.#requireSettings();
     const { applyFails } = this;
     this.applyFails = false;
@@ -106,8 +117,8 @@ export class SimHost {
   }
 
   /** A user on the host stores and applies settings. */
-  setSettings(changes: Partial<UpdaterSettings>): void {
-    this.#store(changes, true);
+  setSettings(changes: Pin | Leaves): void {
+    this.#store(changes instanceof Map ? changes : updaterLeaves(changes as Pin), true);
   }
 
   /** Of the machine that all of this runs on; it never reboots. */
@@ -175,7 +186,7 @@ export class SimHost {
     if (isBroken) throw new HostError('answer', '/settings: 500 Data store error');
   }
 
-  #store(changes: Partial<UpdaterSettings>, applies: boolean): void {
+  #store(changes: Leaves, applies: boolean): void {
     this.#settle();
     this.#model.storeSettings(changes);
     if (applies) this.#appliesAt = this.#clock.monotonic() + APPLY_MS;

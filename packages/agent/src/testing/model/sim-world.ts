@@ -1,8 +1,9 @@
 /** The real agent, which may die at any instant, its host, apiserver and controller in memory, and the invariants. */
+import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentShadow, StatusReport } from '@brupop/shared/api/agent-protocol';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ApiError } from '../../apiserver/messages.ts';
-import { HostError, type UpdaterSettings } from '../../host/host.ts';
+import { HostError } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, TimedFault } from './faults.ts';
 import { Invariants } from './invariants.ts';
@@ -140,7 +141,7 @@ export class SimWorld {
     return this.#agent === caller ? kinds : new Promise(() => undefined);
   }
 
-  configure(changes: Partial<UpdaterSettings>): void {
+  configure(changes: Leaves): void {
     this.invariants.userActions.overwritten();
     this.host.changeSettings(changes);
   }

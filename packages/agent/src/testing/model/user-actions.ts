@@ -1,6 +1,7 @@
 /** Checks the host's settings: users own them, and the fleet's configuration replaces them for a time. */
 import { sameVersion } from '@brupop/shared/api/version';
-import { type UpdaterSettings, DEFAULT_SETTINGS } from '../../host/host.ts';
+import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
+import { NEW_HOST, pinned, type UpdaterSettings } from '@brupop/shared/testing/settings';
 import { PINS } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimWorld } from './sim-world.ts';
@@ -12,7 +13,7 @@ export class UserActions {
   readonly #world: SimWorld;
   readonly #invariants: Invariants;
   /** What users have set last. A setting is absent when that cannot be known any more. */
-  #userSettings: Partial<UpdaterSettings> = DEFAULT_SETTINGS;
+  #userSettings: Partial<UpdaterSettings> = NEW_HOST;
   #setAt = -Infinity;
   #recordLost = false;
 
@@ -36,7 +37,9 @@ export class UserActions {
 
   /** A value that is recorded but not set yet looks like the agent's when a user sets it first. */
   #isBeingSet(name: keyof UpdaterSettings, value: unknown): boolean {
-    return this.#world.cluster.shadow?.status?.hostSettings?.[name]?.value === value;
+    const key = name === 'versionLock' ? VERSION_LOCK : IGNORE_WAVES;
+    const record = this.#world.cluster.shadow?.status?.settings?.records?.find((one) => one.key === key);
+    return [record?.value, ...(record?.earlier ?? [])].includes(JSON.stringify(value));
   }
 
   #forget(name: keyof UpdaterSettings): void {
@@ -51,8 +54,7 @@ export class UserActions {
 
   /** The record of earlier settings is lost: they cannot be restored. */
   recordLost(): void {
-    const { versionLock, ignoreWaves } = this.#world.cluster.shadow?.status?.hostSettings ?? {};
-    if (versionLock === undefined && ignoreWaves === undefined) return;
+    if (this.#world.cluster.shadow?.status?.settings?.records === undefined) return;
     this.#userSettings = {};
     this.#recordLost = true;
   }
@@ -74,7 +76,7 @@ export class UserActions {
   get served(): boolean {
     const { cluster, host } = this.#world;
     const { versionLock } = cluster.wanted ?? {};
-    const isAsked = JSON.stringify(cluster.shadow?.spec.hostSettings ?? null) === JSON.stringify(cluster.wanted);
+    const isAsked = JSON.stringify(cluster.shadow?.spec.settings ?? null) === JSON.stringify(pinned(cluster.wanted));
     return isAsked && (versionLock == null || sameVersion(versionLock, host.stored.versionLock));
   }
 
@@ -82,16 +84,16 @@ export class UserActions {
   atRest(): void {
     const { cluster, host } = this.#world;
     const { stored } = host;
-    const { hostSettings } = cluster.shadow?.status ?? {};
+    const { settings } = cluster.shadow?.status ?? {};
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
-    if (hostSettings?.message !== undefined)
-      this.#invariants.wrong(`the settings are still reported as not in force: ${hostSettings.message}`);
-    if (cluster.wanted === null && hostSettings !== undefined) this.#invariants.wrong('a record remains without a pin');
+    if (settings?.message !== undefined)
+      this.#invariants.wrong(`the settings are still reported as not in force: ${settings.message}`);
+    if (cluster.wanted === null && settings !== undefined) this.#invariants.wrong('a record remains without a pin');
   }
 
   #expected<K extends keyof UpdaterSettings>(name: K): UpdaterSettings[K] | undefined {
-    return (this.#world.cluster.wanted?.[name] as UpdaterSettings[K] | null | undefined) ?? this.#userSettings[name];
+    return this.#world.cluster.wanted?.[name] ?? this.#userSettings[name];
   }
 
   #requireSetting(name: keyof UpdaterSettings, holds: boolean): void {

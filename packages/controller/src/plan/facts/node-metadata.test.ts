@@ -10,7 +10,16 @@ const TAINT = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSchedule'
 
 function rendered(parts: Partial<Rendered> = {}): Rendered {
   const nothing = { labels: [], annotations: [], taints: [] };
-  return { generation: 1, conflicts: 'Respect', labels: {}, annotations: {}, taints: [], dropped: nothing, ...parts };
+  return {
+    generation: 1,
+    conflicts: 'Respect',
+    labels: {},
+    annotations: {},
+    taints: [],
+    settings: {},
+    dropped: nothing,
+    ...parts,
+  };
 }
 
 function aState(parts: Partial<MetadataState> = {}): MetadataState {

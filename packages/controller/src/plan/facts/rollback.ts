@@ -15,8 +15,9 @@
 import { STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
+import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
+import { ownSettings } from './settings.ts';
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
 const START_LIMIT_MS = 30 * 60_000;
@@ -69,5 +70,6 @@ export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): 
 export function rollbackPolicy(policy: UpdatePolicy, previous: string): UpdatePolicy {
   const versions = { ...policy.versions, pin: previous, deny: [] };
   const health = { ...policy.health, checks: [] };
-  return { ...policy, versions, health, hostSettings: { versionLock: previous, ignoreWaves: true } };
+  const updater = settingsOfVersions({ pin: previous, ignoreWaves: true });
+  return { ...policy, versions, health, settings: [...updater, ...ownSettings(policy.settings)] };
 }

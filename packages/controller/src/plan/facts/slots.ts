@@ -13,6 +13,7 @@
  *                                     but at most 15 minutes after the end of the update
  *     idle, otherwise                 holds none: staging disrupts no workload
  *     idle, hooks after the update    holds one until they have ended, for a limited time
+ *     idle, its settings change       holds one if that restarts services, until the change is proved
  *     no record of any update         holds one for a limited time, since the shadow may have been
  *                                     deleted and recreated during an update
  */
@@ -27,6 +28,7 @@ import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUnti
 import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, startDeadline } from './rollback.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
+import { covers, isChanging, type SettingsFacts } from './settings.ts';
 
 export interface Slot {
   /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */
@@ -58,6 +60,13 @@ function slotOfPair(pair: NodePair, now: number): Slot | undefined {
   if (failedAt !== undefined) return { deadline: failedAt, expires: false };
   if (rebootRequested(shadow)) return slotAfterReboot(pair, now);
   return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node);
+}
+
+/** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
+export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
+  if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
+    return undefined;
+  return { deadline: facts.changesAt ?? Infinity, expires: true };
 }
 
 /** They start when the agent has confirmed Idle. */

@@ -4,16 +4,16 @@ import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
-import type { Blocked, Gate, Reason } from './reasons.ts';
+import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
 
-export const paused: Gate = ({ policy }) => {
+export const paused = ({ policy }: Pick<GateInput, 'policy'>): Blocked | undefined => {
   if (!policy.paused) return undefined;
   const why = policy.pauseReason === undefined ? '' : `: ${policy.pauseReason}`;
   return { reason: 'Paused', message: `BrupopConfig "cluster" pauses all updates${why}` };
 };
 
 /** A stale watch may have missed a pause, a cordon or another update. */
-export const watchFresh: Gate = ({ stale }) => {
+export const watchFresh = ({ stale }: Pick<GateInput, 'stale'>): Blocked | undefined => {
   if (stale.length === 0) return undefined;
   return { reason: 'WatchStale', message: unconfirmed(stale) };
 };
@@ -25,14 +25,14 @@ export function unconfirmed(resources: readonly string[]): string {
 }
 
 /** The cause is the network or the control plane: a node that is rebooted now might not come back. */
-export const connected: Gate = ({ connectivity }) => {
+export const connected = ({ connectivity }: Pick<GateInput, 'connectivity'>): Blocked | undefined => {
   if (!connectivity.lost) return undefined;
   const message = 'Most nodes have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"';
   return { reason: 'ConnectivityLost', message };
 };
 
 /** What the author of an invalid configuration wanted to limit is unknown. */
-export const validConfig: Gate = ({ policy, group }) => {
+export const validConfig = ({ policy, group }: Pick<GateInput, 'policy' | 'group'>): Blocked | undefined => {
   if (policy.problem === undefined) return undefined;
   const what = group?.problem === undefined ? 'BrupopConfig "cluster" cannot be followed' : 'No update starts';
   return { reason: 'InvalidConfiguration', message: `${what}: ${policy.problem}` };
@@ -64,7 +64,11 @@ export const groupsInOrder: Gate = (input) => input.earlierGroups;
 
 export const capacity: Gate = (input) => input.capacity;
 
-export const windowOpen: Gate = ({ policy: { calendar }, needMs, now }) => {
+export const windowOpen = ({
+  policy: { calendar },
+  needMs,
+  now,
+}: Pick<GateInput, 'policy' | 'needMs' | 'now'>): Blocked | undefined => {
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== undefined && retryAt <= now) return undefined;
   const [reason, why] = closed(calendar.at(now), needMs);

@@ -1,3 +1,4 @@
+import { pinned } from '@brupop/shared/testing/settings';
 import {
   CORDONED_ANNOTATION,
   RETRY_ANNOTATION,
@@ -131,7 +132,7 @@ const cases: Record<string, [Case, string | undefined]> = {
     {
       frozen: [{ version: NEW, since: NOW }],
       config: { versions: { pin: '1.20.5' } },
-      shadow: { status: { target_version: '1.20.5' }, spec: { hostSettings: { versionLock: '1.20.5' } } },
+      shadow: { status: { target_version: '1.20.5' }, spec: { settings: pinned({ versionLock: '1.20.5' }) } },
     },
     undefined,
   ],

@@ -69,8 +69,8 @@ export const offeredVersion: Gate = (input) => {
   return { reason: 'VersionNotOffered', message: whyNotOffered(input) };
 };
 
-function whyNotOffered({ version, status: { hostSettings }, isRollback }: GateInput): string {
-  const trouble = hostSettings?.message;
+function whyNotOffered({ version, status: { settings }, isRollback }: GateInput): string {
+  const trouble = settings?.message;
   if (isRollback) return notOfferedForRollback(version, trouble);
   if (trouble !== undefined) return `The host does not offer the pinned version ${version}: ${trouble}`;
   return (

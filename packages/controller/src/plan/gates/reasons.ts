@@ -51,6 +51,7 @@ export const REASONS = {
   MinimumAgeNotReached: { passes: 'time', isIntended: true },
   VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
+  ChangingSettings: { passes: 'time' },
   NodeNotReady: { passes: 'event' },
   NodeUnhealthy: { passes: 'event' },
   CordonedExternally: { passes: 'manual', isIntended: true },

@@ -1,0 +1,112 @@
+/**
+ * What a change of a host setting disrupts. The host API does not say it. It names the services that
+ * a setting affects, and the commands that restart them; for some settings a command runs although
+ * the change takes effect only at a boot. So these decide, in this order: the keys that are refused,
+ * the keys that need a reboot, the commands. A change that is not known needs a reboot.
+ *
+ * Sources: `sources/shared-defaults` of bottlerocket-os/bottlerocket for services and commands, the
+ * reference of settings on bottlerocket.dev for what a boot applies.
+ */
+import type { Classified } from '@brupop/shared/api/settings';
+
+export interface Service {
+  readonly name: string;
+  readonly restartCommands: readonly string[];
+}
+
+/** A reason, and the keys below `settings` for which it holds; `*` is one segment. */
+type Rule = readonly [reason: string, ...keys: string[]];
+
+const USE_METADATA = 'a registered Node does not change with it: use nodeMetadata of the group';
+const REFUSED: readonly Rule[] = [
+  // The kubelet sets them when it registers the Node, never again (kubernetes/kubernetes#59314).
+  [USE_METADATA, 'kubernetes.node-labels', 'kubernetes.node-taints'],
+  [
+    'it holds a secret, and secrets cannot be set yet',
+    'aws.config',
+    'aws.credentials',
+    'bootstrap-containers.*.user-data',
+    'container-registry.credentials',
+    'host-containers.*.user-data',
+    'kubernetes.bootstrap-token',
+    'kubernetes.server-key',
+  ],
+  [
+    'it identifies the node or its cluster, and another value would take the node out of the cluster',
+    'kubernetes.api-server',
+    'kubernetes.authentication-mode',
+    'kubernetes.cloud-provider',
+    'kubernetes.cluster-certificate',
+    'kubernetes.cluster-name',
+    'kubernetes.hostname-override',
+    'kubernetes.hostname-override-source',
+    'kubernetes.node-ip',
+    'kubernetes.provider-id',
+    'kubernetes.server-certificate',
+    'kubernetes.server-tls-bootstrap',
+    'kubernetes.standalone-mode',
+    'network.hostname',
+  ],
+  // kubernetes.io, "Changing the CPU Manager Policy": otherwise the kubelet does not start again.
+  [
+    'the kubelet needs an empty node and its state removed for it: set it in the user data of new nodes',
+    'kubernetes.cpu-manager-policy',
+    'kubernetes.cpu-manager-policy-options',
+    'kubernetes.memory-manager-policy',
+    'kubernetes.memory-manager-reserved-memory',
+  ],
+];
+
+const NEEDS_REBOOT: readonly Rule[] = [
+  ['it takes effect at boot', 'boot', 'bootstrap-commands', 'bootstrap-containers', 'container-runtime.snapshotter'],
+  ['only a boot undoes it', 'kernel.lockdown', 'kernel.modules'],
+  [
+    'a boot partitions the GPUs',
+    'kubelet-device-plugins.nvidia.device-partitioning-strategy',
+    'kubelet-device-plugins.nvidia.mig',
+  ],
+];
+
+/** Services that pods need to start, and survive. */
+const UNITS = 'containerd|docker|kubelet|nvidia-k8s-device-plugin';
+const RESTARTS = new RegExp(`^systemctl (?:try-)?(?:reload-or-)?restart (?<unit>${UNITS})(?:\\.service)?$`, 'u');
+
+/** Commands that disrupt nothing but what they configure. */
+const HARMLESS: ReadonlySet<string> = new Set([
+  'certdog',
+  'corndog sysctl',
+  'host-containers',
+  'netdog write-resolv-conf',
+  'static-pods',
+  'systemctl try-reload-or-restart chronyd.service',
+]);
+
+/** @param services - undefined when the host has no metadata for the key */
+export function classOf(key: string, services: readonly Service[] | undefined): Classified {
+  const refused = reasonFor(key, REFUSED);
+  if (refused !== undefined) return { class: 'Refused', reason: refused };
+  const atBoot = reasonFor(key, NEEDS_REBOOT);
+  if (atBoot !== undefined) return { class: 'NeedsReboot', reason: atBoot };
+  if (services === undefined) return { class: 'NeedsReboot', reason: 'the host does not tell what it affects' };
+  return classOfCommands(services.flatMap(({ restartCommands }) => restartCommands));
+}
+
+function classOfCommands(written: readonly string[]): Classified {
+  const commands = written.map((command) => command.replace(/^(?:\/usr)?\/s?bin\//u, ''));
+  const units = commands.flatMap((command) => RESTARTS.exec(command)?.groups?.['unit'] ?? []);
+  if (units.length > 0) return { class: 'RestartsService', reason: `it restarts ${units.join(', ')}` };
+  const unknown = commands.find((command) => !HARMLESS.has(command));
+  if (unknown === undefined) return { class: 'Live', reason: 'it restarts no service that pods need' };
+  return { class: 'NeedsReboot', reason: `it is not known what "${unknown.slice(0, 100)}" disrupts` };
+}
+
+function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
+  return rules.find(([, ...keys]) => keys.some((pattern) => isAtOrBelow(key, pattern)))?.[0];
+}
+
+function isAtOrBelow(key: string, pattern: string): boolean {
+  const segments = [...key.matchAll(/"(?<quoted>[^"]*)"|[^."]+/gu)].map(
+    ({ 0: all, groups }) => groups?.['quoted'] ?? all,
+  );
+  return `settings.${pattern}`.split('.').every((segment, i) => segment === segments[i] || segment === '*');
+}

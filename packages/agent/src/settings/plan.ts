@@ -1,0 +1,181 @@
+/**
+ * Compares the settings that the host has with those that the spec requests, leaf by leaf. For each
+ * there is a record of the value that the agent set and the one that the host had before:
+ *
+ *     requested, without a record     record what the host has, set it
+ *     requested, recorded             set it, if the host has the former value or one of the agent's
+ *     no longer requested, recorded   restore the former value, if the host has one of the agent's
+ *     anything else on the host       a user's: a conflict; with `force` it becomes the former value
+ *
+ * The record is stored before anything is set, and outlives the process. When another value is
+ * requested while a change is in flight, the one before is kept in `earlier`: the host may have
+ * either, and both are the agent's. Only the classes that `spec.settings.allow` covers are set, and
+ * none of them if the host refuses one.
+ */
+import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import {
+  MAX_VALUE,
+  sameValue,
+  SETTING_CLASSES,
+  UPDATER_SETTINGS,
+  type Classified,
+  type Leaves,
+} from '@brupop/shared/api/settings';
+import {
+  type Allowed,
+  MAX_EARLIER,
+  type PendingSetting,
+  type Setting,
+  type SettingRecord,
+} from '@brupop/shared/api/shadow';
+
+export interface SettingsPlan {
+  /** What must be on record before anything is set. */
+  readonly records: readonly SettingRecord[];
+  /** What differs on the host. */
+  readonly changes: Leaves;
+  /** All that is set or restored by now: stored again when it may not have been applied. */
+  readonly recorded: Leaves;
+  /** What stays on record when all this is in force. */
+  readonly kept: readonly SettingRecord[];
+  readonly pending: readonly PendingSetting[];
+  readonly conflicts: readonly string[];
+  readonly cannotUnset: readonly string[];
+  /** Changes whose class is not known yet. */
+  readonly unclassified: Leaves;
+}
+
+/** What happens to one leaf. */
+interface Step {
+  readonly record?: SettingRecord | undefined;
+  readonly kept?: SettingRecord | undefined;
+  /** What is set, if anything. */
+  readonly change?: string;
+  /** What the host has when it is done. */
+  readonly target?: string | undefined;
+  readonly problem?: 'conflicts' | 'cannotUnset';
+}
+
+/** Longest records of one host, in characters of JSON. */
+const MAX_RECORDS = 32_768;
+
+/** The classes of changes, by {@link changeKey}. */
+export type Classes = ReadonlyMap<string, Classified>;
+
+export function changeKey(key: string, value: string): string {
+  return `${key}=${value}`;
+}
+
+export function planSettings({ spec, status }: AgentShadow, live: Leaves, classes: Classes): SettingsPlan {
+  const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
+  const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
+  const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
+  const first = keys.map((key): [string, Step] => [key, stepOf(key, wanted.get(key), records.get(key), live.get(key))]);
+  const asked = first.filter(([key, { change }]) => change !== undefined && !UPDATER_SETTINGS.includes(key));
+  const tooLong = refusalOf(first.flatMap(([, { record }]) => record ?? []));
+  const found = new Map(asked.map(([key, { change = '' }]) => [key, tooLong ?? classes.get(changeKey(key, change))]));
+  const limit = [...found.values()].some((one) => one?.class === 'Refused') ? 'None' : (spec.settings?.allow ?? 'None');
+  const held = new Set(asked.map(([key]) => key).filter((key) => !isCovered(found.get(key), limit)));
+  const steps = first.map(([key, step]): [string, Step] => {
+    const record = records.get(key);
+    return held.has(key) ? [key, { record, kept: record }] : [key, step];
+  });
+  const problems = (problem: Step['problem']): string[] =>
+    steps.filter(([, one]) => one.problem === problem).map(([key]) => key);
+  return {
+    records: steps.flatMap(([, { record }]) => record ?? []),
+    changes: leaves(steps, ({ change }) => change),
+    recorded: leaves(steps, ({ record, target }) => record && target),
+    kept: steps.flatMap(([, { kept }]) => kept ?? []),
+    pending: [...held].flatMap((key) => pendingOf(key, found.get(key))),
+    conflicts: problems('conflicts'),
+    cannotUnset: problems('cannotUnset'),
+    unclassified: new Map(
+      asked.filter(([key]) => found.get(key) === undefined).map(([key, { change = '' }]) => [key, change]),
+    ),
+  };
+}
+
+/** The records of a host have to fit into one report. */
+function refusalOf(records: readonly SettingRecord[]): Classified | undefined {
+  const isTooLong = records.some(({ before = '' }) => before.length > MAX_VALUE);
+  if (!isTooLong && JSON.stringify(records).length <= MAX_RECORDS) return undefined;
+  const reason = `its former value is longer than ${MAX_VALUE} characters, or those of all settings than ${MAX_RECORDS}`;
+  return { class: 'Refused', reason };
+}
+
+function leaves(steps: readonly (readonly [string, Step])[], of: (step: Step) => string | undefined): Leaves {
+  return new Map(
+    steps.flatMap(([key, step]) => {
+      const value = of(step);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}
+
+function isCovered(found: Classified | undefined, allowed: Allowed): boolean {
+  if (found === undefined || allowed === 'None') return false;
+  return SETTING_CLASSES.indexOf(found.class) <= SETTING_CLASSES.indexOf(allowed);
+}
+
+function pendingOf(key: string, found: Classified | undefined): PendingSetting[] {
+  return found === undefined ? [] : [{ key, class: found.class, reason: found.reason }];
+}
+
+/** Whose value the host has, by the record. */
+type Origin = 'unrecorded' | 'former' | 'agent' | 'user';
+
+function originOf(key: string, record: SettingRecord | undefined, live: string | undefined): Origin {
+  if (record === undefined) return 'unrecorded';
+  if (sameValue(key, record.before, live)) return 'former';
+  const set = [record.value, ...(record.earlier ?? [])];
+  return set.some((one) => sameValue(key, one, live)) ? 'agent' : 'user';
+}
+
+function stepOf(
+  key: string,
+  wanted: Setting | undefined,
+  record: SettingRecord | undefined,
+  live: string | undefined,
+): Step {
+  const origin = originOf(key, record, live);
+  if (wanted !== undefined) return wantedStep(wanted, record, { live, origin });
+  return record !== undefined && origin === 'agent' ? restored(record) : { record, target: live };
+}
+
+function wantedStep(
+  { key, value, owner, force = false }: Setting,
+  record: SettingRecord | undefined,
+  { live, origin }: { readonly live: string | undefined; readonly origin: Origin },
+): Step {
+  if (origin === 'user' && !force && !sameValue(key, value, live))
+    return { record, kept: record, problem: 'conflicts' };
+  const next = changed({ key, value, owner }, origin === 'user' ? undefined : record, live);
+  if (!sameValue(key, value, live)) return { record: next, kept: settled(next, owner), change: value, target: value };
+  // It is the host's own value, unless the agent has set it.
+  const isOwn = origin === 'agent' || sameValue(key, value, record?.value);
+  return isOwn ? { record: next, kept: settled(next, owner), target: live } : { record, target: live };
+}
+
+function restored(record: SettingRecord): Step {
+  const { before } = record;
+  if (before === undefined) return { record, kept: record, problem: 'cannotUnset' };
+  return { record, change: before, target: before };
+}
+
+/** A record that exists stays as it is while it has the value already. */
+function changed(
+  to: Pick<SettingRecord, 'key' | 'value' | 'owner'>,
+  record: SettingRecord | undefined,
+  live: string | undefined,
+): SettingRecord {
+  if (record === undefined) return { ...to, ...(live !== undefined && { before: live }) };
+  if (record.value === to.value) return record;
+  const { before, value, earlier = [] } = record;
+  const former = [value, ...earlier].filter((one, index, all) => one !== to.value && all.indexOf(one) === index);
+  return { ...to, ...(before !== undefined && { before }), earlier: former.slice(0, MAX_EARLIER) };
+}
+
+function settled({ key, value, before }: SettingRecord, owner: string): SettingRecord {
+  return { key, value, ...(before !== undefined && { before }), owner };
+}

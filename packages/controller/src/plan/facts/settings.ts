@@ -1,0 +1,221 @@
+/**
+ * The settings of one host: what its spec requests and what its agent reports. Settings of
+ * `spec.versions` are always set, since no workload notices them; the others of a group go on in these
+ * states. The class of each change comes from the agent, which asks its host, before anything is set.
+ *
+ *     requested    the spec is to be written, with `allow: None`
+ *     classified   the agent has reported the classes, and waits for more than `allow` covers
+ *     changing     `allow` covers some: the agent sets them, restarts services, and confirms
+ *     proving      all is in force; the node must be Ready for a while, on the same boot
+ *     inForce      nothing is left to do, but perhaps for the next reboot or for a user
+ *     failed       the change failed: what was before is set again, once, and stays
+ *
+ * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
+ * `rollout.resume` later, end it.
+ */
+import { CLOCK_TOLERANCE_MS, HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
+import { SETTINGS_FAILED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  hashOf,
+  SETTING_CLASSES,
+  type SettingClass,
+  UPDATER_SETTINGS,
+  VERSION_LOCK,
+} from '@brupop/shared/api/settings';
+import type { Allowed, PendingSetting, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { answers, type ShadowView } from '../../cluster/shadow.ts';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { idleSince, isAccepted } from './deadlines.ts';
+
+/** How long a node must be Ready after a change, which is longer than a kubelet that ended counts as running. */
+const PROVING_MS = 60_000;
+/** How long a change may take until it has failed. */
+const CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
+
+export type SettingsState = 'none' | 'requested' | 'classified' | 'changing' | 'proving' | 'inForce' | 'failed';
+
+export interface SettingsFacts {
+  readonly state: SettingsState;
+  /** Stands for the settings of the group. */
+  readonly hash: string;
+  /** What waits for a grant, a reboot or a user. */
+  readonly pending: readonly PendingSetting[];
+  readonly conflicts: readonly string[];
+  readonly cannotUnset: readonly string[];
+  /** Why a change has failed; only before it is put back. */
+  readonly failure?: string;
+  /** When the state may change by time alone, epoch milliseconds. */
+  readonly changesAt?: number;
+}
+
+type Input = Pick<NodePair, 'node' | 'shadow' | 'policy'> & { readonly now: number };
+
+/** The settings that no `spec.versions` asks for. */
+export function ownSettings(settings: readonly Setting[]): readonly Setting[] {
+  return settings.filter(({ key }) => !UPDATER_SETTINGS.includes(key));
+}
+
+export function updaterSettings(settings: readonly Setting[]): readonly Setting[] {
+  return settings.filter(({ key }) => UPDATER_SETTINGS.includes(key));
+}
+
+export function hashOfSettings(settings: readonly Setting[]): string {
+  return hashOf(ownSettings(settings).map(({ key, value }) => [key, value]));
+}
+
+export function sameSettings(a: readonly Setting[], b: readonly Setting[]): boolean {
+  const texts = new Set(b.map(textOf));
+  return a.length === b.length && a.every((one) => texts.has(textOf(one)));
+}
+
+function textOf({ key, value, owner, force = false }: Setting): string {
+  return JSON.stringify([key, value, owner, force]);
+}
+
+export function requestedOf({ spec }: Pick<ShadowView, 'spec'>): readonly Setting[] {
+  return spec.settings?.leaves ?? [];
+}
+
+/** The spec for settings; null: none are requested, and none wait to be restored. */
+export function specOf(settings: readonly Setting[], allow: Allowed): SettingsSpec | null {
+  return settings.length === 0 && allow === 'None' ? null : { leaves: settings, allow };
+}
+
+/** The version that the host is locked to by its spec. */
+export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
+  const value = requestedOf(shadow).find(({ key }) => key === VERSION_LOCK)?.value;
+  return value === undefined ? undefined : String(JSON.parse(value));
+}
+
+/** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
+export function failedAt(
+  { metadata }: ShadowView,
+  hash: string,
+  policy: UpdatePolicy,
+  now: number,
+): number | undefined {
+  const [failed, time] = (metadata.annotations?.[SETTINGS_FAILED_ANNOTATION] ?? '').split('=');
+  const at = parseTime(time);
+  return failed === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
+}
+
+/** Settings that failed on this node are no longer requested of it. */
+export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: number): UpdatePolicy {
+  const { settings } = policy;
+  if (ownSettings(settings).length === 0) return policy;
+  const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
+  return isFailed ? { ...policy, settings: updaterSettings(settings) } : policy;
+}
+
+/** @param input - with the policy before {@link withoutFailed} */
+export function settingsFacts(input: Input): SettingsFacts {
+  const { shadow, policy, now } = input;
+  const hash = hashOfSettings(policy.settings);
+  const found = { hash, ...reportedOf(shadow) };
+  const isWanted = ownSettings(policy.settings).length > 0;
+  if (isWanted && failedAt(shadow, hash, policy, now) !== undefined) return { ...found, state: 'failed' };
+  if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
+  if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
+  return isGranted(shadow) ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+}
+
+function reportedOf({ status }: ShadowView): Pick<SettingsFacts, 'pending' | 'conflicts' | 'cannotUnset'> {
+  const { pending = [], conflicts = [], cannotUnset = [] } = status?.settings ?? {};
+  return { pending, conflicts, cannotUnset };
+}
+
+function restingState(shadow: ShadowView): SettingsState {
+  const { pending = [] } = shadow.status?.settings ?? {};
+  return isOpen(shadow) || pending.some((one) => one.class !== 'NeedsReboot') ? 'classified' : 'inForce';
+}
+
+function isGranted({ spec }: ShadowView): boolean {
+  return (spec.settings?.allow ?? 'None') !== 'None';
+}
+
+/** True when the host has settings of a group, or is to restore some. */
+function isAnyLeft(shadow: ShadowView): boolean {
+  const { pending = [], records = [] } = shadow.status?.settings ?? {};
+  const recorded = records.some(({ key }) => !UPDATER_SETTINGS.includes(key));
+  return recorded || pending.length > 0 || ownSettings(requestedOf(shadow)).length > 0 || isGranted(shadow);
+}
+
+/** True until the agent has confirmed that all is in force. */
+function isOpen(shadow: ShadowView): boolean {
+  const { inFlight, message } = shadow.status?.settings ?? {};
+  return !answers(shadow) || inFlight !== undefined || message !== undefined;
+}
+
+/** @param isWanted - false: what is restored has been good before, and does not fail */
+function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'changesAt'> {
+  const { node, shadow, now } = input;
+  const grantedAt = idleSince(shadow, now);
+  const [provedAt, failsAt] = [grantedAt + PROVING_MS, grantedAt + CHANGE_LIMIT_MS];
+  const failure = isWanted ? failureOf(input, grantedAt) : undefined;
+  if (failure !== undefined) return { state: 'changing', failure };
+  if (isOpen(shadow)) return { state: 'changing', changesAt: failsAt };
+  if (now >= provedAt && node.ready) return { state: 'inForce' };
+  return { state: 'proving', changesAt: now < provedAt ? provedAt : failsAt };
+}
+
+const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
+
+function failureOf({ node, shadow, now }: Input, grantedAt: number): string | undefined {
+  const message = rejectionOf(shadow);
+  if (message !== undefined) return message;
+  const open = isOpen(shadow);
+  // A node that was proved long ago may fail for any other reason.
+  if (!open && now > grantedAt + CHANGE_LIMIT_MS + PROVING_MS) return undefined;
+  if (hasRebooted(shadow, grantedAt)) return 'the host has rebooted since they were set';
+  if (now < grantedAt + CHANGE_LIMIT_MS) return undefined;
+  if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
+  return open ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : undefined;
+}
+
+function rejectionOf(shadow: ShadowView): string | undefined {
+  return answers(shadow) ? shadow.status?.settings?.message : undefined;
+}
+
+/** By the clock of the node, within the time that the settings have to prove themselves. */
+function hasRebooted({ status }: ShadowView, grantedAt: number): boolean {
+  const bootedAt = parseTime(status?.bootTime) ?? 0;
+  return bootedAt > grantedAt && bootedAt < grantedAt + PROVING_MS + CLOCK_TOLERANCE_MS;
+}
+
+function downSince({ ready, readySince }: NodePair['node']): number {
+  return ready ? Infinity : (parseTime(readySince) ?? 0);
+}
+
+/** True from the grant until the change is proved. */
+export function isChanging(facts: SettingsFacts | undefined): boolean {
+  return facts?.state === 'changing' || facts?.state === 'proving';
+}
+
+/** False while something that is requested is not in force. */
+export function isComplete(facts: SettingsFacts | undefined): boolean {
+  if (facts === undefined || facts.state === 'none') return true;
+  return facts.state === 'inForce' && facts.pending.length + facts.conflicts.length === 0;
+}
+
+/** The least that the next grant has to allow; undefined: nothing that is pending can be granted while the node is at rest. */
+export function grantable({ state, pending }: SettingsFacts): 'Live' | 'RestartsService' | undefined {
+  const classes = new Set<SettingClass>(pending.map((one) => one.class));
+  if (state !== 'classified' || classes.has('Refused')) return undefined;
+  if (classes.has('RestartsService')) return 'RestartsService';
+  return classes.has('Live') ? 'Live' : undefined;
+}
+
+/** What an update that starts may set before its reboot. */
+export function allowedAtReboot({ pending }: SettingsFacts): Allowed {
+  const isPending =
+    pending.some((one) => one.class === 'NeedsReboot') && !pending.some((one) => one.class === 'Refused');
+  return isPending ? 'NeedsReboot' : 'None';
+}
+
+/** True when one class covers the other. */
+export function covers(allowed: Allowed | undefined, needed: SettingClass): boolean {
+  if (allowed === undefined || allowed === 'None') return false;
+  return SETTING_CLASSES.indexOf(allowed) >= SETTING_CLASSES.indexOf(needed);
+}

@@ -1,0 +1,121 @@
+/** What the settings of a group have come to on its nodes: the condition SettingsApplied, and what is left to do. */
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
+import type { SettingClass } from '@brupop/shared/api/settings';
+import type { Decision } from './assess.ts';
+import { namesOf } from './capacity.ts';
+import type { SettingsFacts } from './facts/settings.ts';
+import type { FleetState } from './fleet.ts';
+import type { Grants } from './settings-rollout.ts';
+
+export interface GroupSettings {
+  /** The nodes to which each of these applies, by name. */
+  readonly nodes: Readonly<
+    Record<'inForce' | 'failed' | 'conflicts' | 'cannotUnset' | SettingClass, readonly string[]>
+  >;
+  /** The nodes that have any settings, or are to have some. */
+  readonly members: number;
+  readonly left: NonNullable<NodeGroupStatus['settings']>;
+  /** Why the first of those that could change theirs does not. */
+  readonly waitsFor: string | undefined;
+}
+
+const MAX_LEFT = 100;
+
+export function groupSettingsOf(
+  members: readonly Decision[],
+  { settings }: Pick<FleetState, 'settings'>,
+  { waiting }: Grants,
+): GroupSettings {
+  const known = members.flatMap(({ managedNode: { name } }) => {
+    const facts = settings.get(name);
+    return facts === undefined || facts.state === 'none' ? [] : [{ name, facts }];
+  });
+  const named = (applies: (facts: SettingsFacts) => boolean): string[] =>
+    known.filter(({ facts }) => applies(facts)).map(({ name }) => name);
+  const withClass = (wanted: SettingClass): string[] =>
+    named(({ pending }) => pending.some((one) => one.class === wanted));
+  const [first] = known.flatMap(({ name }) => waiting.get(name) ?? []);
+  return {
+    nodes: {
+      inForce: named(({ state }) => state === 'inForce'),
+      failed: named(({ state }) => state === 'failed'),
+      conflicts: named(({ conflicts }) => conflicts.length > 0),
+      cannotUnset: named(({ cannotUnset }) => cannotUnset.length > 0),
+      Live: withClass('Live'),
+      RestartsService: withClass('RestartsService'),
+      NeedsReboot: withClass('NeedsReboot'),
+      Refused: withClass('Refused'),
+    },
+    members: known.length,
+    left: leftOf(known.map(({ facts }) => facts)),
+    waitsFor: first?.message,
+  };
+}
+
+/** Hosts of different versions may tell different classes. */
+function leftOf(all: readonly SettingsFacts[]): GroupSettings['left'] {
+  const pending = all.flatMap((facts) => facts.pending);
+  const byText = Map.groupBy(pending, ({ key, class: found, reason }) => JSON.stringify([key, found, reason]));
+  return [...byText.values()]
+    .flatMap((same) => same.slice(0, 1).map((one) => ({ ...one, nodes: same.length })))
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    .slice(0, MAX_LEFT);
+}
+
+interface Judgement {
+  readonly status: 'True' | 'False';
+  readonly reason: (typeof SETTINGS_REASONS)[number];
+  readonly message: string;
+}
+
+/** Reasons of the condition SettingsApplied. `docs/runbook.md` explains each. */
+export const SETTINGS_REASONS = [
+  'NoSettings',
+  'SettingsInForce',
+  'SettingsFailed',
+  'SettingsRefused',
+  'SettingsConflict',
+  'ChangingSettings',
+  'RebootPending',
+  'CannotUnset',
+] as const;
+
+/** What needs a user comes first. */
+export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings): Judgement {
+  const isFalse = (reason: Judgement['reason'], message: string): Judgement => ({ status: 'False', reason, message });
+  const { inForce, failed, conflicts, cannotUnset, Refused, NeedsReboot } = nodes;
+  const refused = left.find((one) => one.class === 'Refused');
+  const others = members - inForce.length;
+  if (members === 0) return { status: 'True', reason: 'NoSettings', message: 'The group sets nothing on its hosts' };
+  if (failed.length > 0) {
+    const next =
+      'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
+    return isFalse(
+      'SettingsFailed',
+      `The settings failed on ${namesOf(failed)}, which have those from before again; ${next}`,
+    );
+  }
+  if (refused !== undefined)
+    return isFalse(
+      'SettingsRefused',
+      `${refused.key} cannot be set on ${namesOf(Refused)}, so none is: ${refused.reason}`,
+    );
+  if (conflicts.length > 0) {
+    const next = 'remove them there, or set spec.settingsConflicts to Force';
+    return isFalse('SettingsConflict', `Users have set other values on ${namesOf(conflicts)}: ${next}`);
+  }
+  if (others > 0) {
+    const why = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
+    return isFalse('ChangingSettings', `${inForce.length} of ${members} hosts have the settings${why}`);
+  }
+  if (NeedsReboot.length > 0)
+    return isFalse(
+      'RebootPending',
+      `Some settings are set with the next update of ${namesOf(NeedsReboot)}, since they need a reboot`,
+    );
+  if (cannotUnset.length > 0) {
+    const what = 'had no value for settings that are no longer requested, and the host API cannot remove them';
+    return { status: 'True', reason: 'CannotUnset', message: `${namesOf(cannotUnset)} ${what}` };
+  }
+  return { status: 'True', reason: 'SettingsInForce', message: `All ${members} hosts have the settings` };
+}

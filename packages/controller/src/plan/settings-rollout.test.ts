@@ -1,0 +1,256 @@
+/** Settings of groups on their way to hosts at rest. */
+import { SETTINGS_FAILED_ANNOTATION } from '@brupop/shared/api/names';
+import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
+import type { Allowed, PendingSetting, Setting, SettingsSpec, SettingsStatus } from '@brupop/shared/api/shadow';
+import { pinned } from '@brupop/shared/testing/settings';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  aGroup,
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
+import { hashOfSettings } from './facts/settings.ts';
+import { judgeSettings } from './group-settings.ts';
+import { plan, type Plan } from './plan.ts';
+
+const KEY = 'settings.kubernetes.max-pods';
+const SETTINGS = { kubernetes: { 'max-pods': 110 } };
+const wanted: Setting[] = [...leavesOf(SETTINGS)].map(([key, value]) => ({
+  key,
+  value,
+  owner: 'BottlerocketNodeGroup/gpu',
+}));
+const hash = hashOfSettings(wanted);
+
+function spec(allow: Allowed, agoMs = 0, leaves: readonly Setting[] = wanted): NonNullable<ShadowParts['spec']> {
+  return { settings: { leaves, allow }, state_transition_timestamp: ago(agoMs) };
+}
+
+function left(found: SettingClass, key = KEY): PendingSetting {
+  return { key, class: found, reason: 'because' };
+}
+
+/** A node of the group, up to date unless told otherwise. */
+function member(name: string, parts: ShadowParts = {}, node: NodeParts = {}): ManagedNode {
+  const status = parts.status === null ? null : { target_version: OLD, ...parts.status };
+  return aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { ...parts, status });
+}
+
+const inForce: SettingsStatus = { records: [{ key: KEY, value: '110', owner: 'x' }] };
+const proved = (name: string): ManagedNode =>
+  member(name, { spec: spec('RestartsService', 60 * MINUTE), status: { settings: inForce } });
+const classified = (name: string, found: SettingClass = 'RestartsService'): ManagedNode =>
+  member(name, { spec: spec('None', MINUTE), status: { settings: { pending: [left(found)] } } });
+
+function planOf(nodes: readonly ManagedNode[], config: object = {}, group: object = {}): Plan {
+  return plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS, ...group })]), NOW);
+}
+
+type Written = [name: string, outcome: string, settings: SettingsSpec | null | undefined];
+const written = ({ specs }: Plan): Written[] =>
+  specs.map(({ node, outcome, spec: next }) => [node.metadata.name, outcome, next.settings]);
+const granted = (made: Plan): string[] =>
+  written(made).flatMap(([name, , settings]) => (settings?.allow === 'None' ? [] : [`${name} ${settings?.allow}`]));
+const condition = ({ groups: [group] }: Plan): [string, string, string] => {
+  if (group === undefined) throw new Error('the plan has no group');
+  const { status, reason, message } = judgeSettings(group.settings);
+  return [status, reason, message];
+};
+
+it('asks the agents first, and allows nothing', () => {
+  const made = planOf([member('a'), member('b')]);
+  expect(written(made)).toEqual([
+    ['a', 'Configured', { leaves: wanted, allow: 'None' }],
+    ['b', 'Configured', { leaves: wanted, allow: 'None' }],
+  ]);
+  expect(condition(made).slice(0, 2)).toEqual(['False', 'ChangingSettings']);
+});
+
+it('keeps the pin beside the settings of the group', () => {
+  const [[, , settings] = []] = written(planOf([member('a')], { versions: { pin: OLD } }));
+  expect(settings?.leaves).toEqual([...(pinned({ versionLock: OLD })?.leaves ?? []), ...wanted]);
+});
+
+it('lets one node prove the settings before all others', () => {
+  const made = planOf([classified('a'), classified('b'), classified('c', 'Live')], { concurrency: { maxUpdating: 3 } });
+  expect(granted(made)).toEqual(['a RestartsService']);
+  expect(condition(made)[2]).toBe(
+    '0 of 3 hosts have the settings; the next one waits: One node of the group proves the settings first',
+  );
+});
+
+it('lets nodes restart services within maxUpdating, and those that restart nothing at once', () => {
+  const nodes = ['b', 'c', 'd'].map((name) => classified(name));
+  const live = ['e', 'f', 'g'].map((name) => classified(name, 'Live'));
+  const made = planOf([proved('a'), ...nodes, ...live], { concurrency: { maxUpdating: 2 } });
+  expect(granted(made)).toEqual(['b RestartsService', 'c RestartsService', 'e Live', 'f Live', 'g Live']);
+});
+
+const changing = (name: string, agoMs: number, status: SettingsStatus, node: NodeParts = {}): ManagedNode =>
+  member(name, { spec: spec('RestartsService', agoMs), status: { settings: status } }, node);
+const flight: SettingsStatus = { inFlight: { hash, time: ago(0) } };
+
+it.each([
+  ['a change is in flight', changing('b', 10_000, flight)],
+  ['a change is being proved', changing('b', 59_000, inForce)],
+  ['the node is not Ready after it', changing('b', 2 * MINUTE, inForce, { ready: false, readySince: ago(2 * MINUTE) })],
+])('holds the slot while %s', (_name, node) => {
+  const made = planOf([proved('a'), node, classified('c')], { concurrency: { maxUpdating: 1 } });
+  expect(granted(made)).toEqual([]);
+  expect(written(made)).toEqual([]);
+  expect(made.wakeAt).toBeGreaterThan(NOW);
+});
+
+it('takes a node as proved after a minute of being Ready, and goes on with the next', () => {
+  const made = planOf([changing('a', MINUTE, inForce), classified('b')]);
+  expect(granted(made)).toEqual(['b RestartsService']);
+  expect(condition(planOf([changing('a', MINUTE, inForce)]))).toEqual([
+    'True',
+    'SettingsInForce',
+    'All 1 hosts have the settings',
+  ]);
+});
+
+it('starts no update of a node whose settings are being proved', () => {
+  const updating = member('a', {
+    spec: spec('RestartsService', 10_000),
+    status: { target_version: NEW, settings: inForce },
+  });
+  const made = planOf([updating]);
+  expect(written(made)).toEqual([]);
+  expect(made.conditions[0]?.progressing.reason).toBe('ChangingSettings');
+});
+
+it.each([
+  ['the host rejects them', changing('a', 10_000, { ...flight, message: 'PATCH: 500' }), 'PATCH: 500'],
+  ['the agent does not confirm them', changing('a', 5 * MINUTE, flight), 'has not confirmed'],
+  [
+    'the node is not Ready with them',
+    changing('a', 5 * MINUTE, inForce, { ready: false, readySince: ago(5 * MINUTE - 30_000) }),
+    'not Ready',
+  ],
+  [
+    'the host reboots',
+    member('a', { spec: spec('Live', 30_000), status: { settings: inForce, bootTime: ago(10_000) } }),
+    'has rebooted',
+  ],
+])('puts back what was before, once, when %s', (_name, node, why) => {
+  const made = planOf([node]);
+  expect(made.specs).toMatchObject([
+    {
+      outcome: 'SettingsFailed',
+      spec: { state: 'Idle', settings: { leaves: [], allow: node.shadow?.spec.settings?.allow } },
+      annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(0)}` },
+      event: { reason: 'SettingsFailed', warning: true, message: expect.stringContaining(why) as string },
+    },
+  ]);
+});
+
+const failed = (name: string, agoMs = MINUTE): ManagedNode =>
+  member(name, {
+    spec: spec('RestartsService', agoMs, []),
+    annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(agoMs)}` },
+  });
+
+it('does not try settings again that failed on a node, names it, and tries others', () => {
+  const made = planOf([failed('a'), classified('b'), classified('c')]);
+  expect(granted(made)).toEqual(['b RestartsService']);
+  expect(written(made).map(([name]) => name)).not.toContain('a');
+  const [status, reason, message] = condition(made);
+  expect([status, reason]).toEqual(['False', 'SettingsFailed']);
+  expect(message).toContain('failed on a, which have those from before again');
+});
+
+it('stops when they failed on more nodes than the failure budget allows', () => {
+  const budget = { rollout: { failureBudget: 1 } };
+  expect(granted(planOf([failed('a'), failed('b'), classified('c')], budget))).toEqual([]);
+  expect(granted(planOf([failed('a'), failed('b'), proved('c'), classified('d', 'Live')], budget))).toEqual([]);
+});
+
+it.each([
+  ['other settings', {}, { settings: { kubernetes: { 'max-pods': 111 } } }],
+  ['a later spec.rollout.resume', { rollout: { resume: ago(0) } }, {}],
+])('tries again after %s', (_name, config, group) => {
+  expect(written(planOf([failed('a')], config, group))).toMatchObject([['a', 'Configured', { allow: 'None' }]]);
+});
+
+it.each([
+  ['a pause', { paused: true }],
+  ['a mistake in the configuration', { maintenance: { timeZone: 'Nowhere' } }],
+])('allows nothing during %s', (_name, config) => {
+  expect(granted(planOf([proved('a'), classified('b'), classified('c', 'Live')], config))).toEqual([]);
+});
+
+it('restarts services inside of windows only; what restarts nothing does not wait for one', () => {
+  const closed = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '1h' }] } };
+  expect(granted(planOf([proved('a'), classified('b'), classified('c', 'Live')], closed))).toEqual(['c Live']);
+});
+
+it('leaves what needs a reboot to the next update, whose staging may set it', () => {
+  const atRest = member('a', { spec: spec('None', MINUTE), status: { settings: { pending: [left('NeedsReboot')] } } });
+  const made = planOf([atRest]);
+  expect(written(made)).toEqual([]);
+  expect(condition(made).slice(0, 2)).toEqual(['False', 'RebootPending']);
+  const due = member('a', {
+    spec: spec('None', MINUTE),
+    status: { target_version: NEW, settings: { pending: [left('NeedsReboot')] } },
+  });
+  expect(written(planOf([due]))).toEqual([['a', 'Started', { leaves: wanted, allow: 'NeedsReboot' }]]);
+});
+
+it('allows none of the settings when a host refuses one, and says which and why', () => {
+  const refused = [left('Live'), left('Refused', 'settings.aws.config')];
+  const made = planOf([member('a', { spec: spec('None', MINUTE), status: { settings: { pending: refused } } })]);
+  expect(granted(made)).toEqual([]);
+  expect(condition(made)).toEqual([
+    'False',
+    'SettingsRefused',
+    'settings.aws.config cannot be set on a, so none is: because',
+  ]);
+  expect(made.groups[0]?.settings.left).toEqual([
+    { key: 'settings.aws.config', class: 'Refused', reason: 'because', nodes: 1 },
+    { key: KEY, class: 'Live', reason: 'because', nodes: 1 },
+  ]);
+});
+
+it('names nodes on which users have set other values', () => {
+  const made = planOf([member('a', { spec: spec('Live', 60 * MINUTE), status: { settings: { conflicts: [KEY] } } })]);
+  expect(condition(made).slice(0, 2)).toEqual(['False', 'SettingsConflict']);
+});
+
+it('lets hosts restore what is no longer requested, by its class, one node first', () => {
+  const restoring = (name: string): ManagedNode => {
+    const status = { settings: { ...inForce, pending: [left('RestartsService')] } };
+    return member(name, { spec: { settings: null, state_transition_timestamp: ago(MINUTE) }, status });
+  };
+  const none = { settings: undefined };
+  expect(written(planOf([proved('a')], {}, none))).toEqual([['a', 'Configured', null]]);
+  const made = planOf([restoring('a'), restoring('b')], {}, none);
+  expect(written(made)).toEqual([['a', 'Configured', { leaves: [], allow: 'RestartsService' }]]);
+  const done = member('a', { spec: spec('RestartsService', 60 * MINUTE, []) });
+  expect(granted(planOf([done, restoring('b')], {}, none))).toEqual(['b RestartsService']);
+});
+
+it('leaves an update under way alone', () => {
+  const staging = member('a', {
+    spec: { ...underWay('StagedAndPerformedUpdate'), settings: null },
+    status: { target_version: NEW },
+  });
+  expect(written(planOf([staging]))).toMatchObject([['a', 'Advanced', null]]);
+});
+
+it('counts a node with settings that are not in force as not confirmed', () => {
+  const unconfirmed = (node: ManagedNode): readonly string[] => planOf([node]).groups[0]?.unconfirmed ?? [];
+  expect(unconfirmed(proved('a'))).toEqual([]);
+  for (const node of [classified('a'), failed('a'), changing('a', 10_000, flight)])
+    expect(unconfirmed(node)).toEqual(['a']);
+});

@@ -1,0 +1,120 @@
+/**
+ * Settings of hosts by their leaves. Users write settings nested, as the host API has them; the
+ * operator compares, sets and restores them leaf by leaf, because the host merges them so: a leaf is
+ * every value but an object, and a list is one value. Its key is that of the host's data store
+ * (`settings.kernel.sysctl."vm.max_map_count"`), its value is JSON text.
+ */
+import { createHash } from 'node:crypto';
+import * as s from './schema.ts';
+import { releaseOf } from './version.ts';
+
+/** What a change disrupts, the least first. */
+export const SETTING_CLASSES = ['Live', 'RestartsService', 'NeedsReboot', 'Refused'] as const;
+export type SettingClass = (typeof SETTING_CLASSES)[number];
+
+/** What a change disrupts, and why. */
+export interface Classified {
+  readonly class: SettingClass;
+  readonly reason: string;
+}
+
+/** Settings by their leaves: JSON text by key. */
+export type Leaves = ReadonlyMap<string, string>;
+
+export const VERSION_LOCK = 'settings.updates.version-lock';
+export const IGNORE_WAVES = 'settings.updates.ignore-waves';
+/** The settings that decide what the host offers. They belong to `spec.versions`. */
+export const UPDATER_SETTINGS: readonly string[] = [VERSION_LOCK, IGNORE_WAVES];
+
+/** Bounds of one host's settings: all of them and their former values pass through one report. */
+export const MAX_LEAVES = 100;
+export const MAX_KEY = 255;
+export const MAX_VALUE = 2048;
+export const MAX_SETTINGS = 8192;
+
+const KEY = /^settings(?:\.(?:[A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$/u;
+export const settingKey = s.textThat(
+  (value) => KEY.test(value),
+  MAX_KEY,
+  'the key of a setting, such as settings.motd',
+  '^settings([.]([A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$',
+);
+export const settingValue = s.textThat((value) => isCanonical(value), MAX_VALUE, 'compact JSON');
+
+function isCanonical(text: string): boolean {
+  try {
+    return canonical(JSON.parse(text)) === text;
+  } catch {
+    return false;
+  }
+}
+
+/** JSON in ASCII without blanks, with the keys of objects sorted: equal values have equal texts, and all are printable. */
+export function canonical(value: unknown): string {
+  const text = JSON.stringify(value, (_key, one: unknown) =>
+    s.isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => (a < b ? -1 : 1))) : one,
+  );
+  return text.replaceAll(/[^ -~]/gu, escaped);
+}
+
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+}
+
+/** The host takes the first names and answers with the second. */
+const ALIASES: readonly (readonly [string, string])[] = [
+  ['settings.boot.kernel-parameters.', 'settings.boot.kernel.'],
+  ['settings.boot.init-parameters.', 'settings.boot.init.'],
+];
+
+/** Returns the leaves of nested settings, without those that are null: the host takes null as not given. */
+export function leavesOf(nested: unknown, path = 'settings'): Map<string, string> {
+  if (nested == null) return new Map<string, string>();
+  if (!s.isFields(nested)) return new Map([[keyOf(path), canonical(nested)]]);
+  return new Map(Object.entries(nested).flatMap(([name, value]) => [...leavesOf(value, `${path}.${quoted(name)}`)]));
+}
+
+function keyOf(path: string): string {
+  const [written, answered] = ALIASES.find(([start]) => path.startsWith(start)) ?? ['', ''];
+  return `${answered}${path.slice(written.length)}`;
+}
+
+function quoted(name: string): string {
+  return /^[A-Za-z0-9_/-]+$/u.test(name) ? name : `"${name}"`;
+}
+
+/** The opposite of {@link leavesOf}. */
+export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>): object {
+  const root = empty();
+  for (const [key, value] of leaves) {
+    const names = [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
+    const last = names.pop() ?? '';
+    const parent = names.slice(1).reduce((at, name) => (at[name] ??= empty()) as Fields, root);
+    parent[last] = JSON.parse(value);
+  }
+  return root;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Without a prototype, since a setting may have any name. */
+function empty(): Fields {
+  return Object.create(null) as Fields;
+}
+
+/** A version lock may carry a `v`, and comes back as it was written. */
+export function sameValue(key: string, a: string | undefined, b: string | undefined): boolean {
+  return a === b || (a !== undefined && b !== undefined && key === VERSION_LOCK && lockOf(a) === lockOf(b));
+}
+
+function lockOf(value: string): string {
+  const lock: unknown = JSON.parse(value);
+  return typeof lock === 'string' ? releaseOf(lock) : value;
+}
+
+/** Stands for the values in records and logs: the first 16 hexadecimal digits of their SHA-256. */
+export function hashOf(leaves: Iterable<readonly [key: string, value: string]>): string {
+  const sorted = [...leaves].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(sorted)).digest('hex').slice(0, 16);
+}
