@@ -45,7 +45,7 @@ it('labels and taints reach a fleet at rest without a cordon, an eviction or a r
     const before = disruptions(fleet);
     const position = await auditPosition(cluster.auditLogPath);
     await applyGroup(context, 'gpu', { nodeMetadata: METADATA });
-    await eventually(() => expect(marked(fleet)).toEqual([...fleet.nodes.keys()]));
+    await eventually(() => expect(marked(fleet)).toEqual([...fleet.nodes.keys()].toSorted()));
     await cluster.api.delete('/apis/brupop.bottlerocket.aws/v1alpha1/bottlerocketnodegroups/gpu');
     await eventually(async () => await expect(groupStatus(context, 'gpu')).rejects.toMatchObject({ status: 404 }));
     await eventually(() => expect(marked(fleet)).toEqual([]));
@@ -62,24 +62,25 @@ it('a drain follows the settings of its group from its next pass, while its Node
   const before = async (context: FleetContext): Promise<void> => {
     await createPool(context);
     await holdAllDrains(context);
-    await applyGroup(context, 'gpu', { drain: { timeout: '30m' } }).catch(() => undefined);
   };
-  await withFleet({ nodes: fleetNodes(3), values: VALUES, before }, async (context) => {
+  await withFleet({ nodes: fleetNodes(3), values: VALUES, config: { paused: true }, before }, async (context) => {
     const { fleet } = context;
+    await applyGroup(context, 'gpu', {});
+    await fleet.configure({});
     const name = await untilSomeNodeIsBlocked(fleet);
     const drainOf = () => fleet.shadow(name)?.status?.drain;
     const [startTime, disrupted] = [drainOf()?.startTime, disruptions(fleet)];
     await applyGroup(context, 'gpu', { drain: { unmanagedPods: 'Block' }, nodeMetadata: METADATA });
     await eventually(() => {
       expect(drainOf()?.blockedBy?.map(({ reason }) => reason)).toContain('BlockedByPolicy');
-      expect(marked(fleet)).toEqual([...fleet.nodes.keys()]);
+      expect(marked(fleet)).toEqual([...fleet.nodes.keys()].toSorted());
     });
     expect(drainOf()?.startTime).toBe(startTime);
     expect(disruptions(fleet)).toEqual(disrupted);
 
     await applyGroup(context, 'gpu', { drain: { timeout: '1m' }, nodeMetadata: METADATA });
     const codeOf = (): string | undefined => fleet.shadow(name)?.status?.lastOperation?.errorCode;
-    await eventually(() => expect(codeOf()).toBe('DrainTimeout'), { limitMs: 120_000 });
+    await eventually(() => expect(codeOf()).toBe('DrainTimedOut'), { limitMs: 120_000 });
     await releaseDrains(context);
     await applyGroup(context, 'gpu', { retry: { backoff: '10s' } });
     await fleet.untilAllRun(NEW, 300_000);
