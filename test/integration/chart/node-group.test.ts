@@ -79,7 +79,7 @@ describe('the API server rejects a group unless', () => {
     expect(await answerTo(spec)).toMatch(message);
   });
 
-  it.each(IDENTITY)('it leaves %s to others', async (key) => {
+  it.each(IDENTITY)('leaves %s to others', async (key) => {
     expect(await answerTo({ nodeSelector, nodeMetadata: { labels: { [key]: 'a' } } })).toMatch(wrongKey);
     expect(await answerTo({ nodeSelector, nodeMetadata: { annotations: { [key]: 'a' } } })).toMatch(wrongKey);
     expect(await answerTo({ nodeSelector, nodeMetadata: { taints: [{ key, effect: 'NoSchedule' }] } })).toMatch(

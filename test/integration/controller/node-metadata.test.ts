@@ -47,7 +47,7 @@ afterEach(async () => {
   for (const name of ['gpu', 'web']) await cluster.api.delete(`${GROUPS}/${name}`);
   await eventually(async () => {
     const { items } = await cluster.api.get<{ items: unknown[] }>(GROUPS);
-    expect(items).toEqual([]);
+    if (items.length > 0) throw new Error('a group is still being deleted');
   });
   await deleteMembers(cluster, names.splice(0));
 });

@@ -1,5 +1,5 @@
 /** What the status of a group records, and what the next change of the spec also changes. */
-import { type NodeMetadataSpec, type Rendered } from '@brupop/shared/api/node-metadata';
+import type { NodeMetadataSpec, Rendered } from '@brupop/shared/api/node-metadata';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { pendingRendering, recordOf, render } from './rendered.ts';
 

@@ -1,0 +1,106 @@
+/** Which Nodes are written for their groups, when a group may end, and what is told of it. */
+import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
+import type { Rendered } from '@brupop/shared/api/node-metadata';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { MetadataNote } from '../cluster/metadata-notes.ts';
+import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
+import { nodeMetadataOf } from './node-metadata.ts';
+
+const LABELS = { 'node-role.kubernetes.io/gpu': '' };
+const RENDERED: Rendered = {
+  generation: 1,
+  conflicts: 'Respect',
+  labels: LABELS,
+  annotations: {},
+  taints: [],
+  dropped: { labels: [], annotations: [], taints: [] },
+};
+
+/** That gives its Nodes a label, and whose status records it. */
+function group(
+  metadata: object = { finalizers: [NODE_METADATA_FINALIZER] },
+  rendered = RENDERED,
+): BottlerocketNodeGroup {
+  const made = aGroup('gpu', { nodeMetadata: { labels: LABELS } });
+  return { ...made, metadata: { ...made.metadata, ...metadata }, status: { rendered, observedGeneration: 1 } };
+}
+
+const deleted = (ago: number): object => {
+  return { finalizers: [NODE_METADATA_FINALIZER], deletionTimestamp: rfc3339(NOW - ago) };
+};
+
+interface Parts {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly hasApplied?: boolean;
+  readonly note?: MetadataNote;
+  readonly isCurrent?: boolean;
+}
+
+function planOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false, note, isCurrent = true }: Parts = {}) {
+  const applied = hasApplied ? [{ group: 'gpu', labels: Object.keys(LABELS), annotations: [] }] : [];
+  const node = aNode({ name: 'a', labels: { pool: 'gpu', ...labels }, applied });
+  const nodes = [{ ...aManagedNode('a'), node }];
+  const isAlive = of.metadata.deletionTimestamp === undefined;
+  const notes = new Map(note === undefined ? [] : [[node.metadata.uid, note]]);
+  const snapshot = { ...withGroups(aSnapshot(nodes), isAlive ? [of] : []), groupObjects: [of], metadataNotes: notes };
+  const { changes, byGroup, finalizers, leftBehind } = nodeMetadataOf(snapshot, isCurrent, NOW);
+  return {
+    written: changes.map(({ node: { metadata } }) => metadata.name),
+    ofGroup: byGroup.get('gpu'),
+    finalizers: [...finalizers.values()],
+    leftBehind: [...leftBehind.values()],
+  };
+}
+
+describe('a Node is written', () => {
+  it('when the finalizer is set and the rendering recorded, and not before', () => {
+    expect(planOf(group()).written).toEqual(['a']);
+    expect(planOf(group({ finalizers: [] }))).toMatchObject({
+      written: [],
+      finalizers: ['Add'],
+      ofGroup: { isRecorded: false },
+    });
+    expect(planOf({ ...group(), status: {} }).written).toEqual([]);
+  });
+
+  it('not while a watch is stale', () => {
+    expect(planOf(group(), { isCurrent: false })).toMatchObject({ written: [], finalizers: [] });
+  });
+
+  it('not for a conflict, until it is to be looked at again', () => {
+    const [key = ''] = Object.keys(LABELS);
+    const conflict = { field: 'labels', key, found: 'mine', manager: 'kubectl-label' } as const;
+    const noted = (checkAt: number): MetadataNote => ({ conflicts: [conflict], rejection: undefined, checkAt });
+    const labels = { [key]: 'mine' };
+    expect(planOf(group(), { labels, note: noted(NOW + MINUTE) })).toMatchObject({
+      written: [],
+      ofGroup: { pending: [], conflicts: [{ node: 'a', manager: 'kubectl-label' }] },
+    });
+    expect(planOf(group(), { labels, note: noted(NOW) }).written).toEqual(['a']);
+    expect(planOf(group(), { labels: { [key]: 'other' }, note: noted(NOW + MINUTE) }).written).toEqual(['a']);
+  });
+});
+
+describe('a deleted group', () => {
+  it('ends when it is removed from its Nodes', () => {
+    expect(planOf(group(deleted(MINUTE)), { labels: LABELS, hasApplied: true })).toMatchObject({
+      written: ['a'],
+      finalizers: [],
+    });
+    expect(planOf(group(deleted(MINUTE)))).toMatchObject({ written: [], finalizers: ['Remove'], leftBehind: [] });
+  });
+
+  it('ends after ten minutes in any case, and names the Nodes where something is left', () => {
+    const left = { labels: LABELS, hasApplied: true };
+    expect(planOf(group(deleted(9 * MINUTE)), left).finalizers).toEqual([]);
+    expect(planOf(group(deleted(10 * MINUTE)), left)).toMatchObject({ finalizers: ['Remove'], leftBehind: [['a']] });
+  });
+});
+
+it('a group without metadata needs no finalizer when all Nodes have confirmed it', () => {
+  const dropped = { ...RENDERED.dropped, labels: Object.keys(LABELS) };
+  const without = group(undefined, { ...RENDERED, labels: {}, dropped });
+  expect(planOf(without).finalizers).toEqual(['Remove']);
+  expect(planOf({ ...without, status: { ...without.status, observedGeneration: 0 } }).finalizers).toEqual([]);
+});
