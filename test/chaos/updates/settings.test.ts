@@ -12,6 +12,8 @@ jest.setTimeout(600_000);
 const NAMES = ['node-1', 'node-2', 'node-3'];
 const MOTD = 'settings.motd';
 const PODS = 'settings.kubernetes.max-pods';
+/** Of the chart. */
+const VALUES = { 'hostSettings.allowed': '{motd,kubernetes,unknown}' };
 const WELCOME = 'Welcome to Bottlerocket!';
 
 async function createPool(context: FleetContext): Promise<void> {
@@ -41,6 +43,7 @@ async function expectInPlace({ cluster, fleet }: FleetContext): Promise<void> {
 it('one node proves the settings of its group, the others follow, and all get back what they had', async () => {
   const options = {
     nodes: fleetNodes(3),
+    values: VALUES,
     config: { versions: { pin: OLD }, concurrency: { maxUpdating: 2 } },
     before: createPool,
   };
@@ -81,7 +84,7 @@ it('one node proves the settings of its group, the others follow, and all get ba
 });
 
 it('a host that rejects a setting keeps all of them, and a user keeps what they set by hand', async () => {
-  const options = { nodes: fleetNodes(3), config: { versions: { pin: OLD } }, before: createPool };
+  const options = { nodes: fleetNodes(3), values: VALUES, config: { versions: { pin: OLD } }, before: createPool };
   await withFleet(options, async (context) => {
     const { fleet } = context;
     await applyGroup(context, 'web', { settings: { motd: 'hello', unknown: { field: 1 } } });

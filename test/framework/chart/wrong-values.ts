@@ -7,6 +7,7 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'nodeMetadata: { domains: [topology.kubernetes.io] }',
     '/nodeMetadata/domains/0',
   ],
+  'a setting of hosts that is no name': ['hostSettings: { allowed: [kernel.sysctl] }', '/hostSettings/allowed/0'],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
   'an address of Prometheus without its protocol': [

@@ -407,9 +407,35 @@ describe('the policy of node groups', () => {
   });
 });
 
+describe('the settings of node groups', () => {
+  const groups = `/apis/${GROUP}/${NODE_GROUP_VERSION}/${NODE_GROUP_PLURAL}`;
+  const answerTo = async (settings: object): Promise<string> => {
+    const body = {
+      apiVersion: `${GROUP}/${NODE_GROUP_VERSION}`,
+      kind: NODE_GROUP_KIND,
+      metadata: { name: 'web' },
+      spec: { nodeSelector: {}, settings },
+    };
+    return await denial(cluster.api.create(groups, body));
+  };
+
+  it('are only those that the chart allows: with most others who edits groups could be root on hosts', async () => {
+    await eventually(async () => {
+      expect(await answerTo({ motd: 'hello', 'host-containers': { evil: { source: 'x' } } })).toContain(
+        'value hostSettings.allowed of the chart allows (motd, ntp), found host-containers',
+      );
+    });
+    expect(await answerTo({ motd: 'hello', ntp: { options: [] } })).toBe('');
+    const add = { spec: { settings: { kernel: { sysctl: { 'kernel.core_pattern': '|/bin/x' } } } } };
+    expect(await denial(cluster.api.patch(`${groups}/web`, add))).toContain('found kernel');
+    expect(await denial(cluster.api.patch(`${groups}/web`, { spec: { settings: null } }))).toBe('');
+    await cluster.api.delete(`${groups}/web`);
+  });
+});
+
 describe('the admission policies', () => {
   it('have no expression that the API server warns of', async () => {
-    for (const name of ['brupop-nodes', 'brupop-shadows', 'brupop-node-groups']) {
+    for (const name of ['brupop-nodes', 'brupop-shadows', 'brupop-node-groups', 'brupop-host-settings']) {
       await eventually(
         async () => {
           const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);

@@ -126,6 +126,19 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   };
 }
 
+function slotsOf(
+  snapshot: Snapshot,
+  settings: ReadonlyMap<string, SettingsFacts>,
+  now: number,
+): Map<ManagedNode, Slot> {
+  return new Map(
+    snapshot.managedNodes.flatMap((managedNode) => {
+      const slot = slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings.get(managedNode.name));
+      return slot === undefined ? [] : [[managedNode, slot] as const];
+    }),
+  );
+}
+
 function settingsByNode(managedNodes: readonly ManagedNode[], now: number): Map<string, SettingsFacts> {
   return new Map(
     managedNodes

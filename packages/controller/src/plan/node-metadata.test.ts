@@ -14,6 +14,7 @@ const RENDERED: Rendered = {
   labels: LABELS,
   annotations: {},
   taints: [],
+  settings: {},
   dropped: { labels: [], annotations: [], taints: [] },
 };
 
