@@ -110,7 +110,13 @@ export class NodeMetadataWriter {
     });
     const rejection = isWritten ? undefined : writer.latestRejection(key);
     // What could not be read or written for a passing reason is tried again.
-    return isWritten || rejection !== undefined ? this.#notes.note(uid, conflicts, rejection, clock.now()) : false;
+    if (!isWritten && rejection === undefined) return false;
+    const isNews = this.#notes.note(uid, conflicts, rejection, clock.now());
+    if (isNews) {
+      for (const { manager, key: field } of conflicts)
+        log.warn('node metadata conflict', { node: name, key: field, manager });
+    }
+    return isNews;
   }
 
   async #send(live: LiveNode, write: MetadataWrite): Promise<LiveNode> {

@@ -8,12 +8,12 @@ import type { Condition } from '@brupop/shared/api/meta';
 import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import { isEmpty } from '../policy/rendered.ts';
 import { describeStuck, namesOf } from './capacity.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { unconfirmed } from './gates/fleet.ts';
-import { judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
+import { describeSettings, judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
 import { describeLost } from './lost-nodes.ts';
+import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
 import { MAX_MESSAGE, type Reason } from './gates/reasons.ts';
@@ -46,11 +46,7 @@ export const CONFIG_REASONS = [
   'NoOtherDefaults',
   'OtherRendering',
   'NoOtherRendering',
-  'Applied',
-  'Applying',
-  'Conflict',
-  'WriteRejected',
-  'NoMetadata',
+  ...METADATA_REASONS,
   ...SETTINGS_REASONS,
 ] as const;
 
@@ -65,7 +61,8 @@ export const GROUP_CONDITIONS = {
   WindowOpen: windowOpen,
   Progressing: groupProgressing,
   SettingsApplied: ({ settings }) => judgeSettings(settings),
-  Degraded: (rollout) => judgeNodes(rollout, undefined, []),
+  Degraded: ({ metadata, settings, ...rollout }) =>
+    judgeNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
@@ -78,34 +75,6 @@ function groupReady({ group, policy, unconfirmed }: GroupRollout): Judged {
   if (problem === undefined) return isTrue('InUse', `The spec is in use${missing(unconfirmed)}`);
   const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig instead: ${problem}`;
   return isFalse('InvalidConfiguration', message);
-}
-
-const MAX_CONFLICTS = 5;
-
-function metadataApplied({ group: { rendered }, metadata }: GroupRollout): Judged {
-  const { pending, conflicts, rejected } = metadata;
-  if (rejected !== undefined) {
-    const message = `The API server rejects the write of Node "${rejected.node}": ${shorten(rejected.message, MAX_MESSAGE)}`;
-    return isFalse('WriteRejected', message);
-  }
-  if (conflicts.length > 0) return isFalse('Conflict', describeConflicts(conflicts));
-  if (pending.length > 0) return isFalse('Applying', `To be written: ${namesOf(pending)}`);
-  if (isEmpty(rendered, true))
-    return isTrue('NoMetadata', 'The group has no labels, annotations and taints for its Nodes');
-  return isTrue('Applied', 'All Nodes of the group have its labels, annotations and taints');
-}
-
-const KINDS = { labels: 'label', annotations: 'annotation', taints: 'taint' } as const;
-
-function describeConflicts(conflicts: GroupRollout['metadata']['conflicts']): string {
-  const list = conflicts
-    .slice(0, MAX_CONFLICTS)
-    .map(({ node, field, key, manager }) => `the ${KINDS[field]} "${key}" of Node "${node}" is that of "${manager}"`);
-  const more = conflicts.length > list.length ? ` and ${conflicts.length - list.length} more` : '';
-  return (
-    `Another writer has set another value: ${list.join(', ')}${more}. These stay, and everything else is applied. Take them out of ` +
-    'spec.nodeMetadata, or set spec.nodeMetadata.conflicts to Force'
-  );
 }
 
 function pendingRendering({ group }: GroupRollout): Judged {

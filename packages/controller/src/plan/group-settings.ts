@@ -119,3 +119,9 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
   }
   return { status: 'True', reason: 'SettingsInForce', message: `All ${members} hosts have the settings` };
 }
+
+/** What needs a user. */
+export function describeSettings(settings: GroupSettings): string[] {
+  const { reason, message } = judgeSettings(settings);
+  return reason === 'SettingsFailed' || reason === 'SettingsRefused' ? [message] : [];
+}
