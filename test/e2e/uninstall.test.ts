@@ -4,6 +4,7 @@ import type { ControlPlane } from '../framework/control-plane/start.ts';
 import { commandsOf, runCommands } from '../framework/commands.ts';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { applyGroup } from '../framework/fleet/pools.ts';
 import { untilSomeNodeIsToldTo } from '../framework/fleet/steps.ts';
 import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
@@ -46,7 +47,10 @@ it('the documented uninstallation during an update leaves nothing in the cluster
     loadBalancer: { exclusion: '1s' },
   };
   await withFleet({ nodes: fleetNodes(3), config }, async ({ cluster, fleet }) => {
+    const labels = { 'node-role.kubernetes.io/web': '' };
+    await applyGroup({ cluster }, 'web', { nodeSelector: {}, nodeMetadata: { labels } });
     await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
+    await eventually(() => expect(JSON.stringify(fleet.observer.nodes.list())).toContain('brupop-group-web'));
     expect(await ourObjects(cluster)).not.toEqual([]);
     const hosts = [...fleet.nodes.values()].map(({ host }) => host);
     expect(hosts.map(({ settings }) => settings.updates().versionLock)).toContain(NEW);
@@ -59,7 +63,9 @@ it('the documented uninstallation during an update leaves nothing in the cluster
     await eventually(async () => expect(await ourObjects(cluster)).toEqual([]), { limitMs: 30_000 });
     expect(fleet.observer.leftovers()).toEqual([]);
     const nodes = await cluster.api.get('/api/v1/nodes');
-    expect(JSON.stringify(nodes)).not.toMatch(/brupop\.bottlerocket\.aws\/|"unschedulable"|exclude-from-external/u);
+    expect(JSON.stringify(nodes)).not.toMatch(
+      /brupop\.bottlerocket\.aws\/|brupop-group|node-role.kubernetes.io\/web|"unschedulable"|exclude-from-external/u,
+    );
     expect(hosts.map(({ settings }) => settings.updates().versionLock)).toEqual(['latest', 'latest', 'latest']);
     expect(hosts.map(({ model }) => model.partitions.nextVersion)).toEqual(hosts.map(({ version }) => version));
   });

@@ -1,0 +1,39 @@
+/** The documented walk through labels, annotations and taints of a node group, on a whole fleet. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+import { commandsOf, runCommands } from '../framework/commands.ts';
+import { fleetNodes } from '../framework/fleet/fleet.ts';
+import { withFleet } from '../framework/fleet/with-fleet.ts';
+import { sectionOf } from '../framework/markdown.ts';
+
+jest.setTimeout(360_000);
+
+const PAGE = 'docs/node-groups.md';
+const SECTION = 'Labels, annotations and taints';
+const POOLS = commandsOf(PAGE, 'A walk through');
+const COMMANDS = commandsOf(PAGE, SECTION);
+
+it('the documented commands give the Nodes of a pool a label, show a conflict, end it, and take the label back', async () => {
+  const page = await readFile(join(import.meta.dirname, '../..', PAGE), 'utf8');
+  const manifest = /```yaml\n(?<yaml>.*?)^```$/msu.exec(sectionOf(page, SECTION))?.groups?.['yaml'] ?? '';
+  const folder = await mkdtemp(join(tmpdir(), 'brupop-docs-'));
+  try {
+    const file = join(folder, 'db.yaml');
+    await writeFile(file, manifest);
+    await withFleet({ nodes: fleetNodes(4), config: { paused: true } }, async ({ cluster, fleet }) => {
+      await runCommands(cluster, POOLS);
+      const output = await runCommands(cluster, COMMANDS.replaceAll('db.yaml', file), 180_000);
+      expect(output).toMatch(/^node-3 .*\n(?:.*\n)*node-4 /mu);
+      expect(output).toContain('the label "example.com/team" of Node "node-3" is that of "kubectl-label"');
+      expect(output).toContain('manager: brupop-group-db');
+      const nodes = fleet.observer.nodes.list();
+      expect(JSON.stringify(nodes.map(({ metadata, spec }) => [metadata.labels, spec?.taints]))).not.toContain(
+        'example.com',
+      );
+    });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
