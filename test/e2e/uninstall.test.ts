@@ -55,7 +55,7 @@ it('the documented uninstallation during an update leaves nothing in the cluster
     const hosts = [...fleet.nodes.values()].map(({ host }) => host);
     expect(hosts.map(({ settings }) => settings.updates().versionLock)).toContain(NEW);
 
-    expect(await runCommands(cluster, LISTS_SETTINGS)).toMatch(/^brs-\S+ \{.*"versionLock"/mu);
+    expect(await runCommands(cluster, LISTS_SETTINGS)).toMatch(/^brs-\S+ \[\{.*version-lock/mu);
     const output = await runCommands(cluster, UNINSTALL, 180_000);
     expect(output).toContain('Shadows of hosts with settings of the operator: none\n');
 

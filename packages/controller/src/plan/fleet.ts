@@ -76,12 +76,7 @@ export interface FleetState {
 export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const { managedNodes, config, policy } = snapshot;
   const settings = settingsByNode(managedNodes, now);
-  const slots = new Map(
-    managedNodes.flatMap((managedNode) => {
-      const slot = slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings.get(managedNode.name));
-      return slot === undefined ? [] : [[managedNode, slot] as const];
-    }),
-  );
+  const slots = slotsOf(snapshot, settings, now);
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
   const limitsOf = (held: ReadonlyMap<ManagedNode, Slot>): Limits => countedBy(snapshot, held, stuck, now);
   // A node that only has to confirm a change of settings is available.
