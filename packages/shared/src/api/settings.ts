@@ -39,11 +39,13 @@ export const settingKey = s.textThat(
   'the key of a setting, such as settings.motd',
   '^settings([.]([A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$',
 );
-export const settingValue = s.textThat((value) => isCanonical(value), MAX_VALUE, 'compact JSON');
+export const settingValue = s.textThat((value) => isCanonical(value), MAX_VALUE, 'compact JSON of a text, a number, a flag or a list');
 
+/** No leaf is an object or null. */
 function isCanonical(text: string): boolean {
   try {
-    return canonical(JSON.parse(text)) === text;
+    const value: unknown = JSON.parse(text);
+    return value !== null && !s.isFields(value) && canonical(value) === text;
   } catch {
     return false;
   }
@@ -84,16 +86,22 @@ function quoted(name: string): string {
   return /^[A-Za-z0-9_/-]+$/u.test(name) ? name : `"${name}"`;
 }
 
-/** The opposite of {@link leavesOf}. */
+/** The opposite of {@link leavesOf}. Throws when one leaf lies below another. */
 export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>): object {
   const root = empty();
   for (const [key, value] of leaves) {
     const names = [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
     const last = names.pop() ?? '';
-    const parent = names.slice(1).reduce((at, name) => (at[name] ??= empty()) as Fields, root);
+    const parent = names.slice(1).reduce<Fields | undefined>((at, name) => (at === undefined ? at : below(at, name)), root);
+    if (parent === undefined || last in parent) throw new Error(`${key}: another setting has a value in its place`);
     parent[last] = JSON.parse(value);
   }
   return root;
+}
+
+function below(parent: Fields, name: string): Fields | undefined {
+  const child = (parent[name] ??= empty());
+  return s.isFields(child) ? (child as Fields) : undefined;
 }
 
 type Fields = Record<string, unknown>;
@@ -110,7 +118,7 @@ export function sameValue(key: string, a: string | undefined, b: string | undefi
 
 function lockOf(value: string): string {
   const lock: unknown = JSON.parse(value);
-  return typeof lock === 'string' ? releaseOf(lock) : value;
+  return typeof lock === 'string' ? JSON.stringify(releaseOf(lock)) : value;
 }
 
 /** Stands for the values in records and logs: the first 16 hexadecimal digits of their SHA-256. */
