@@ -33,7 +33,8 @@ export type Action = { readonly reason: string } & (
   | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
       readonly do: 'configure';
       readonly changes: Leaves;
-      readonly expected: Leaves;
+      /** Absent: they are put back, whatever the host has. */
+      readonly expected?: Leaves;
       /** The former values. Absent: `changes` are those. */
       readonly undo?: Leaves;
     }
@@ -136,8 +137,9 @@ async function configure(
   execution: Execution,
 ): Promise<void> {
   const { host, signal } = execution;
-  const live = await host.settings([...expected.keys()], signal);
-  if ([...expected].some(([key, value]) => live.get(key) !== value))
+  const keys = [...changes.keys()];
+  const live = expected && (await host.settings(keys, signal));
+  if (keys.some((key) => live?.get(key) !== expected?.get(key)))
     throw new StaleDecisionError('the settings of the host have changed');
   await host.changeSettings(changes, signal, guardOf(execution));
 }

@@ -16,7 +16,7 @@ import {
   waitForHost,
 } from './context.ts';
 import { isHostProblem } from '../state/tracker.ts';
-import { confirmedBefore } from './settings-view.ts';
+import { confirmedBefore, decidesOffer } from './settings-view.ts';
 import { dueMs, putBack, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
@@ -112,7 +112,13 @@ function hostProblem(c: AnsweredContext): Problem | undefined {
 function checkForUpdates(c: AnsweredContext): Action {
   const { tracker, seen } = c;
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
-  if (c.settings.state === 'unsettled') return wait(seen, "the host's settings are not in force yet", dueMs(c));
+  const settingsDueMs = c.settings.state === 'unsettled' ? dueMs(c) : Infinity;
+  if (awaitsSettings(c)) return wait(seen, "the host's settings are not in force yet", settingsDueMs);
   if (tracker.checkDueMs <= seen.nowMs) return refresh(c, 'checking for updates');
-  return wait(seen, 'idle', Math.min(tracker.checkDueMs, nextLook(c) ?? tracker.checkDueMs));
+  return wait(seen, 'idle', Math.min(tracker.checkDueMs, nextLook(c) ?? Infinity, settingsDueMs));
+}
+
+/** Settings that fail hold up no updates, unless they decide the offer. */
+function awaitsSettings({ settings, shadow }: AnsweredContext): boolean {
+  return settings.state === 'unsettled' && (!settings.givenUp || decidesOffer(shadow));
 }

@@ -54,7 +54,7 @@ function isSettled(facts: Facts, plan: SettingsPlan): boolean {
 }
 
 /** True when the settings are about what the host offers. */
-function decidesOffer({ spec, status }: AgentShadow): boolean {
+export function decidesOffer({ spec, status }: AgentShadow): boolean {
   const both = [...(spec.settings?.leaves ?? []), ...(status?.settings?.records ?? [])];
   return both.some(({ key }) => UPDATER_SETTINGS.includes(key));
 }

@@ -64,7 +64,7 @@ export function dueMs(c: AnsweredContext): number {
   const { settings, checkDueMs } = c.tracker;
   const nextMs = Math.max(settings.notBefore, settings.effectiveFrom);
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
-  const onlyRefresh = plan !== undefined && plan.changes.size === 0 && settings.applied && isConfirmed(c);
+  const onlyRefresh = plan !== undefined && plan.changes.size === 0 && settings.applied && !settings.isOfferContradicted && isConfirmed(c);
   return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
@@ -88,18 +88,29 @@ function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
       changes: plan.unclassified,
       reason: 'what a change of settings disrupts is not known yet',
     };
-  const changes = c.tracker.settings.applied ? plan.changes : new Map([...plan.recorded, ...plan.changes]);
+  const changes = changesOf(c, plan);
   const record = recordChange(c, plan, changes);
   if (record !== undefined) return record;
   if (changes.size === 0) return undefined;
   const expected = new Map([...live].filter(([key]) => changes.has(key)));
-  const undo = new Map(
-    plan.records.flatMap(({ key, before }) => {
-      const isUndone = changes.has(key) && before !== undefined && !UPDATER_SETTINGS.includes(key);
-      return isUndone ? [[key, before] as const] : [];
+  return { do: 'configure', changes, expected, undo: undoOf(plan, changes, live), reason: `setting ${describeSettings(changes)}` };
+}
+
+/** What differs, and what may be stored without being applied. */
+function changesOf({ tracker: { settings } }: AnsweredContext, { recorded, changes }: SettingsPlan): Leaves {
+  const again = [...recorded].filter(([key]) => !settings.applied || UPDATER_SETTINGS.includes(key));
+  return settings.applied && !settings.isOfferContradicted ? changes : new Map([...again, ...changes]);
+}
+
+/** What the host has before a change, or had when the change may be stored already. */
+function undoOf({ records }: SettingsPlan, changes: Leaves, live: Leaves): Leaves {
+  return new Map(
+    records.flatMap(({ key, before }) => {
+      const former = changes.get(key) === live.get(key) ? before : live.get(key);
+      const isUndone = changes.has(key) && former !== undefined && !UPDATER_SETTINGS.includes(key);
+      return isUndone ? [[key, former] as const] : [];
     }),
   );
-  return { do: 'configure', changes, expected, undo, reason: `setting ${describeSettings(changes)}` };
 }
 
 /** What is about to be set, and what it replaces. */
@@ -118,14 +129,15 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
 }
 
 /**
- * Puts the former values back when the apiserver has not been heard from since the change: the change
- * may have cut the node off.
+ * Puts the former values back when the host has taken others than it was sent, or when the apiserver has
+ * not been heard from since the change: the change may have cut the node off.
  */
 export function putBack(c: AnsweredContext): Action | undefined {
-  const { undo, effectiveFrom, isPutBack } = c.tracker.settings;
+  const { undo, effectiveFrom, notBefore, mustPutBack, error } = c.tracker.settings;
   const { nowMs, specAgeMs } = c.seen;
   const silentMs = Math.min(specAgeMs, nowMs - effectiveFrom);
-  if (isPutBack || undo.size === 0 || silentMs < LIMITS.settingsContact) return undefined;
-  const reason = `the apiserver was not heard from after a change of settings: setting ${describeSettings(undo)} again`;
-  return { do: 'configure', changes: undo, expected: new Map(), reason };
+  if (notBefore > nowMs || undo.size === 0 || (!mustPutBack && silentMs < LIMITS.settingsContact)) return undefined;
+  const why = mustPutBack ? error : 'the apiserver was not heard from after a change of settings';
+  const reason = `setting ${describeSettings(undo)} again: ${why}`;
+  return { do: 'configure', changes: undo, reason };
 }

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { uptime } from 'node:os';
 import { nestedOf, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { shorten, describe } from '@brupop/shared/runtime/errors';
+import { shorten, describe, messageOf } from '@brupop/shared/runtime/errors';
 import { type Answer, exchange } from '../http/exchange.ts';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
 import {
@@ -85,14 +85,16 @@ export class HostSocket implements Host {
     const affected = parseAffectedServices(answer);
     const names = [...new Set([...affected.values()].flat())];
     const services = names.length === 0 ? [] : await this.#services(names, signal);
-    const refusal = await this.#refusalOf(changes, signal);
-    return new Map(
+    const classes = new Map(
       [...changes.keys()].map((key) => {
         const known = affected.get(key);
-        const found = classOf(key, known && services.filter(({ name }) => known.includes(name)));
-        return [key, refusal === undefined || found.class === 'Refused' ? found : refusal];
+        return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)))];
       }),
     );
+    // The host may repeat a value in its answer, and refused ones may be secret.
+    const allowed = new Map([...changes].filter(([key]) => classes.get(key)?.class !== 'Refused'));
+    const refusal = allowed.size === 0 ? undefined : await this.#refusalOf(allowed, signal);
+    return new Map([...classes].map(([key, found]) => [key, (allowed.has(key) && refusal) || found]));
   }
 
   async #services(names: readonly string[], signal: AbortSignal): Promise<readonly Service[]> {
@@ -165,7 +167,11 @@ function queryOf(name: string, values: readonly string[]): string {
 }
 
 function bodyOf(changes: Leaves): string {
-  return JSON.stringify(nestedOf(changes));
+  try {
+    return JSON.stringify(nestedOf(changes));
+  } catch (error) {
+    throw new HostError('answer', messageOf(error), { cause: error });
+  }
 }
 
 function isRefused(error: unknown): boolean {

@@ -14,6 +14,7 @@
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import {
+  MAX_LEAVES,
   MAX_VALUE,
   sameValue,
   SETTING_CLASSES,
@@ -87,7 +88,7 @@ export function planSettings({ spec, status }: AgentShadow, live: Leaves, classe
     changes: leaves(steps, ({ change }) => change),
     recorded: leaves(steps, ({ record, target }) => record && target),
     kept: steps.flatMap(([, { kept }]) => kept ?? []),
-    pending: [...held].flatMap((key) => pendingOf(key, found.get(key))),
+    pending: [...held].flatMap((key) => pendingOf(key, found.get(key))).slice(0, MAX_LEAVES),
     conflicts: problems('conflicts'),
     cannotUnset: problems('cannotUnset'),
     unclassified: new Map(
@@ -96,11 +97,14 @@ export function planSettings({ spec, status }: AgentShadow, live: Leaves, classe
   };
 }
 
-/** The records of a host have to fit into one report. */
+/** The records of a host have to fit into one report, and the report into the shadow. */
 function refusalOf(records: readonly SettingRecord[]): Classified | undefined {
   const isTooLong = records.some(({ before = '' }) => before.length > MAX_VALUE);
-  if (!isTooLong && JSON.stringify(records).length <= MAX_RECORDS) return undefined;
-  const reason = `its former value is longer than ${MAX_VALUE} characters, or those of all settings than ${MAX_RECORDS}`;
+  const isTooMany = records.length > MAX_LEAVES || JSON.stringify(records).length > MAX_RECORDS;
+  if (!isTooLong && !isTooMany) return undefined;
+  const reason = isTooLong
+    ? `the host has a value of more than ${MAX_VALUE} characters for a requested setting, which could not be restored`
+    : `with those to be restored there are more than ${MAX_LEAVES} settings, or ${MAX_RECORDS} characters: request fewer at once`;
   return { class: 'Refused', reason };
 }
 
@@ -140,7 +144,7 @@ function stepOf(
 ): Step {
   const origin = originOf(key, record, live);
   if (wanted !== undefined) return wantedStep(wanted, record, { live, origin });
-  return record !== undefined && origin === 'agent' ? restored(record) : { record, target: live };
+  return record !== undefined && origin === 'agent' ? restored(record, live) : { record, target: live };
 }
 
 function wantedStep(
@@ -157,13 +161,13 @@ function wantedStep(
   return isOwn ? { record: next, kept: settled(next, owner), target: live } : { record, target: live };
 }
 
-function restored(record: SettingRecord): Step {
+function restored(record: SettingRecord, live: string | undefined): Step {
   const { before } = record;
-  if (before === undefined) return { record, kept: record, problem: 'cannotUnset' };
+  if (before === undefined) return { record, kept: record, target: live, problem: 'cannotUnset' };
   return { record, change: before, target: before };
 }
 
-/** A record that exists stays as it is while it has the value already. */
+/** A record that exists stays as it is while it has the value already. The value that the host has is never left out. */
 function changed(
   to: Pick<SettingRecord, 'key' | 'value' | 'owner'>,
   record: SettingRecord | undefined,
@@ -173,7 +177,8 @@ function changed(
   if (record.value === to.value) return record;
   const { before, value, earlier = [] } = record;
   const former = [value, ...earlier].filter((one, index, all) => one !== to.value && all.indexOf(one) === index);
-  return { ...to, ...(before !== undefined && { before }), earlier: former.slice(0, MAX_EARLIER) };
+  const liveFirst = former.toSorted((a, b) => Number(b === live) - Number(a === live));
+  return { ...to, ...(before !== undefined && { before }), earlier: liveFirst.slice(0, MAX_EARLIER) };
 }
 
 function settled({ key, value, before }: SettingRecord, owner: string): SettingRecord {

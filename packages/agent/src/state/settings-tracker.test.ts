@@ -78,19 +78,20 @@ it('discards a refresh from before another spec, a change, or a change with an u
   }
 });
 
-it('stores again what failed and what a refresh contradicts, but not after every failed refresh', () => {
+it('stores again what failed, and after a refresh that contradicts the lock only the settings of the updater', () => {
   const made = tracker();
   made.refreshFailed(NOW, 'no network', false);
-  expect(made.applied).toBe(true);
+  expect(made).toMatchObject({ applied: true, isOfferContradicted: false });
   made.refreshFailed(NOW, 'it offers another version', true);
-  expect(made.applied).toBe(false);
+  expect(made).toMatchObject({ applied: true, isOfferContradicted: true });
+  expect(made.isApplied(NOW)).toBe(false);
   made.changed(NOW, CHANGES, new Map());
-  expect(made.applied).toBe(true);
+  expect(made).toMatchObject({ applied: true, isOfferContradicted: false });
   made.changeFailed(NOW, 'no answer');
   expect(made.applied).toBe(false);
 });
 
-it('counts failures with pauses that grow to 5 min, until a refresh succeeds', () => {
+it('counts failures with pauses that grow to 5 min, until a refresh succeeds after a change', () => {
   const made = tracker();
   const pauses = Array.from({ length: 12 }, () => {
     made.changeFailed(NOW, 'refused');
@@ -101,6 +102,9 @@ it('counts failures with pauses that grow to 5 min, until a refresh succeeds', (
   expect(Math.max(...pauses)).toBeLessThanOrEqual(5 * 60_000);
   expect(pauses.at(-1)).toBeGreaterThan(60_000);
   made.refreshSucceeded(NOW + 10 * 60_000);
+  expect(made.tries).toBe(12);
+  made.changed(NOW + 10 * 60_000, CHANGES, new Map());
+  made.refreshSucceeded(NOW + 11 * 60_000);
   expect(made).toMatchObject({ tries: 0, error: undefined, notBefore: 0 });
 });
 
@@ -138,12 +142,40 @@ it('keeps the former values until the apiserver was heard from after the change,
   expect(made.undo.size).toBe(0);
 });
 
+it('asks for the former value when the host reports another one than was stored, and keeps it until then', () => {
+  const made = tracker();
+  const motd = { kind: 'read', keys: ['settings.motd'], settings: new Map([['settings.motd', '"cut"']]) } as const;
+  made.changed(NOW, new Map([['settings.motd', '"longer"']]), UNDO);
+  made.observe(seen({ settings: motd }));
+  made.observe(seen({ settings: motd, nowMs: NOW + 60_000 }));
+  const error = 'settings.motd: the host has accepted the value, but reports another one';
+  expect(made).toMatchObject({ mustPutBack: true, isPutBack: false, undo: UNDO, tries: 1, error });
+  made.putBack(NOW + 60_000, 'cut off');
+  expect(made).toMatchObject({ mustPutBack: false, isPutBack: true, notBefore: Infinity });
+  expect(made.error).toBe(`${error}, so the former values were set again`);
+});
+
+it('does not try again for this spec when the host reports another value, and had none before', () => {
+  const made = tracker();
+  made.changed(NOW, new Map([['settings.motd', '"longer"']]), new Map());
+  made.observe(seen({ settings: { kind: 'read', keys: ['settings.motd'], settings: new Map() } }));
+  expect(made).toMatchObject({ mustPutBack: false, isPutBack: true, notBefore: Infinity });
+});
+
+it('does not store anything again when only the class of a change could not be found', () => {
+  const made = tracker();
+  made.refreshSucceeded(NOW);
+  made.classifyFailed(NOW, 'GET /services: 500');
+  expect(made).toMatchObject({ applied: true, refreshed: true, tries: 1, error: 'GET /services: 500' });
+});
+
 it('puts back once for each spec', () => {
   const made = tracker();
   made.changed(NOW, CHANGES, UNDO);
   made.putBack(NOW, 'why');
   made.refreshSucceeded(NOW + 60_000);
-  expect(made).toMatchObject({ isPutBack: true, error: 'why', notBefore: Infinity, undo: new Map() });
+  const error = 'why, so the former values were set again';
+  expect(made).toMatchObject({ isPutBack: true, error, notBefore: Infinity, undo: new Map() });
   made.begin(NOW);
   expect(made).toMatchObject({ isPutBack: false, error: undefined, notBefore: 0 });
 });

@@ -6,14 +6,15 @@
  * Invariants: only a refresh that started at `effectiveFrom` or later makes `refreshed` true, so a
  * new process trusts no offer before its own refresh. A change makes it false. A change that may
  * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
- * settings are stored again. Failures count from the spec or the success before. A host that answers
- * with another value than was stored counts as a failure. After a change the agent must hear from the
- * apiserver again; otherwise the former values are put back, once, and stay until the next spec.
+ * settings are stored again; a contradicted lock only those of the updater, since the others may
+ * restart services. Failures count from the spec or the success before. After a change the host must
+ * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
+ * the former values are put back, once, and stay until the next spec.
  *
  * The tracker calls it with each observation, change and refresh; decisions only read it.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { sameValue, type Classified, type Leaves } from '@brupop/shared/api/settings';
+import { sameValue, UPDATER_SETTINGS, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 
@@ -30,7 +31,9 @@ export type SettingsTrackerView = Readonly<
     | 'error'
     | 'notBefore'
     | 'undo'
+    | 'mustPutBack'
     | 'isPutBack'
+    | 'isOfferContradicted'
   >
 >;
 
@@ -50,7 +53,11 @@ export class SettingsTracker {
   classes: ReadonlyMap<string, Classified> = new Map();
   /** The former values of what was changed since the apiserver was last heard from. */
   undo: Leaves = new Map();
+  /** The host reports another value than was stored. */
+  mustPutBack = false;
   isPutBack = false;
+  /** The host has offered another version than it is locked to. */
+  isOfferContradicted = false;
   /** What was stored and has not been read back yet. */
   #stored: Leaves = new Map();
   #known = false;
@@ -65,13 +72,13 @@ export class SettingsTracker {
   }
 
   isApplied(nowMs: number): boolean {
-    return this.applied && this.effectiveFrom <= nowMs;
+    return this.applied && !this.isOfferContradicted && this.effectiveFrom <= nowMs;
   }
 
   observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.applied = wasApplied(shadow, bootID);
     this.#known ||= shadow !== undefined;
-    if (nowMs - specAgeMs >= this.effectiveFrom && !this.isPutBack) this.undo = new Map();
+    if (nowMs - specAgeMs >= this.effectiveFrom && !this.mustPutBack) this.undo = new Map();
     if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
   }
 
@@ -87,6 +94,9 @@ export class SettingsTracker {
     const [key] = wrong;
     this.applied = false;
     this.#fail(nowMs, `${key}: the host has accepted the value, but reports another one`);
+    if (UPDATER_SETTINGS.includes(key)) return;
+    this.mustPutBack = this.undo.size > 0;
+    this.isPutBack = !this.mustPutBack;
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
@@ -94,6 +104,7 @@ export class SettingsTracker {
     this.since = nowMs;
     this.refreshed = false;
     this.classes = new Map();
+    this.mustPutBack = false;
     this.isPutBack = false;
     this.#reset();
   }
@@ -108,17 +119,25 @@ export class SettingsTracker {
    */
   changed(nowMs: number, changes: Leaves, undo: Leaves): void {
     this.applied = true;
+    this.isOfferContradicted = false;
     this.#stored = changes;
     this.#changedAt(nowMs);
     this.undo = new Map([...undo, ...this.undo]);
   }
 
-  /** The former values were stored, since the apiserver was not heard from after a change. */
-  putBack(nowMs: number, message: string): void {
+  /** The former values were stored, since the change has failed, or cut the agent off. */
+  putBack(nowMs: number, cutOff: string): void {
+    const why = this.mustPutBack ? this.error : cutOff;
     this.changed(nowMs, new Map(), new Map());
     this.undo = new Map();
+    this.mustPutBack = false;
     this.isPutBack = true;
-    this.error = message;
+    this.error = `${why}, so the former values were set again`;
+  }
+
+  /** Nothing was stored. */
+  classifyFailed(nowMs: number, message: string): void {
+    this.#fail(nowMs, message);
   }
 
   /** Settings may have been stored, or not. */
@@ -131,13 +150,13 @@ export class SettingsTracker {
   refreshSucceeded(startedMs: number): void {
     if (startedMs < this.effectiveFrom) return;
     this.refreshed = true;
-    this.#reset();
+    if (this.applied && !this.isPutBack) this.#reset();
   }
 
   /** @param contradicts - the refresh has offered another version than the host is locked to */
   refreshFailed(nowMs: number, message: string, contradicts: boolean): void {
     if (contradicts) {
-      this.applied = false;
+      this.isOfferContradicted = true;
       this.refreshed = false;
     }
     this.#fail(nowMs, message);
@@ -156,7 +175,7 @@ export class SettingsTracker {
 
   #reset(): void {
     this.tries = 0;
-    if (!this.isPutBack) this.error = undefined;
+    this.error = undefined;
     this.#retry.succeed();
   }
 }

@@ -50,7 +50,7 @@ export interface Attempt {
   readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
 }
 
-const PUT_BACK = `the apiserver was not heard from for ${LIMITS.settingsContact / 1000} s after the change, so the former values were set again`;
+const CUT_OFF = `the apiserver was not heard from for ${LIMITS.settingsContact / 1000} s after the change`;
 
 type Methods = 'observe' | 'succeeded' | 'failed';
 
@@ -150,7 +150,8 @@ export class Tracker {
 
   /** @param startedMs - when the action was decided */
   failed(action: RemoteAction, error: unknown, seen: Observation, startedMs = seen.nowMs): void {
-    if (action.do === 'configure' || action.do === 'classify') this.settings.changeFailed(seen.nowMs, messageOf(error));
+    if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
+    else if (action.do === 'classify') this.settings.classifyFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (!(error instanceof HostError))
       this.#operationFailed(action, asOperationError(error), seen.nowMs, startedMs);
@@ -178,7 +179,7 @@ export class Tracker {
 
   /** Earlier offers of the host do not count any more. */
   #configured({ changes, undo }: RemoteAction & { readonly do: 'configure' }, nowMs: number): void {
-    if (undo === undefined) this.settings.putBack(nowMs, PUT_BACK);
+    if (undo === undefined) this.settings.putBack(nowMs, CUT_OFF);
     else this.settings.changed(nowMs, changes, undo);
     if (![...changes.keys()].some((key) => UPDATER_SETTINGS.includes(key))) return;
     this.#updateAttempt({ refreshed: false });

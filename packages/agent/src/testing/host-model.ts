@@ -58,6 +58,7 @@ export class HostModel {
   }
 
   settings(keys: readonly string[]): Leaves {
+    if (keys.length === 0) refuse('GET /settings', { status: 400, text: "Input 'keys' cannot be empty" });
     const stored = [...this.#settings.live].filter(([key]) => keys.includes(key));
     return parseSettings(JSON.stringify(nest(stored)), keys);
   }

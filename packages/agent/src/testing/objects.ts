@@ -164,7 +164,9 @@ function settingsMemory(given: Partial<SettingsTrackerView> = {}): SettingsTrack
     applied: true,
     classes: new Map(),
     undo: new Map(),
+    mustPutBack: false,
     isPutBack: false,
+    isOfferContradicted: false,
     refreshed: true,
     effectiveFrom: -Infinity,
     since: NOW,
@@ -173,7 +175,7 @@ function settingsMemory(given: Partial<SettingsTrackerView> = {}): SettingsTrack
     notBefore: 0,
     ...given,
   };
-  return { isApplied: (nowMs) => memory.applied && memory.effectiveFrom <= nowMs, ...memory };
+  return { isApplied: (nowMs) => memory.applied && !memory.isOfferContradicted && memory.effectiveFrom <= nowMs, ...memory };
 }
 
 /** What the agent does in a case. */
