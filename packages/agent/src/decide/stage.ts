@@ -133,9 +133,9 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
  * not been heard from since the change: the change may have cut the node off.
  */
 export function putBack(c: AnsweredContext): Action | undefined {
-  const { undo, effectiveFrom, notBefore, mustPutBack, error } = c.tracker.settings;
+  const { undo, changedAt, notBefore, mustPutBack, error } = c.tracker.settings;
   const { nowMs, specAgeMs } = c.seen;
-  const silentMs = Math.min(specAgeMs, nowMs - effectiveFrom);
+  const silentMs = Math.min(specAgeMs, nowMs - changedAt);
   if (notBefore > nowMs || undo.size === 0 || (!mustPutBack && silentMs < LIMITS.settingsContact)) return undefined;
   const why = mustPutBack ? error : 'the apiserver was not heard from after a change of settings';
   const reason = `setting ${describeSettings(undo)} again: ${why}`;

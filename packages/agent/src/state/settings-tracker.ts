@@ -26,6 +26,7 @@ export type SettingsTrackerView = Readonly<
     | 'classes'
     | 'refreshed'
     | 'effectiveFrom'
+    | 'changedAt'
     | 'since'
     | 'tries'
     | 'error'
@@ -44,6 +45,8 @@ export class SettingsTracker {
   refreshed = false;
   /** From when on a refresh uses the latest settings. */
   effectiveFrom = -Infinity;
+  /** When settings were last stored. */
+  changedAt = -Infinity;
   /** Since when this process has known the current generation of the spec. */
   since = -Infinity;
   /** Consecutive failures. */
@@ -121,7 +124,8 @@ export class SettingsTracker {
     this.applied = true;
     this.isOfferContradicted = false;
     this.#stored = changes;
-    this.#changedAt(nowMs);
+    this.changedAt = nowMs;
+    this.#takesEffect(nowMs);
     this.undo = new Map([...undo, ...this.undo]);
   }
 
@@ -143,7 +147,7 @@ export class SettingsTracker {
   /** Settings may have been stored, or not. */
   changeFailed(nowMs: number, message: string): void {
     this.applied = false;
-    this.#changedAt(nowMs);
+    this.#takesEffect(nowMs);
     this.#fail(nowMs, message);
   }
 
@@ -162,7 +166,7 @@ export class SettingsTracker {
     this.#fail(nowMs, message);
   }
 
-  #changedAt(nowMs: number): void {
+  #takesEffect(nowMs: number): void {
     this.refreshed = false;
     this.effectiveFrom = nowMs + LIMITS.settingsApply;
   }

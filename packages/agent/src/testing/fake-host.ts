@@ -17,8 +17,12 @@ export class FakeHost implements Host {
   applies = true;
   /** Whether `reboot` was called since the latest boot. */
   rebootAsked = false;
+  /** What the host makes of a value. */
+  normalize: (value: string) => string = (value) => value;
   /** What a change of a setting disrupts. */
   classOf: (key: string) => SettingClass = () => 'Live';
+  #reads = 0;
+  #onSettings: (read: number) => void = () => undefined;
   /** Every call that may change the host. */
   readonly calls: string[] = [];
   readonly #model: HostModel;
@@ -46,6 +50,11 @@ export class FakeHost implements Host {
     return this.#model.settings([key]).get(key);
   }
 
+  /** The value with which the services of the host run. */
+  appliedOf(key: string): string | undefined {
+    return this.#model.appliedOf(key);
+  }
+
   /** Publishes another newest version, or withdraws all. */
   publish(newest: string | undefined): void {
     this.#model.publish(newest);
@@ -70,6 +79,7 @@ export class FakeHost implements Host {
   boot({ rollsBack = false } = {}): void {
     this.#model.faults = { boot: { rollsBack } };
     this.#model.updates.boot();
+    this.#model.applySettings();
     this.boots += 1;
     this.rebootAsked = false;
     this.#running = undefined;
@@ -111,7 +121,15 @@ export class FakeHost implements Host {
     this.#looks = this.lockedLooks;
   }
 
+  /** Called before each read of the settings, with its number from now on. */
+  set onSettings(called: (read: number) => void) {
+    this.#reads = 0;
+    this.#onSettings = called;
+  }
+
   async settings(keys: readonly string[]): Promise<Leaves> {
+    this.#reads += 1;
+    this.#onSettings(this.#reads);
     this.#throwNext('settings');
     return this.#model.settings(keys);
   }
@@ -124,8 +142,8 @@ export class FakeHost implements Host {
   async changeSettings(changes: Leaves): Promise<void> {
     this.calls.push(`configure ${[...changes.values()].map((value) => String(JSON.parse(value))).join(' ')}`);
     this.#throwNext('configure');
-    this.#model.storeSettings(changes);
-    if (this.applies) this.#model.applySettings();
+    this.#model.storeSettings(new Map([...changes].map(([key, value]) => [key, this.normalize(value)])));
+    if (this.applies) this.#model.applySettings(changes.keys());
   }
 
   uptimeMs(): number {

@@ -27,6 +27,7 @@ export class HostModel {
   faults: FaultValues = {};
   readonly updates: UpdateModel;
   readonly #settings = new Settings();
+  readonly #applied = new Map(this.#settings.live);
 
   constructor(version: string, now: () => number) {
     const machine = { variant: 'aws-k8s-1.31', arch: 'x86_64' };
@@ -74,8 +75,17 @@ export class HostModel {
     this.#settings.commit('agent');
   }
 
-  applySettings(): void {
+  /** A boot applies all of them. */
+  applySettings(keys: Iterable<string> = this.#settings.live.keys()): void {
+    const { live } = this.#settings;
+    for (const key of keys) this.#applied.set(key, live.get(key) ?? null);
     this.updates.settings = this.#settings.updates();
+  }
+
+  /** The value with which its services run, as JSON. */
+  appliedOf(key: string): string | undefined {
+    const value = this.#applied.get(key);
+    return value === undefined ? undefined : JSON.stringify(value);
   }
 }
 

@@ -169,6 +169,7 @@ function settingsMemory(given: Partial<SettingsTrackerView> = {}): SettingsTrack
     isOfferContradicted: false,
     refreshed: true,
     effectiveFrom: -Infinity,
+    changedAt: -Infinity,
     since: NOW,
     tries: 0,
     error: undefined,

@@ -1,6 +1,6 @@
 /** The settings of a host's updater, as tests write them. */
-import { IGNORE_WAVES, VERSION_LOCK } from '../api/settings.ts';
-import type { SettingRecord, SettingsSpec } from '../api/shadow.ts';
+import { IGNORE_WAVES, leavesOf, VERSION_LOCK } from '../api/settings.ts';
+import type { Allowed, SettingRecord, SettingsSpec } from '../api/shadow.ts';
 
 export interface UpdaterSettings {
   readonly versionLock: string;
@@ -32,6 +32,12 @@ export function pinned(pin: Pin | null): SettingsSpec | null {
   if (pin === null) return null;
   const leaves = [...updaterLeaves(pin)].map(([key, value]) => ({ key, value, owner: 'BrupopConfig', force: true }));
   return leaves.length === 0 ? null : { leaves, allow: 'None' };
+}
+
+/** The spec for settings that a group has, nested as users write them. */
+export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
+  const leaves = [...leavesOf(nested)].map(([key, value]) => ({ key, value, owner: 'BottlerocketNodeGroup web' }));
+  return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };
 }
 
 /** The record of a change from `before` to `pin`. */
