@@ -82,7 +82,7 @@ export class AgentProcess {
       updateStatus: () => this.#call('look', async () => host.updateStatus()),
       start: (command, _signal, guard) => this.#call(command, async () => host.start(command), guard),
       settings: (keys) => this.#call('look', async () => host.readSettings(keys)),
-      classify: (changes) => this.#call('look', async () => host.classify(changes)),
+      classify: (changes) => this.#call('classify', async () => host.classify(changes)),
       changeSettings: (changes, _signal, guard) =>
         this.#call('configure', async () => this.#world.configure(changes), guard),
       uptimeMs: () => host.uptimeMs(),

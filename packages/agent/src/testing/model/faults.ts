@@ -25,6 +25,9 @@ export type Fault =
   | { readonly kind: 'pin'; readonly wanted: Pin | null }
   /** A user changes the settings on the host. */
   | { readonly kind: 'settings by hand'; readonly settings: Partial<UpdaterSettings> }
+  /** Another value of `settings.motd` that a group requests, and one that a user sets on the host. */
+  | { readonly kind: 'group'; readonly motd: string | null }
+  | { readonly kind: 'motd by hand'; readonly motd: string }
   | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
   | { readonly kind: 'apply fails' };
 
@@ -143,14 +146,24 @@ const byHand: fc.Arbitrary<Fault> = fc.record({
   kind: fc.constant('settings by hand'),
   settings: fc.oneof(fc.record({ versionLock: userLocks }), fc.record({ ignoreWaves: fc.boolean() })),
 });
+/** Values of `settings.motd` that groups request. Users set others, since a value that is both has no known owner. */
+export const MOTDS: readonly string[] = ['a', 'b', 'c'];
 const settingsFault: fc.Arbitrary<Fault> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('group'), motd: fc.constantFrom(...MOTDS, null) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('motd by hand'), motd: fc.constantFrom('mine', 'yours') }),
+  },
   { weight: 4, arbitrary: pin },
   { weight: 2, arbitrary: byHand },
   { weight: 1, arbitrary: withMs('settings broken', outage) },
   { weight: 1, arbitrary: withMs('paused', outage) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('apply fails') }) },
 );
-const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'report', 'refresh', ...CALLS);
+const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'classify', 'report', 'refresh', ...CALLS);
 
 /** Host settings that are requested and withdrawn, users who change them, and other faults. */
 export const aroundSettings: fc.Arbitrary<readonly TimedFault[]> = fc

@@ -152,6 +152,7 @@ export class Invariants {
   atRest(): void {
     const { cluster, host } = this.#world;
     const { shadow } = cluster;
+    if (shadow?.status?.settings?.inFlight !== undefined) this.wrong('settings are in flight');
     if (shadow?.spec.state !== 'Idle') this.wrong(`the update is stuck: ${JSON.stringify(shadow)}`);
     if (!this.#isOver) this.wrong(`neither done nor failed: ${JSON.stringify(shadow)}`);
     if (host.armed) this.wrong('the host is left armed');
@@ -168,7 +169,7 @@ export class Invariants {
 
   get #isOver(): boolean {
     const { host, controller } = this.#world;
-    return host.choice === undefined || controller.needsUser || controller.paused;
+    return host.choice === undefined || controller.needsUser || controller.paused || this.userActions.wasPutBack;
   }
 
   /** The log, for a failed test. */

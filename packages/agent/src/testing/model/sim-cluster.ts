@@ -7,8 +7,8 @@ import type {
   StatusReport,
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import type { ShadowSpec } from '@brupop/shared/api/shadow';
-import { type Pin, pinned } from '@brupop/shared/testing/settings';
+import type { SettingsSpec, ShadowSpec } from '@brupop/shared/api/shadow';
+import { grouped, type Pin, pinned } from '@brupop/shared/testing/settings';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../../apiserver/messages.ts';
 
@@ -22,6 +22,9 @@ export class SimCluster {
   shadow: AgentShadow | undefined;
   /** Host settings that the controller requests with each spec. */
   wanted: Pin | null = null;
+  /** What a group requests as `settings.motd`. */
+  motd: string | null = null;
+  #isGrouped = false;
   managed = true;
   cordoned = false;
   excludedAt: number | undefined;
@@ -69,10 +72,23 @@ export class SimCluster {
     this.onChange();
   }
 
+  wantMotd(motd: string | null): void {
+    this.#isGrouped = true;
+    this.motd = motd;
+    this.onChange();
+  }
+
+  /** What the next spec requests. */
+  get settings(): SettingsSpec | null {
+    const pin = pinned(this.wanted);
+    if (!this.#isGrouped) return pin;
+    return { leaves: [...(pin?.leaves ?? []), ...grouped({ motd: this.motd }).leaves], allow: 'Live' };
+  }
+
   setSpec(spec: ShadowSpec): void {
     if (this.shadow === undefined) return;
     const since = { state_transition_timestamp: rfc3339(this.#clock.now()) };
-    const dated = { ...spec, settings: pinned(this.wanted), ...since };
+    const dated = { ...spec, settings: this.settings, ...since };
     this.shadow = { ...this.shadow, generation: this.shadow.generation + 1, spec: dated };
     this.onSpec();
     this.#changed();

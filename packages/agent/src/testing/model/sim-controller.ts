@@ -1,5 +1,4 @@
 /** What the controller does to one node, cut to what an agent sees of it. */
-import { pinned } from '@brupop/shared/testing/settings';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { ERROR_CODES } from '@brupop/shared/api/error-codes';
 import type { ShadowState } from '@brupop/shared/api/shadow';
@@ -65,8 +64,7 @@ export class SimController {
   }
 
   #begin({ generation, spec, status }: AgentShadow, now: number): void {
-    const { wanted } = this.#cluster;
-    if (JSON.stringify(spec.settings ?? null) !== JSON.stringify(pinned(wanted))) return this.#idle();
+    if (JSON.stringify(spec.settings ?? null) !== JSON.stringify(this.#cluster.settings)) return this.#idle();
     const settled = status?.observedGeneration === generation && status.current_state === 'Idle';
     if (this.paused || !settled || status.target_version === status.current_version || this.needsUser) return;
     if (this.#notBefore > now) this.wake(this.#notBefore - now);

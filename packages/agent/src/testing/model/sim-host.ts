@@ -46,6 +46,7 @@ export class SimHost {
   #offered: string;
   #running: (RunningCommand & { readonly endsAt: number }) | undefined;
   #appliesAt: number | undefined;
+  #toApply: readonly string[] = [];
   readonly #model: HostModel;
   readonly #clock: Clock;
 
@@ -95,6 +96,12 @@ export class SimHost {
 
   valueOf(key: string): string | undefined {
     return this.#model.settings([key]).get(key);
+  }
+
+  /** The value with which its services run. */
+  appliedOf(key: string): string | undefined {
+    this.#settle();
+    return this.#model.appliedOf(key);
   }
 
   readSettings(keys: readonly string[]): Leaves {
@@ -170,6 +177,7 @@ export class SimHost {
     this.#model.updates.boot();
     this.#model.applySettings();
     this.#appliesAt = undefined;
+    this.#toApply = [];
     this.rollsBack = false;
     this.up = true;
     this.boots += 1;
@@ -189,7 +197,9 @@ export class SimHost {
   #store(changes: Leaves, applies: boolean): void {
     this.#settle();
     this.#model.storeSettings(changes);
-    if (applies) this.#appliesAt = this.#clock.monotonic() + APPLY_MS;
+    if (!applies) return;
+    this.#toApply = [...this.#toApply, ...changes.keys()];
+    this.#appliesAt = this.#clock.monotonic() + APPLY_MS;
   }
 
   /** Brings the model up to the time of the clock. */
@@ -202,7 +212,8 @@ export class SimHost {
     }
     // A command uses the settings with which it started.
     if (this.#running !== undefined || this.#appliesAt === undefined || this.#appliesAt > now) return;
-    this.#model.applySettings();
+    this.#model.applySettings(this.#toApply);
     this.#appliesAt = undefined;
+    this.#toApply = [];
   }
 }

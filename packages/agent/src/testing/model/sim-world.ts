@@ -15,6 +15,7 @@ import type { UpdateCommand } from '../../limits.ts';
 export type CallName =
   | UpdateCommand
   | 'look'
+  | 'classify'
   | 'configure'
   | 'reboot'
   | 'read'
@@ -58,6 +59,11 @@ export class SimWorld {
     this.controller.onStart = (version) => this.invariants.userActions.starts(version);
     this.#beat();
     this.startAgent();
+  }
+
+  /** Adds faults at calls, which are counted from now on. */
+  add(faults: readonly AtCall[]): void {
+    this.#pending = [...this.#pending, ...faults];
   }
 
   async run(ms: number): Promise<void> {
@@ -277,6 +283,10 @@ export class SimWorld {
         return this.cluster.want(fault.wanted);
       case 'settings by hand':
         return this.invariants.userActions.set(fault.settings);
+      case 'group':
+        return this.cluster.wantMotd(fault.motd);
+      case 'motd by hand':
+        return this.invariants.userActions.setMotd(fault.motd);
       case 'pods stay':
         this.cluster.perPass = 0;
         this.clock.after(fault.ms, () => (this.cluster.perPass = 2));
@@ -322,7 +332,7 @@ export class SimWorld {
 }
 
 function isOfHost(name: CallName): boolean {
-  return ['look', 'configure', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
+  return ['look', 'classify', 'configure', 'reboot', 'refresh', 'prepare', 'activate', 'deactivate'].includes(name);
 }
 
 function lost(name: CallName): Error {

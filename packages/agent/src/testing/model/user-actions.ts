@@ -1,11 +1,15 @@
 /** Checks the host's settings: users own them, and the fleet's configuration replaces them for a time. */
 import { sameVersion } from '@brupop/shared/api/version';
 import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
-import { NEW_HOST, pinned, type UpdaterSettings } from '@brupop/shared/testing/settings';
+import { NEW_HOST, type UpdaterSettings } from '@brupop/shared/testing/settings';
 import { PINS } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimWorld } from './sim-world.ts';
 
+const MOTD = 'settings.motd';
+const OWN_MOTD = '"Welcome to Bottlerocket!"';
+/** Values that are put back may replace one that a user has set since the change. */
+const PUT_BACK_MS = 15 * 60_000;
 /** Between a look at the settings and a change of them an answer may be on its way for 9 s. */
 const RACE_MS = 10_000;
 
@@ -16,6 +20,9 @@ export class UserActions {
   #userSettings: Partial<UpdaterSettings> = NEW_HOST;
   #setAt = -Infinity;
   #recordLost = false;
+  /** What `settings.motd` is without a group; undefined: unknown. */
+  #motd: string | undefined = OWN_MOTD;
+  #motdSetAt = -Infinity;
 
   constructor(world: SimWorld, invariants: Invariants) {
     this.#world = world;
@@ -35,6 +42,16 @@ export class UserActions {
     }
   }
 
+  /** A user changes the message of the day. */
+  setMotd(motd: string): void {
+    const { host, clock } = this.#world;
+    const value = JSON.stringify(motd);
+    if (host.valueOf(MOTD) === value) return;
+    host.setSettings(new Map([[MOTD, value]]));
+    this.#motdSetAt = clock.monotonic();
+    this.#motd = value;
+  }
+
   /** A value that is recorded but not set yet looks like the agent's when a user sets it first. */
   #isBeingSet(name: keyof UpdaterSettings, value: unknown): boolean {
     const key = name === 'versionLock' ? VERSION_LOCK : IGNORE_WAVES;
@@ -49,13 +66,16 @@ export class UserActions {
 
   /** The agent changes settings; it cannot know of a user's change at the same instant. */
   overwritten(): void {
-    if (this.#world.clock.monotonic() - this.#setAt < RACE_MS) this.#userSettings = {};
+    const now = this.#world.clock.monotonic();
+    if (now - this.#setAt < RACE_MS) this.#userSettings = {};
+    if (now - this.#motdSetAt < PUT_BACK_MS && this.#world.host.valueOf(MOTD) === this.#motd) this.#motd = undefined;
   }
 
   /** The record of earlier settings is lost: they cannot be restored. */
   recordLost(): void {
     if (this.#world.cluster.shadow?.status?.settings?.records === undefined) return;
     this.#userSettings = {};
+    this.#motd = undefined;
     this.#recordLost = true;
   }
 
@@ -76,7 +96,7 @@ export class UserActions {
   get served(): boolean {
     const { cluster, host } = this.#world;
     const { versionLock } = cluster.wanted ?? {};
-    const isAsked = JSON.stringify(cluster.shadow?.spec.settings ?? null) === JSON.stringify(pinned(cluster.wanted));
+    const isAsked = JSON.stringify(cluster.shadow?.spec.settings ?? null) === JSON.stringify(cluster.settings);
     return isAsked && (versionLock == null || sameVersion(versionLock, host.stored.versionLock));
   }
 
@@ -87,9 +107,28 @@ export class UserActions {
     const { settings } = cluster.shadow?.status ?? {};
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
-    if (settings?.message !== undefined)
+    this.#motdAtRest();
+    if (settings?.message !== undefined && !this.wasPutBack)
       this.#invariants.wrong(`the settings are still reported as not in force: ${settings.message}`);
-    if (cluster.wanted === null && settings !== undefined) this.#invariants.wrong('a record remains without a pin');
+    const isWanted = cluster.wanted !== null || cluster.motd !== null;
+    if (!isWanted && settings !== undefined && !this.wasPutBack)
+      this.#invariants.wrong('a record remains without a request');
+  }
+
+  /** A change has cut the agent off, so the host has the former values until the next spec. */
+  get wasPutBack(): boolean {
+    return this.#world.cluster.shadow?.status?.settings?.message?.endsWith('the former values were set again') === true;
+  }
+
+  #motdAtRest(): void {
+    const { cluster, host } = this.#world;
+    const value = host.valueOf(MOTD);
+    const { conflicts = [] } = cluster.shadow?.status?.settings ?? {};
+    if (host.appliedOf(MOTD) !== value) this.#invariants.wrong(`motd ${value} is stored, ${host.appliedOf(MOTD)} applied`);
+    if (this.wasPutBack) return;
+    const isRequested = cluster.motd !== null && !conflicts.includes(MOTD);
+    const expected = isRequested ? JSON.stringify(cluster.motd) : this.#motd;
+    if (expected !== undefined && value !== expected) this.#invariants.wrong(`motd is ${value}, expected ${expected}`);
   }
 
   #expected<K extends keyof UpdaterSettings>(name: K): UpdaterSettings[K] | undefined {
