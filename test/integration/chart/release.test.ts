@@ -125,7 +125,7 @@ describe('a release of the chart', () => {
     expect((await rightsOf(APISERVER)).filter((right) => !baseline.includes(right))).toEqual([
       '[/.well-known/openid-configuration] [] [get]',
       '[/openid/v1/jwks] [] [get]',
-      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch patch]',
+      'bottlerocketnodegroups.brupop.bottlerocket.aws [] [] [list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws [] [] [get list watch]',
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch]',
