@@ -1,6 +1,6 @@
 /**
  * Writes what follows from the schemas of the API (the definitions of the custom resources in the
- * chart, and the reference of the BrupopConfig in the docs) and from the bundles (NOTICE). `--check`
+ * chart, and the reference of the BrupopConfig in the docs), from the metrics and from the bundles (NOTICE). `--check`
  * only prints which files differ.
  *
  * A definition is `scripts/crds/NAME.yaml` (names, printer columns, rules across fields) with the
@@ -15,7 +15,11 @@ import { configSchema } from '../packages/shared/src/api/brupop-config.ts';
 import { DEFAULT_SPEC, OVERRIDES } from '../packages/shared/src/api/config-spec.ts';
 import { nodeGroupSchema } from '../packages/shared/src/api/node-group.ts';
 import { shadowSchema } from '../packages/shared/src/api/shadow.ts';
+import { METRICS as APISERVER_METRICS } from '../packages/apiserver/src/metrics.ts';
+import { METRICS as CONTROLLER_METRICS } from '../packages/controller/src/metrics-table.ts';
+import { PROCESS_METRICS } from '../packages/shared/src/runtime/metrics.ts';
 import { bundle, findPrograms } from './bundle.ts';
+import { metricEntries, withPart, wrap } from './docs.ts';
 import { noticeOf } from './notice.ts';
 
 type Json = Record<string, unknown>;
@@ -156,17 +160,6 @@ function entry([path, property]: [string, Property]): string {
   return wrap(`- \`${path}\` (${typeOf(property)}${defaultOf(path)}): ${text}`);
 }
 
-/** Breaks a list item into lines of at most 120 characters. */
-function wrap(text: string): string {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + 1 + word.length <= 120) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(last === undefined ? word : `  ${word}`);
-  }
-  return lines.join('\n');
-}
-
 /** The page with the reference of `part` between its markers, but for the fields `without`. */
 function reference(page: string, part: 'spec' | 'status', schema: GenericSchema, without: object = {}): string {
   const { properties } = openApi(schema) as Property;
@@ -174,11 +167,15 @@ function reference(page: string, part: 'spec' | 'status', schema: GenericSchema,
   const entries = leaves(properties?.[part] ?? {}, part)
     .filter(isWanted)
     .map(entry);
-  const [begin, end] = [`<!-- make generate: ${part} -->`, `<!-- end: ${part} -->`];
-  const [head, rest = ''] = page.split(begin);
-  const [, tail] = rest.split(end);
-  if (head === undefined || tail === undefined) throw new Error(`expected ${begin} and ${end} in a page of docs`);
-  return `${head}${begin}\n\n${entries.join('\n')}\n\n${end}${tail}`;
+  return withPart(page, part, entries.join('\n'));
+}
+
+/** The metrics of each program, by the name of their part of docs/metrics.md. */
+const METRICS = { both: PROCESS_METRICS, controller: CONTROLLER_METRICS, apiserver: APISERVER_METRICS };
+
+function metricsPage(): string {
+  const parts = Object.entries(METRICS);
+  return parts.reduce((page, [part, table]) => withPart(page, part, metricEntries(table)), read('docs/metrics.md'));
 }
 
 const crds = 'charts/bottlerocket-update-operator/templates/crds';
@@ -192,6 +189,7 @@ const generated = {
     'status',
     configSchema,
   ),
+  'docs/metrics.md': metricsPage(),
   'docs/node-groups.md': reference(read('docs/node-groups.md'), 'spec', nodeGroupSchema, OVERRIDES),
 };
 const stale = Object.entries(generated).filter(([file, text]) => !existsSync(join(root, file)) || read(file) !== text);

@@ -49,6 +49,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'plan/facts',
     'plan/gates',
     'plan',
+    'metrics-table.ts',
     'metrics.ts',
     'certificates',
     'apply',

@@ -80,7 +80,7 @@ async function serveWith(
   const { config, client, clock, log, signal } = parts;
   const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
   const metrics = createMetrics(registry);
-  const caches = createCaches(parts);
+  const caches = createCaches(parts, (resource) => metrics.watchRestarts.inc({ resource }));
   const agents = new AgentAddresses(caches.pods);
   const verifier = new TokenVerifier({ client, namespace, clock, log });
   const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
@@ -90,7 +90,8 @@ async function serveWith(
   const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
 
   const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
-  const count = (open: number): void => metrics.streams.set(open);
+  const count = (change: number, agentVersion: string): void =>
+    metrics.streams.inc({ agent_version: metrics.agentVersions.of(agentVersion) }, change);
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);
@@ -121,9 +122,9 @@ async function serveWith(
 type Caches = ReturnType<typeof createCaches>;
 
 /** The only watches of an idle apiserver. */
-function createCaches({ client, config, clock, log }: Parts) {
+function createCaches({ client, config, clock, log }: Parts, onRestart: (resource: string) => void) {
   const { namespace } = config;
-  const common = { client, clock, log };
+  const common = { client, clock, log, onRestart };
   return {
     pods: new Reflector({
       ...common,

@@ -1,55 +1,88 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { BoundedLabels, counter, createFrom, gauge, histogram, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
+
+/** `docs/metrics.md` is generated from it. */
+export const METRICS = {
+  requests: counter(
+    'apiserver_requests_total',
+    'Responses to agents by HTTP status. Code 0 means that the agent disconnected first; 401 and 403 that its token was rejected. ' +
+      '`route` is `shadow`, `shadow/stream`, `shadow/status`, `load-balancer-exclusion`, `drain`, `restore` or `other`.',
+    'route',
+    'code',
+  ),
+  duration: histogram(
+    'apiserver_request_duration_seconds',
+    [0.005, 0.02, 0.1, 0.5, 2, 5, 10, 20],
+    'How long requests took, without streams.',
+    'route',
+  ),
+  streams: gauge(
+    'apiserver_streams',
+    'Open shadow streams by the release of the agent. Each agent has one. `agent_version` is empty for an agent that does not send its release.',
+    'agent_version',
+  ),
+  rejectedConnections: counter(
+    'apiserver_rejected_connections_total',
+    'Connections closed before their TLS handshake. `limit` is `address` (`apiserver.maxConnectionsPerAddress`), `total` ' +
+      '(`apiserver.maxConnections`), `failures` (too many connections without an accepted call from one address) or `new` (too many ' +
+      'of them from all addresses of one network, or from all networks, where no agent has called yet). The log line `closing ' +
+      'connections` names the addresses.',
+    'limit',
+  ),
+  tokenReviews: counter(
+    'apiserver_token_reviews_total',
+    'TokenReviews that were `accepted`, `rejected` or `unavailable`.',
+    'result',
+  ),
+  drainPasses: counter(
+    'apiserver_drain_passes_total',
+    'Drain passes that are `done`, `unfinished` (the agent repeats them) or `failed`.',
+    'result',
+  ),
+  drainDuration: histogram(
+    'apiserver_drain_duration_seconds',
+    [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600],
+    'How long drains took from their first pass to their end. `result` is `Drained`, `Forced`, `TimedOut` or `CordonRemoved` ' +
+      '(`status.drain.result`).',
+    'result',
+  ),
+  drainBlocks: counter(
+    'apiserver_drain_blocks_total',
+    'Pods that started to block a drain, by [reason](runbook.md#a-drain-does-not-end).',
+    'reason',
+  ),
+  evictions: counter(
+    'apiserver_evictions_total',
+    'Requests to evict or delete a pod. `result` is `accepted`, `gone`, or why it was rejected: `DisruptionBudget`, ' +
+      '`MultipleDisruptionBudgets`, `Forbidden`, `NamespaceTerminating`, `Throttled` or `Error`.',
+    'result',
+  ),
+  events: counter(
+    'apiserver_events_total',
+    "Events to write, with a result as that of the controller's writes.",
+    'result',
+  ),
+  watchRestarts: counter(
+    'apiserver_watch_restarts_total',
+    'Watches that failed and were opened again, with backoff. `resource` is `agent pods` or the plural of a custom resource.',
+    'resource',
+  ),
+  certificateExpiry: gauge(
+    'apiserver_certificate_expiry_timestamp_seconds',
+    'When the certificate that this replica serves expires (Unix time). With `tls.mode: provided` this is the only sign of it.',
+    'issuer',
+  ),
+  certificateErrors: counter(
+    'apiserver_certificate_errors_total',
+    'Attempts to load the TLS files that failed. There is one every 10 seconds, and the previous certificate stays in use. `reason` is ' +
+      '`Unreadable`, `Invalid`, `KeyMismatch`, `WrongName`, `NotYetValid` or `Expired` ' +
+      '([what to do](runbook.md#certificate-errors)).',
+    'reason',
+  ),
+};
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** The apiserver's metrics. `docs/metrics.md` describes each. */
 export function createMetrics(registry: Registry) {
-  const registers = [registry];
-  const of = <L extends string>(name: string, help: string, ...labelNames: L[]) => ({
-    name: `brupop_apiserver_${name}`,
-    help,
-    labelNames,
-    registers,
-  });
-  return {
-    requests: new Counter(
-      of(
-        'requests_total',
-        'Responses to agents by HTTP status; code 0: the agent disconnected first.',
-        'route',
-        'code',
-      ),
-    ),
-    duration: new Histogram({
-      ...of('request_duration_seconds', 'How long requests took, without streams.', 'route'),
-      buckets: [0.005, 0.02, 0.1, 0.5, 2, 5, 10, 20],
-    }),
-    streams: new Gauge(of('streams', 'Open shadow streams.')),
-    rejectedConnections: new Counter(
-      of(
-        'rejected_connections_total',
-        'Connections closed before their TLS handshake, by the limit that was reached.',
-        'limit',
-      ),
-    ),
-    tokenReviews: new Counter(
-      of('token_reviews_total', 'TokenReviews that were accepted, rejected or unavailable.', 'result'),
-    ),
-    evictions: new Counter(
-      of('evictions_total', 'Requests to evict or delete a pod: accepted, gone, or why not.', 'result'),
-    ),
-    drainPasses: new Counter(of('drain_passes_total', 'Drain passes: done, unfinished or failed.', 'result')),
-    drainBlocks: new Counter(of('drain_blocks_total', 'Pods that started to block a drain, by reason.', 'reason')),
-    drainDuration: new Histogram({
-      ...of('drain_duration_seconds', 'How long drains took from their first pass to their end, by result.', 'result'),
-      buckets: [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600],
-    }),
-    events: new Counter(of('events_total', 'Events to write, by result.', 'result')),
-    certificateExpiry: new Gauge(
-      of('certificate_expiry_timestamp_seconds', 'When the serving certificate expires (Unix time).', 'issuer'),
-    ),
-    certificateErrors: new Counter(
-      of('certificate_errors_total', 'Attempts to load the TLS files that failed, by reason.', 'reason'),
-    ),
-  };
+  return { ...createFrom(METRICS, registry), agentVersions: new BoundedLabels(MAX_VERSIONS) };
 }

@@ -15,7 +15,7 @@ import {
   type SpecReference,
   statusReport,
 } from '@brupop/shared/api/agent-protocol';
-import { agentSkew } from '@brupop/shared/api/release';
+import { agentSkew, releaseIn } from '@brupop/shared/api/release';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
@@ -63,7 +63,7 @@ export class Routes {
     const { shadows, hub } = this.#options;
     const found = shadows.cached(identity.node) ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
-    hub.open(identity, response, found);
+    hub.open(identity, response, found, releaseIn(userAgent));
     if (found !== undefined) await shadows.recordSkew(identity, found, { skew: agentSkew(userAgent), signal });
   }
 

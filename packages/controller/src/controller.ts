@@ -73,7 +73,12 @@ export class Controller {
       groups: new NodeGroupWriter(context),
       metadata: new NodeMetadataWriter(context, cluster.metadataNotes),
     };
-    const reconcile = (): Promise<number | undefined> => this.#reconcile(context, writers, jobs);
+    const reconcile = async (): Promise<number | undefined> => {
+      const startedAt = clock.monotonic();
+      const nextInMs = await this.#reconcile(context, writers, jobs);
+      metrics.reconcileDuration.observe((clock.monotonic() - startedAt) / 1000);
+      return nextInMs;
+    };
     const onError = (): void => metrics.reconcileErrors.inc();
     const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());

@@ -26,7 +26,8 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const isLeading = (): boolean => election.isLeading();
   const count = (labels: { check: string; phase: string; result: string }): void => metrics.checks.inc(labels);
   const checks = new CheckLookups({ client, clock, log, config: config.checks, count });
-  const cluster = new Cluster({ ...config, client, clock, log, checks });
+  const onWatchRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
+  const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart });
   const registry = createRegistry(CONTROLLER);
   const metrics = createMetrics(registry, () => cluster.watchLags());
   const writes = { client: client.fenced(isLeading), isLeading };

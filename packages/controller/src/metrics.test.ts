@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
+import type { Snapshot } from './cluster/snapshot.ts';
 import { countTransition, createMetrics, showFleet, showLeader } from './metrics.ts';
 import { plan } from './plan/plan.ts';
 import { specChange } from './plan/spec-change.ts';
@@ -88,5 +89,67 @@ describe('the metrics of failures', () => {
     ]);
     showLeader(metrics, false);
     expect(await read()).toEqual([]);
+  });
+});
+
+describe('the metrics of the fleet', () => {
+  const show = async (snapshot: Snapshot, names: RegExp): Promise<string[]> => {
+    const registry = new Registry();
+    showFleet(createMetrics(registry), snapshot, plan(snapshot, NOW));
+    return (await registry.metrics()).split('\n').filter((line) => !line.startsWith('#') && names.test(line));
+  };
+
+  it('tell at most twenty versions apart, those of most nodes first', async () => {
+    const nodes = Array.from({ length: 30 }, (_, index) =>
+      aManagedNode(`n${index}`, {}, { status: { current_version: `1.${index}.0`, current_state: 'Idle' } }),
+    );
+    const twice = aManagedNode('twice', {}, { status: { current_version: '1.29.0', current_state: 'Idle' } });
+    const lines = await show(aSnapshot([...nodes, twice]), /^brupop_hosts_version/u);
+    expect(lines).toHaveLength(21);
+    expect(lines).toContain('brupop_hosts_version{bottlerocket_version="1.29.0"} 2');
+    expect(lines).toContain('brupop_hosts_version{bottlerocket_version="other"} 10');
+  });
+
+  it('name the zone of nodes, and why they wait', async () => {
+    const zone = { labels: { 'topology.kubernetes.io/zone': 'a' } };
+    const snapshot = aSnapshot([aManagedNode('n', zone)], { paused: true });
+    expect(await show(snapshot, /^brupop_(?:nodes|waiting_nodes|paused)/u)).toEqual([
+      `brupop_nodes{state="Idle",version="${OLD}",group="",zone="a"} 1`,
+      'brupop_waiting_nodes{reason="Paused",group="",zone="a"} 1',
+      'brupop_paused 1',
+    ]);
+  });
+
+  it('have the times at which windows open and close, also of groups', async () => {
+    const from = NOW + 3_600_000;
+    const blackouts = [{ from: new Date(NOW).toISOString(), to: new Date(from).toISOString() }];
+    const snapshot = aSnapshot([aManagedNode('n')], { maintenance: { blackouts } });
+    expect(await show(snapshot, /^brupop_(?:window|blackout)/u)).toEqual([
+      'brupop_window_open{group=""} 0',
+      'brupop_blackout{group=""} 1',
+      `brupop_window_next_open_timestamp_seconds{group=""} ${from / 1000}`,
+    ]);
+  });
+
+  it('count the nodes whose drain is blocked by reason, and not when it has ended', async () => {
+    const draining = (name: string, reason: string, ended: object = {}): ReturnType<typeof aManagedNode> =>
+      aManagedNode(
+        name,
+        {},
+        {
+          spec: { state: 'RebootedIntoUpdate', version: NEW },
+          generation: 3,
+          status: { drain: { observedGeneration: 3, startTime: ago(60), blockedBy: [{ reason }], ...ended } as never },
+        },
+      );
+    const nodes = [
+      draining('a', 'DisruptionBudget'),
+      draining('b', 'DisruptionBudget', { endTime: ago(1) }),
+      draining('c', 'NotOfThisRelease'),
+    ];
+    expect(await show(aSnapshot(nodes), /^brupop_blocked/u)).toEqual([
+      'brupop_blocked_drains{reason="DisruptionBudget"} 1',
+      'brupop_blocked_drains{reason="other"} 1',
+    ]);
   });
 });

@@ -31,7 +31,8 @@ export interface StreamHubOptions {
   readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
   readonly namespace: string;
   readonly clock: Clock;
-  readonly count: (open: number) => void;
+  /** Called with 1 or -1 when the stream of an agent of this release opens or closes. */
+  readonly count: (change: number, agentVersion: string) => void;
   /** Returns why a watch cache is stale or not synced, or undefined. */
   readonly stale: () => string | undefined;
 }
@@ -41,7 +42,6 @@ export class StreamHub {
   /** By shadow name, then by pod UID. */
   readonly #streams = new Map<string, Map<string, ShadowStream>>();
   readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
-  #open = 0;
   #opened = 0;
   #tick = 0;
   #beatAt: number;
@@ -75,8 +75,8 @@ export class StreamHub {
   }
 
   /** Opens a stream with the cached shadow or else `found`. An older one of the same pod ends. */
-  open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined): void {
-    const { shadows, namespace, clock } = this.#options;
+  open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined, agentVersion = ''): void {
+    const { shadows, namespace, clock, count } = this.#options;
     const name = shadowName(identity.node);
     const group = this.#groups[this.#opened % GROUPS];
     this.#opened += 1;
@@ -86,10 +86,10 @@ export class StreamHub {
     ofNode.get(identity.podUID)?.end('a newer stream of this pod replaces it');
     this.#streams.set(name, ofNode.set(identity.podUID, stream));
     group?.add(stream);
-    this.#count(1);
+    count(1, agentVersion);
     onClose(sink, () => {
       group?.delete(stream);
-      this.#count(-1);
+      count(-1, agentVersion);
       if (ofNode.get(identity.podUID) === stream) ofNode.delete(identity.podUID);
       if (ofNode.size === 0 && this.#streams.get(name) === ofNode) this.#streams.delete(name);
     });
@@ -106,11 +106,6 @@ export class StreamHub {
 
   #podDeleted(podUID: string): void {
     for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
-  }
-
-  #count(change: number): void {
-    this.#open += change;
-    this.#options.count(this.#open);
   }
 
   #beat(signal: AbortSignal): void {

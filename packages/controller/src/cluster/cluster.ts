@@ -44,6 +44,8 @@ interface ClusterOptions {
   readonly namespace: string;
   readonly nodeName: string;
   readonly checks: CheckLookups;
+  /** Called with the resource of a watch that has failed and is opened again. */
+  readonly onWatchRestart?: (resource: string) => void;
 }
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
@@ -82,12 +84,12 @@ export class Cluster {
   readonly #startedAt: number;
 
   constructor(options: ClusterOptions) {
-    const { client, clock, log, namespace } = options;
+    const { client, clock, log, namespace, onWatchRestart = () => undefined } = options;
     const reflector = <T extends KubernetesObject>(
       name: string,
       path: string,
       slim: (raw: unknown) => T,
-    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim });
+    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim, onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
     this.#startedAt = clock.now();

@@ -40,7 +40,7 @@ const TOO_NEW = {
 } as const;
 
 /** What it says may come from an intruder, and ends in a message for users. */
-function releaseIn(userAgent: string): string | undefined {
+export function releaseIn(userAgent = ''): string | undefined {
   const [name, release = ''] = userAgent.split('/', 2);
   return name === AGENT && release.length <= 64 && isVersion(release) ? release : undefined;
 }

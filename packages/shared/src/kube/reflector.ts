@@ -50,6 +50,8 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly listLimitMs?: number;
   /** The list fails with more objects. */
   readonly maxItems?: number;
+  /** Called when a list or watch has failed and is retried. */
+  readonly onRestart?: (name: string) => void;
 }
 
 const LIST_LIMIT_MS = 60_000;
@@ -133,7 +135,8 @@ export class Reflector<T extends KubernetesObject> {
     if (gone) this.#resourceVersion = undefined;
     const request = this.#resourceVersion === undefined ? 'list' : 'watch';
     const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next(), request);
-    const { log, clock, name } = this.#options;
+    const { log, clock, name, onRestart } = this.#options;
+    onRestart?.(name);
     log.warn('watch failed, reconnecting', { resource: name, error: messageOf(error), retryInMs });
     await clock.sleep(retryInMs, signal).catch(() => undefined);
   }

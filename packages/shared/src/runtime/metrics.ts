@@ -1,15 +1,85 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+/**
+ * Metrics are declared in one table for each program, from which {@link createFrom} makes them and
+ * `make generate` writes `docs/metrics.md`. No label may have values without a bound: what agents,
+ * nodes or users choose goes through {@link BoundedLabels}.
+ */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+type Type = 'counter' | 'gauge' | 'histogram';
+
+export interface Declaration<T extends Type = Type, L extends string = string> {
+  readonly type: T;
+  /** Without `brupop_`. */
+  readonly name: string;
+  /** Markdown for the docs. Its first sentence is the HELP text. */
+  readonly help: string;
+  readonly labels: readonly L[];
+  /** Of a histogram. */
+  readonly buckets: readonly number[];
+}
+
+export const counter = <L extends string>(name: string, help: string, ...labels: L[]): Declaration<'counter', L> => ({
+  type: 'counter',
+  name,
+  help,
+  labels,
+  buckets: [],
+});
+export const gauge = <L extends string>(name: string, help: string, ...labels: L[]): Declaration<'gauge', L> => ({
+  type: 'gauge',
+  name,
+  help,
+  labels,
+  buckets: [],
+});
+export const histogram = <L extends string>(
+  name: string,
+  buckets: readonly number[],
+  help: string,
+  ...labels: L[]
+): Declaration<'histogram', L> => ({ type: 'histogram', name, help, labels, buckets });
+
+interface Kinds<L extends string> {
+  readonly counter: Counter<L>;
+  readonly gauge: Gauge<L>;
+  readonly histogram: Histogram<L>;
+}
+type Table = Readonly<Record<string, Declaration>>;
+type MetricsOf<T extends Table> = {
+  readonly [K in keyof T]: T[K] extends Declaration<infer Kind, infer L> ? Kinds<L>[Kind] : never;
+};
+
+const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram };
+
+/** @param collect - called before the values of a metric are read */
+export function createFrom<T extends Table>(
+  table: T,
+  registry: Registry,
+  collect: Readonly<Record<string, () => void>> = {},
+): MetricsOf<T> {
+  const made = Object.entries(table).map(([key, { type, name, help, labels, buckets }]) => {
+    const common = { name: `brupop_${name}`, help: plain(help), labelNames: labels, registers: [registry] };
+    const options = { ...common, ...(collect[key] !== undefined && { collect: collect[key] }) };
+    return [key, new KINDS[type]({ ...options, ...(type === 'histogram' && { buckets: [...buckets] }) })];
+  });
+  return Object.fromEntries(made) as MetricsOf<T>;
+}
+
+/** The first sentence, without Markdown. */
+function plain(help: string): string {
+  const [sentence = help] = /^.+?\.(?= |$)/u.exec(help) ?? [];
+  return sentence.replaceAll(/`|\[(?<text>[^\]]+)\]\([^)]+\)/gu, '$<text>');
+}
+
+export const PROCESS_METRICS = {
+  info: gauge('component_info', 'Always 1. The program and its release of Node.js.', 'component', 'node_version'),
+};
 
 /** Creates a registry with the metrics of the process and `brupop_component_info`. */
 export function createRegistry(component: string): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const info = new Gauge({
-    name: 'brupop_component_info',
-    help: 'Always 1; the labels name the component and its Node.js release.',
-    labelNames: ['component', 'node_version'] as const,
-    registers: [registry],
-  });
+  const { info } = createFrom(PROCESS_METRICS, registry);
   info.set({ component, node_version: process.version }, 1);
   return registry;
 }
@@ -17,4 +87,21 @@ export function createRegistry(component: string): Registry {
 /** The `metrics` option of {@link serveHealth} for `registry`. */
 export function metricsOf(registry: Registry): () => Promise<{ contentType: string; body: string }> {
   return async () => ({ contentType: registry.contentType, body: await registry.metrics() });
+}
+
+export const MAX_VERSIONS = 20;
+
+/** The first values that it is asked for, and `other` for the rest; an empty one is always kept. */
+export class BoundedLabels {
+  readonly #known = new Set<string>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  of(value: string): string {
+    if (value !== '' && this.#known.size < this.#max) this.#known.add(value);
+    return value === '' || this.#known.has(value) ? value : 'other';
+  }
 }
