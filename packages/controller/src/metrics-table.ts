@@ -11,6 +11,13 @@ export const METRICS = {
     'group',
     'zone',
   ),
+  rolloutNodes: gauge(
+    'rollout_nodes',
+    'Nodes of the rollout by phase and group. `phase` is `UpToDate`, `Updating`, `Waiting` or `Failed`, as `status.nodes` of the ' +
+      '`BrupopConfig` counts them. `group` is empty for nodes without a group.',
+    'phase',
+    'group',
+  ),
   hostsState: gauge(
     'hosts_state',
     'Shadows with a report by `status.current_state`. The Rust operator has this metric, so dashboards that were made for it continue to work.',

@@ -120,6 +120,16 @@ describe('the metrics of the fleet', () => {
     ]);
   });
 
+  it('count each node of the rollout in one phase', async () => {
+    const updated = aManagedNode('new', {}, { status: { current_version: NEW, target_version: NEW } });
+    expect(await show(aSnapshot([updated, aManagedNode('old')], { paused: true }), /^brupop_rollout_nodes/u)).toEqual([
+      'brupop_rollout_nodes{phase="UpToDate",group=""} 1',
+      'brupop_rollout_nodes{phase="Updating",group=""} 0',
+      'brupop_rollout_nodes{phase="Waiting",group=""} 1',
+      'brupop_rollout_nodes{phase="Failed",group=""} 0',
+    ]);
+  });
+
   it('have the times at which windows open and close, also of groups', async () => {
     const from = NOW + 3_600_000;
     const blackouts = [{ from: new Date(NOW).toISOString(), to: new Date(from).toISOString() }];

@@ -13,6 +13,8 @@ import type { Rollout } from './plan/rollout.ts';
 import type { SpecChange } from './plan/spec-change.ts';
 import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
 
+const STEPS = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics(registry: Registry, watchLags: () => readonly WatchLag[] = () => []) {
@@ -20,12 +22,15 @@ export function createMetrics(registry: Registry, watchLags: () => readonly Watc
     for (const { resource, ms } of watchLags()) metrics.watchLag.set({ resource }, ms / 1000);
   };
   const metrics = createFrom(METRICS, registry, { watchLag });
+  // From the start, so that a rate sees the first step.
+  for (const state of STEPS) metrics.stepDuration.zero({ state });
   return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS) };
 }
 
 /** What the latest plan counted: only the leader has values, so that sums over the replicas are right. */
 const OF_FLEET = [
   'nodes',
+  'rolloutNodes',
   'hostsState',
   'hostsVersion',
   'waiting',
@@ -54,6 +59,7 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   for (const managedNode of managedNodes) countNode(metrics, managedNode, labels);
   countWaiting(metrics, made, labels);
   showFailures(metrics, made, labels.versions);
+  showPhases(metrics, made, labels.groups);
   showRollout(metrics, made);
   for (const { group, ...rollout } of made.groups) showRollout(metrics, rollout, labels.groups.of(group.name));
   metrics.paused.set(policy.paused ? 1 : 0);
@@ -125,6 +131,17 @@ function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Plan
   for (const { version } of frozen) metrics.frozenVersions.set({ version: versions.of(version) }, 1);
   const budgets = budgetLeft(failed, frozen, policy, counts.managed);
   for (const [version, left] of budgets) metrics.failureBudget.set({ version: versions.of(version) }, left);
+}
+
+const PHASES = { UpToDate: 'upToDate', Updating: 'updating', Waiting: 'waiting', Failed: 'failed' } as const;
+
+/** Groups, and the nodes in none of them, add up to the fleet. */
+function showPhases({ rolloutNodes }: Metrics, { counts, groups }: Plan, names: BoundedLabels): void {
+  for (const [phase, key] of Object.entries(PHASES)) {
+    const grouped = groups.reduce((sum, one) => sum + one.counts[key], 0);
+    rolloutNodes.set({ phase, group: '' }, counts[key] - grouped);
+    for (const one of groups) rolloutNodes.inc({ phase, group: names.of(one.group.name) }, one.counts[key]);
+  }
 }
 
 /** @param group - empty: the fleet */
