@@ -19,6 +19,8 @@ import { METRICS as APISERVER_METRICS } from '../packages/apiserver/src/metrics.
 import { METRICS as CONTROLLER_METRICS } from '../packages/controller/src/metrics-table.ts';
 import { PROCESS_METRICS } from '../packages/shared/src/runtime/metrics.ts';
 import { bundle, findPrograms } from './bundle.ts';
+import { fleet } from './dashboards/fleet.ts';
+import { operator } from './dashboards/operator.ts';
 import { metricEntries, withPart, wrap } from './docs.ts';
 import { noticeOf } from './notice.ts';
 
@@ -178,11 +180,15 @@ function metricsPage(): string {
   return parts.reduce((page, [part, table]) => withPart(page, part, metricEntries(table)), read('docs/metrics.md'));
 }
 
-const crds = 'charts/bottlerocket-update-operator/templates/crds';
+const chart = 'charts/bottlerocket-update-operator';
+const dashboard = (made: object): string => `${JSON.stringify(made, undefined, 2)}\n`;
+const crds = `${chart}/templates/crds`;
 const generated = {
   [`${crds}/bottlerocketshadows.yaml`]: definition('bottlerocketshadows', shadowSchema),
   [`${crds}/bottlerocketnodegroups.yaml`]: definition('bottlerocketnodegroups', nodeGroupSchema, 'brupopconfigs'),
   [`${crds}/brupopconfigs.yaml`]: definition('brupopconfigs', configSchema),
+  [`${chart}/files/dashboards/fleet.json`]: dashboard(fleet),
+  [`${chart}/files/dashboards/operator.json`]: dashboard(operator),
   NOTICE: noticeOf(await Promise.all(findPrograms().map(bundle))),
   'docs/configuration.md': reference(
     reference(read('docs/configuration.md'), 'spec', configSchema),

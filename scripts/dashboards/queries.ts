@@ -1,0 +1,16 @@
+/** Queries that several panels have. */
+
+/**
+ * What was counted within the interval of the panel, by labels. `increase()` does not see the first count of a series, and a fleet
+ * has few updates. A counter that starts again counts for nothing in that interval.
+ */
+export function newly(series: string, labels: readonly string[]): string {
+  const by = `sum by (${labels.join(', ')})`;
+  return `clamp_min(${by} (${series}) - (${by} (${series} offset $__interval) or 0 * ${by} (${series})), 0)`;
+}
+
+export function quantiles(buckets: string, label: string, range: string): Record<string, string> {
+  return {
+    [`{{${label}}}`]: `histogram_quantile(0.9, sum by (le, ${label}) (rate(${buckets}[${range}])))`,
+  };
+}
