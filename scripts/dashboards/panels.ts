@@ -1,5 +1,5 @@
 /** The three kinds of panel that the dashboards have, and the dashboard around them. */
-import { type Builder, type Dataquery } from '@grafana/grafana-foundation-sdk/cog';
+import type { Builder, Dataquery } from '@grafana/grafana-foundation-sdk/cog';
 import {
   BigValueColorMode,
   BigValueGraphMode,
@@ -8,7 +8,6 @@ import {
   LegendDisplayMode,
   LegendPlacement,
   ReduceDataOptionsBuilder,
-  SortOrder,
   StackingConfigBuilder,
   StackingMode,
   TooltipDisplayMode,
@@ -30,7 +29,6 @@ import {
   ThresholdsConfigBuilder,
   ThresholdsMode,
   VariableRefresh,
-  VariableSort,
 } from '@grafana/grafana-foundation-sdk/dashboard';
 import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
@@ -73,17 +71,17 @@ interface Timeline extends Options {
 
 const GRAPH_HEIGHT = 8;
 const STAT_HEIGHT = 4;
+const REF_IDS = 'ABCDEFGH';
 
 function targetsOf(queries: Options['queries'], instant: boolean): Builder<Dataquery>[] {
   return Object.entries(queries).map(([legend, expr], index) => {
     const query = new DataqueryBuilder().datasource(DATASOURCE).expr(expr).legendFormat(legend);
-    const named = query.refId(String.fromCodePoint('A'.codePointAt(0)! + index));
+    const named = query.refId(REF_IDS.charAt(index));
     return instant ? named.instant() : named.range();
   });
 }
 
-const tooltip = (): VizTooltipOptionsBuilder =>
-  new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi).sort(SortOrder.Descending);
+const tooltip = (): VizTooltipOptionsBuilder => new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi);
 const legend = (): VizLegendOptionsBuilder =>
   new VizLegendOptionsBuilder()
     .showLegend(true)
@@ -211,7 +209,6 @@ function filterOf(label: string, metric: string): QueryVariableBuilder {
     .query({ query, refId: label })
     .definition(query)
     .refresh(VariableRefresh.OnTimeRangeChanged)
-    .sort(VariableSort.AlphabeticalAsc)
     .multi(true)
     .includeAll(true)
     .allValue('.*')

@@ -47,6 +47,8 @@ const on: Values = {
   'metrics.services.enabled': true,
   'metrics.serviceMonitor.enabled': true,
   'metrics.podMonitor.enabled': true,
+  'dashboards.enabled': true,
+  'alerts.enabled': true,
   'networkPolicy.enabled': true,
   'networkPolicy.metricsFrom[0].podSelector.matchLabels.app': 'prometheus',
   'flowSchema.enabled': true,

@@ -22,13 +22,41 @@ const endpoint = {
   properties: { port: { type: 'string' }, interval: { type: 'string', pattern: duration } },
 };
 
-function definition(kind: string, endpoints: string): object {
-  const plural = `${kind.toLowerCase()}s`;
-  const spec = {
+const rule = {
+  type: 'object',
+  required: ['expr'],
+  properties: {
+    alert: { type: 'string' },
+    expr: { type: 'string' },
+    for: { type: 'string', pattern: duration },
+    labels: strings,
+    annotations: strings,
+  },
+};
+const rules = {
+  type: 'object',
+  properties: {
+    groups: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name'],
+        properties: { name: { type: 'string' }, rules: { type: 'array', items: rule } },
+      },
+    },
+  },
+};
+
+function monitor(kind: string, endpoints: string): object {
+  return definition(kind, {
     type: 'object',
     required: ['selector', endpoints],
     properties: { selector, [endpoints]: { type: 'array', items: endpoint } },
-  };
+  });
+}
+
+function definition(kind: string, spec: object): object {
+  const plural = `${kind.toLowerCase()}s`;
   const schema = { openAPIV3Schema: { type: 'object', required: ['spec'], properties: { spec } } };
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -46,5 +74,9 @@ function definition(kind: string, endpoints: string): object {
 export const monitoringCrds = {
   apiVersion: 'v1',
   kind: 'List',
-  items: [definition('ServiceMonitor', 'endpoints'), definition('PodMonitor', 'podMetricsEndpoints')],
+  items: [
+    monitor('ServiceMonitor', 'endpoints'),
+    monitor('PodMonitor', 'podMetricsEndpoints'),
+    definition('PrometheusRule', rules),
+  ],
 };

@@ -37,10 +37,10 @@ async function render(name: string): Promise<string> {
   return await helm(cluster, 'template', 'brupop', chartDir, '--namespace', releaseNamespace, '-f', valuesOf(name));
 }
 
-/** Without the definitions, which are the same with all values and have tests of their own. */
-function withoutDefinitions(rendered: string): string {
+/** Without the definitions and dashboards, which are the same with all values and have tests of their own. */
+function withoutLongTexts(rendered: string): string {
   const documents = rendered.split(/^(?=---$)/mu);
-  return documents.filter((text) => !/^# Source: [^/]+\/templates\/crds\//mu.test(text)).join('');
+  return documents.filter((text) => !/^# Source: [^/]+\/templates\/(?:crds|metrics\/dashboards)/mu.test(text)).join('');
 }
 
 async function kubectl(...args: string[]): Promise<string> {
@@ -55,7 +55,7 @@ describe.each(names)('the chart with the values of renders/%s', (name) => {
 
   it('renders as committed', async () => {
     const expected = join(renders, name, 'render.yaml');
-    const found = withoutDefinitions(await render(name));
+    const found = withoutLongTexts(await render(name));
     if (update) writeFileSync(expected, found);
     expect({ HOW, render: found }).toEqual({ HOW, render: readFileSync(expected, 'utf8') });
   });
