@@ -1,7 +1,7 @@
 # Every target works from a fresh clone: it first installs and builds what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help build image test matrix compat soak lint generate structure demo bench clean
+.PHONY: help build image test matrix compat soak lint generate structure demo dashboards bench clean
 
 # npm writes this file last.
 installed := node_modules/.package-lock.json
@@ -12,7 +12,7 @@ $(installed): package-lock.json
 	@touch $@
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(installed) ## Bundle the agent, the controller and the API server into dist/
 	@echo '== Building the programs'
@@ -55,6 +55,11 @@ demo: $(installed) ## Watch the operator update a fleet of stand-in nodes
 	@echo '== Starting the demonstration'
 	@npm run --silent build
 	@npm run --silent demo
+
+dashboards: $(installed) ## Watch the fleet of the demonstration in Prometheus and on the dashboards, at the address that is printed
+	@echo '== Starting the demonstration with dashboards'
+	@npm run --silent build
+	@npm run --silent demo -- --dashboards
 
 bench: $(installed) ## Measure time, requests, watches and memory of the operator
 	@echo '== Measuring'

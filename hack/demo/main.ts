@@ -1,14 +1,20 @@
 /**
  * `make demo`: shows a rollout on a real control plane with six nodes with stand-in hosts,
  * workloads and the chart.
- * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger.
+ * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger, `--dashboards` adds a real
+ * Prometheus and the dashboards, and goes on with what may go wrong; `--pictures FOLDER` takes pictures of them at the end.
  */
 import { parseArgs } from 'node:util';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
 import { installCrds } from '../../test/framework/crds.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
+import { incidents } from '../../test/framework/fleet/incidents.ts';
+import type { FleetContext } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
+import { FleetPrometheus } from '../../test/framework/monitoring/fleet-prometheus.ts';
+import { servePage } from '../dashboards/page.ts';
+import { takePictures } from '../dashboards/pictures.ts';
 import { Rollout } from './rollout.ts';
 import type { Row } from './rows.ts';
 import { openScreen } from './screen.ts';
@@ -20,24 +26,33 @@ const NEW = '1.27.0';
 const DURATIONS = { refreshMs: 200, prepareMs: 1_200, activateMs: 200, shutdownMs: 200, bootMs: 1_000 };
 const STORE_REPLICAS = 3;
 const REDRAW_MS = 250;
+const INCIDENT_MS = 40_000;
 const CLEAN_UP_LIMIT_MS = 15_000;
 /** Exit code of a program that was ended with Ctrl-C. */
 const INTERRUPTED = 130;
 
-const USAGE = 'usage: npm run demo -- [--nodes N (2 to 200, default 6)] [--keep]';
+const USAGE = 'usage: npm run demo -- [--nodes N (2 to 200, default 6)] [--keep] [--dashboards] [--pictures FOLDER]';
 
 interface DemoOptions {
   readonly keep: boolean;
   readonly size: number;
+  readonly dashboards: boolean;
+  readonly pictures: string | undefined;
 }
 
 /** Parses the command line. Throws for an unknown or invalid option. */
 function readOptions(): DemoOptions {
-  const options = { keep: { type: 'boolean', default: false }, nodes: { type: 'string', default: '6' } } as const;
-  const { values } = parseArgs({ options });
-  const size = Number(values.nodes);
-  if (Number.isInteger(size) && size >= 2 && size <= 200) return { keep: values.keep, size };
-  throw new Error(`--nodes: expected a number from 2 to 200, found ${values.nodes}`);
+  const options = {
+    keep: { type: 'boolean', default: false },
+    nodes: { type: 'string', default: '6' },
+    dashboards: { type: 'boolean', default: false },
+    pictures: { type: 'string' },
+  } as const;
+  const { keep, nodes, dashboards, pictures } = parseArgs({ options }).values;
+  const size = Number(nodes);
+  if (Number.isInteger(size) && size >= 2 && size <= 200)
+    return { keep: keep || (dashboards && pictures === undefined), size, dashboards, pictures };
+  throw new Error(`--nodes: expected a number from 2 to 200, found ${nodes}`);
 }
 
 function optionsOrUsage(): DemoOptions {
@@ -49,7 +64,7 @@ function optionsOrUsage(): DemoOptions {
   }
 }
 
-const { keep, size } = optionsOrUsage();
+const { keep, size, dashboards, pictures } = optionsOrUsage();
 const screen = openScreen(process.stdout);
 /** Cleanup functions, called in reverse order. */
 const started: (() => Promise<void>)[] = [];
@@ -131,6 +146,7 @@ async function main(): Promise<void> {
   await fleet.configure({});
   screen.say('helm install bottlerocket-update-operator: two controllers, three API servers, an agent per node…');
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
+  const page = dashboards ? await startDashboards(fleet) : undefined;
   screen.say('');
   const rollout = new Rollout(fleet, NEW);
   const stopShowing = show(rollout);
@@ -145,7 +161,29 @@ async function main(): Promise<void> {
   screen.end();
   process.stdout.write(`\n${summarize({ rollout, nodes: size, workloads, mostUnavailable, violations }).join('\n')}\n`);
   if (violations.length > 0) process.exitCode = 1;
+  if (page !== undefined) await showIncidents({ cluster, fleet, namespace }, page);
   if (keep) await untilInterrupted();
+}
+
+async function startDashboards(fleet: Fleet): Promise<string> {
+  screen.say('Getting and starting Prometheus on loopback; the first time, this takes minutes…');
+  const prometheus = await FleetPrometheus.start(fleet);
+  started.push(async () => await prometheus.stop());
+  const page = await servePage(prometheus.url);
+  started.push(async () => await page.stop());
+  screen.say(`The dashboards: ${page.url}/ (light: ${page.url}/?theme=light), Prometheus: ${prometheus.url}/`);
+  return page.url;
+}
+
+/** The hosts of the demonstration may fail, and nodes are then unavailable. */
+async function showIncidents(context: FleetContext, page: string): Promise<void> {
+  const startedAt = Date.now() - INCIDENT_MS;
+  context.fleet.observer.hostsFail = true;
+  await incidents(context, { forMs: INCIDENT_MS, config: {}, say: (line) => void process.stdout.write(`${line}\n`) });
+  if (pictures === undefined) return;
+  const minutes = Math.ceil((Date.now() - startedAt) / 60_000) + 1;
+  await takePictures(page, pictures, minutes);
+  process.stdout.write(`Pictures: ${pictures}\n`);
 }
 
 async function untilInterrupted(): Promise<void> {

@@ -5,12 +5,13 @@ import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { GROUP_EVENT_REASONS } from '../../packages/controller/src/apply/node-groups.ts';
-import { CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
+import { CONDITION_EVENT_REASONS, CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
 import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
+import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/plan/wait-events.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
@@ -59,16 +60,22 @@ describe('the error codes', () => {
   });
 });
 
+const EVENTS = [
+  ...EVENT_REASONS,
+  ...SHADOW_EVENT_REASONS,
+  ...DRAIN_EVENTS,
+  ...CERTIFICATE_EVENTS,
+  ...CONFIG_EVENT_REASONS,
+  ...CONDITION_EVENT_REASONS,
+  ...GROUP_EVENT_REASONS,
+];
+
 describe('the runbook', () => {
   it.each([
     ['reason of a node', 'A node waits', Object.keys(REASONS)],
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
     ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
-    [
-      'Event',
-      'Events',
-      [...EVENT_REASONS, ...DRAIN_EVENTS, ...CERTIFICATE_EVENTS, ...CONFIG_EVENT_REASONS, ...GROUP_EVENT_REASONS],
-    ],
+    ['Event', 'Events', EVENTS],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
     const explained = entriesOf(sectionOf(read('docs/runbook.md'), heading));

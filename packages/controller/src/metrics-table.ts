@@ -173,10 +173,10 @@ export const METRICS = {
   ),
   writes: counter(
     'controller_writes_total',
-    'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `node_restore`, ' +
-      '`node_taint`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
+    'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +
+      '`node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
       '`ca_config_map`, `tls_secret` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
-      '(retried with backoff) or `dropped` (Events only, when too many are queued).',
+      '(retried with backoff) or `dropped` (Events only, when there are too many).',
     'kind',
     'result',
   ),

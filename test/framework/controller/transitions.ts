@@ -13,3 +13,6 @@ export async function transitionsOf(replica: Replica, from: string, to: string):
   }
   return counts;
 }
+
+/** Reasons of the Events on a Node whose update succeeds. */
+export const EVENTS_OF_AN_UPDATE = ['UpdateAdvanced', 'UpdateAdvanced', 'UpdateStarted', 'UpdateSucceeded'];

@@ -10,7 +10,7 @@ import { configStatus } from './reports.ts';
 import { untilSomeNodeIsBlocked } from './steps.ts';
 import type { FleetContext } from './with-fleet.ts';
 
-const LIMIT = { limitMs: 120_000, pauseMs: 200 };
+const LIMIT = { limitMs: 600_000, pauseMs: 200 };
 
 export interface IncidentOptions {
   readonly forMs: number;

@@ -39,7 +39,7 @@ import {
 } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
-import { transitionsOf } from '../../framework/controller/transitions.ts';
+import { EVENTS_OF_AN_UPDATE, transitionsOf } from '../../framework/controller/transitions.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
@@ -136,7 +136,7 @@ describe('a controller', () => {
     for (const name of fleet) {
       const { spec, status } = await readShadow(cluster, name);
       expect([spec.state, status?.current_version]).toEqual(['Idle', newVersion]);
-      await eventually(async () => expect(await eventsOf(name)).toEqual(['UpdateStarted', 'UpdateSucceeded']));
+      await eventually(async () => expect(await eventsOf(name)).toEqual(EVENTS_OF_AN_UPDATE));
     }
     const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
     expect(requests.filter(({ status }) => status === 403)).toEqual([]);

@@ -31,7 +31,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe, messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
-import { TokenBucket } from '../http/limits.ts';
+import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 
 export interface AgentToken {
   readonly podName: string;

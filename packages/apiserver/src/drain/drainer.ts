@@ -11,7 +11,7 @@
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { ApiError } from '../errors.ts';
-import { TokenBucket } from '../http/limits.ts';
+import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import { DrainView } from './cluster-view.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 import { DrainPass } from './drain-pass.ts';

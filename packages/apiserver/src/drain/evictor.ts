@@ -12,7 +12,7 @@ import { KubeError } from '@brupop/shared/kube/client';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
-import type { TokenBucket } from '../http/limits.ts';
+import type { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { PassContext } from './context.ts';
 
 export type EvictionOutcome =

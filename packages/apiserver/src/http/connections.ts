@@ -22,10 +22,11 @@
  */
 import type { DropArgument, Server, Socket } from 'node:net';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Rate } from '@brupop/shared/runtime/token-bucket';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 import { CallerAddresses, networkOf, plainAddress } from './addresses.ts';
-import { LruMap, type Rate, RateLimit } from './limits.ts';
+import { LruMap, RateLimit } from './limits.ts';
 
 export interface ConnectionsOptions {
   /** Open connections; more are closed at once. */

@@ -1,5 +1,6 @@
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { RateLimit, Semaphore, TokenBucket } from './limits.ts';
+import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
+import { RateLimit, Semaphore } from './limits.ts';
 
 describe('a rate limit', () => {
   const setUp = (): { limit: RateLimit; clock: FakeClock; taken: (key: string, tries: number) => number } => {

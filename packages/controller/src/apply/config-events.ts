@@ -20,9 +20,33 @@ export const CONFIG_EVENT_REASONS = [
   'WaitingForApproval',
   'ProgressDeadlineExceeded',
 ] as const;
+/**
+ * Conditions whose changes are told, by their reasons and whether it is a warning; the Events above tell of the others. A
+ * rollout changes between two of them with each node, so each is told once an hour.
+ */
+const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
+  Ready: { InUse: false, InvalidConfiguration: true },
+  Paused: { Paused: false, NotPaused: false },
+  Connected: { LeasesExpired: true, LeasesRenewed: false },
+  WindowOpen: { NoWindows: false, InWindow: false, OutsideWindows: false, Blackout: false },
+  Progressing: {
+    Updating: false,
+    UpToDate: false,
+    NoNodes: false,
+    WatchStale: true,
+    WaitingForCanary: false,
+    Soaking: false,
+    CheckNotPassed: true,
+  },
+  Degraded: { NodesFailed: true, NodesNeedAttention: true, AsExpected: false },
+};
+export const CONDITION_EVENT_REASONS = Object.values(TOLD).flatMap((reasons) => Object.keys(reasons));
+/** A new configuration has them. */
+const AT_FIRST = new Set(['InUse', 'NotPaused', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
+const HOUR_MS = 3_600_000;
 const [FROZEN, RESUMED, CANARIES_SUCCEEDED, APPROVAL, LATE] = CONFIG_EVENT_REASONS;
 
-type Context = Pick<ApplyContext, 'events' | 'log' | 'metrics'>;
+type Context = Pick<ApplyContext, 'clock' | 'events' | 'log' | 'metrics'>;
 
 interface Change {
   readonly uid: string;
@@ -37,6 +61,7 @@ export function recordChanges(context: Context, change: Change): void {
   recordCanaries(context, change);
   recordApproval(context, change);
   recordLateness(context, change);
+  recordConditions(context, change);
   countFailures(context, change);
 }
 
@@ -110,6 +135,18 @@ function recordLateness({ events, log }: Context, change: Change): void {
   const key = `${uid}/late/${now.progress?.lastProgressTime ?? ''}`;
   events.record({ reason: LATE, warning: true, about: aboutConfig(change), message, key });
   log.error('rollout late', { message });
+}
+
+function recordConditions({ events, clock }: Context, change: Change): void {
+  const { uid, before, now } = change;
+  for (const [type, reasons] of Object.entries(TOLD)) {
+    const { reason = '', message = '' } = conditionOf(now, type) ?? {};
+    const warning = reasons[reason];
+    if (warning === undefined || !isNew(change, type, reason)) continue;
+    if (before === undefined && AT_FIRST.has(reason)) continue;
+    const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
+    events.record({ reason, warning, about: aboutConfig(change), message, key });
+  }
 }
 
 function conditionOf(status: BrupopConfigStatus | undefined, wanted: string): Condition | undefined {

@@ -103,8 +103,8 @@ describe('an Event', () => {
     expect(cancelled).toMatchObject(because);
   });
 
-  it('is not recorded for each step', () => {
-    expect(write({}, idle(AT_NOW, 'Advanced')).event).toBeUndefined();
+  it('is recorded for each step', () => {
+    expect(write({}, idle(AT_NOW, 'Advanced')).event).toMatchObject({ reason: 'UpdateAdvanced', warning: false });
   });
 
   it('has the same name for the same occurrence, and another name for another occurrence', () => {

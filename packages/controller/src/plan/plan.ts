@@ -31,6 +31,7 @@ import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
 import { grant, startSpec } from './transition.ts';
+import { waitEvent } from './wait-events.ts';
 
 export interface NodeCondition {
   readonly shadow: ShadowView;
@@ -270,7 +271,7 @@ function lookUpsOf(
     ({ lookUp, blocked, managedNode }) =>
       blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
   );
-  return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap(nodeConditions) };
+  return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap((one) => nodeConditions(one, now)) };
 }
 
 function taintChanges(decision: Decision): TaintChange[] {
@@ -304,10 +305,11 @@ function specChanges({ managedNode, change }: Decision): SpecChange[] {
   return change === undefined || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
 }
 
-function nodeConditions({ managedNode, progressing, change }: Decision): NodeCondition[] {
+function nodeConditions({ managedNode, progressing, change }: Decision, now: number): NodeCondition[] {
   if (progressing === undefined || !isPair(managedNode)) return [];
   // The write that cancels an update has its own Event.
-  const event = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
+  const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
+  const event = deadline ?? waitEvent(managedNode, progressing, now);
   const { node, shadow, group } = managedNode;
   return [{ shadow, node, progressing, event, group: group?.name ?? '' }];
 }

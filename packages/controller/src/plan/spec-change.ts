@@ -14,6 +14,7 @@ import type { Outcome, Transition } from './outcomes.ts';
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
 export const EVENT_REASONS = [
   'UpdateStarted',
+  'UpdateAdvanced',
   'UpdateSucceeded',
   'UpdateFailed',
   'UpdateDeferred',
@@ -23,6 +24,9 @@ export const EVENT_REASONS = [
   'SettingsFailed',
   'DeadlineExceeded',
   'HookFailed',
+  'HostSettingsChanged',
+  'SpecRepaired',
+  'Released',
   'Restored',
   'NodeLost',
   'OutOfService',
@@ -44,6 +48,7 @@ interface NodeEvent {
   readonly message: string;
   /** Events of the same reason, Node and key are one. */
   readonly key: string;
+  readonly isMinor?: boolean;
 }
 
 /** Returns an Event on the Node, which refers to its shadow. */
@@ -66,17 +71,34 @@ export interface SpecChange extends Transition {
 
 export function specChange(transition: Transition, { node, shadow }: Pick<NodePair, 'node' | 'shadow'>): SpecChange {
   const { uid, generation = 0 } = shadow.metadata;
-  const text = EVENTS[transition.outcome]?.(transition, shadow);
-  const event = text && eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
+  const text = EVENTS[transition.outcome](transition, shadow);
+  const event = eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
   return { ...transition, shadow, node, annotations: annotationsOf(transition, shadow), event };
 }
 
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
-const EVENTS: Partial<Record<Outcome, EventText>> = {
+const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Started: ({ spec }, { status }) => ({
     reason: 'UpdateStarted',
     message: `Updating from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+  }),
+  Advanced: ({ spec }, before) => ({
+    reason: 'UpdateAdvanced',
+    message: `${before.spec.state} is complete; the next step to ${spec.version ?? '?'} is ${spec.state}`,
+  }),
+  Configured: () => ({
+    reason: 'HostSettingsChanged',
+    message: 'The host gets the settings of spec.versions of BrupopConfig "cluster", or its own ones back',
+    isMinor: true,
+  }),
+  Repaired: (_, { spec }) => ({
+    reason: 'SpecRepaired',
+    message: `The spec of the shadow (${spec.state}) was not written by this operator, and is Idle again`,
+  }),
+  Released: () => ({
+    reason: 'Released',
+    message: 'The node is no longer managed: the update ends before its reboot',
   }),
   Cancelled: ({ because }) => ({
     reason: 'DeadlineExceeded',

@@ -3,6 +3,7 @@ import { messageOf, printable } from '../runtime/errors.ts';
 import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
 import { type Clock, rfc3339 } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
+import { TokenBucket } from '../runtime/token-bucket.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus } from './error.ts';
 import { corePath } from './paths.ts';
@@ -30,6 +31,8 @@ export interface EventSource {
   readonly message: string;
   /** Distinguishes occurrences of one reason for one object: the same key gives the same Event. */
   readonly key: string;
+  /** Left out when there are many of these: they must not delay other Events, nor fill etcd. */
+  readonly isMinor?: boolean;
 }
 
 interface EventsOptions {
@@ -48,20 +51,24 @@ const EVENTS_NAMESPACE = 'default';
 const LIMIT_MS = 5_000;
 const MAX_QUEUE = 1_000;
 const MAX_MESSAGE = 1_000;
+const MINOR_RATE = { burst: 100, perSecond: 1 };
 
 /** Writes Events in the background, one after the other, each tried once. */
 export class Events {
   readonly #options: EventsOptions;
+  readonly #minor: TokenBucket;
   #queued = 0;
   #sent = Promise.resolve();
 
   constructor(options: EventsOptions) {
     this.#options = options;
+    this.#minor = new TokenBucket(options.clock, MINOR_RATE);
   }
 
-  /** Queues an Event. Never throws; drops and counts it when the queue is full. */
+  /** Queues an Event. Never throws; drops and counts it when there are too many. */
   record(occurrence: EventSource): void {
-    if (this.#queued >= MAX_QUEUE) {
+    const isTooMany = this.#queued >= MAX_QUEUE || (occurrence.isMinor === true && !this.#minor.take());
+    if (isTooMany) {
       this.#options.count('dropped');
       return;
     }

@@ -1,0 +1,40 @@
+/**
+ * Events on shadows for reasons to wait. What all nodes wait for is told once, on the BrupopConfig; nodes take turns at the update
+ * slots; and an Event on the Node tells of a deadline. The others begin and end with an Event on the shadow of the node, one an
+ * hour for each, since a node may change between two of them. In a large fleet some are left out: see `isMinor`.
+ */
+import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
+import type { NodePair } from '../cluster/snapshot.ts';
+import type { ProgressingCondition } from './condition.ts';
+import { isReason, type Reason, traitsOf } from './gates/reasons.ts';
+
+/** `docs/runbook.md` explains each. */
+export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded'] as const;
+const [WAITING, ENDED] = SHADOW_EVENT_REASONS;
+const HOUR_MS = 3_600_000;
+const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'DeadlineExceeded']);
+
+export function waitEvent(
+  { shadow }: NodePair,
+  { reason, message }: ProgressingCondition,
+  now: number,
+): EventSource | undefined {
+  const before = shadow.progressing?.reason;
+  if (before === reason) return undefined;
+  const ended = isReason(before) && isTold(before) ? before : '';
+  const begins = isTold(reason);
+  if (!begins && ended === '') return undefined;
+  return {
+    reason: begins ? WAITING : ENDED,
+    warning: begins && traitsOf(reason).needsAttention === true,
+    about: shadowReference(shadow),
+    message: `${ended === '' ? '' : `No longer ${ended}. `}${reason}: ${message}`,
+    key: `${reason}/${ended}/${Math.floor(now / HOUR_MS)}`,
+    isMinor: true,
+  };
+}
+
+function isTold(reason: Reason): boolean {
+  const { fleetWide = false, passes } = traitsOf(reason);
+  return !NOT_TOLD.has(reason) && !fleetWide && passes !== 'capacity';
+}
