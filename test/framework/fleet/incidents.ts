@@ -41,7 +41,8 @@ export async function incidents(context: FleetContext, { forMs, config, say }: I
   fleet.publishNext();
   await eventually(async () => {
     const { frozenVersions = [], nodes } = await configStatus(context);
-    if (frozenVersions.length === 0 || nodes?.updating !== 0) throw new Error('the version is not frozen');
+    const isFrozen = frozenVersions.length > 0 && nodes?.updating === 0;
+    if (!isFrozen) throw new Error(`the version is not frozen, or a node updates: ${JSON.stringify(nodes)}`);
   }, LIMIT);
   await sleep(forMs);
   for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: false } });
