@@ -145,7 +145,7 @@ async function main(): Promise<void> {
   );
   await fleet.configure({});
   screen.say('helm install bottlerocket-update-operator: two controllers, three API servers, an agent per node…');
-  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60 });
+  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, 'tls.mode': 'self' });
   const page = dashboards ? await startDashboards(fleet) : undefined;
   screen.say('');
   const rollout = new Rollout(fleet, NEW);

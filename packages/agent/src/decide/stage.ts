@@ -64,7 +64,12 @@ export function dueMs(c: AnsweredContext): number {
   const { settings, checkDueMs } = c.tracker;
   const nextMs = Math.max(settings.notBefore, settings.effectiveFrom);
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
-  const onlyRefresh = plan !== undefined && plan.changes.size === 0 && settings.applied && !settings.isOfferContradicted && isConfirmed(c);
+  const onlyRefresh =
+    plan !== undefined &&
+    plan.changes.size === 0 &&
+    settings.applied &&
+    !settings.isOfferContradicted &&
+    isConfirmed(c);
   return onlyRefresh ? Math.max(nextMs, checkDueMs) : nextMs;
 }
 
@@ -93,7 +98,13 @@ function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
   if (record !== undefined) return record;
   if (changes.size === 0) return undefined;
   const expected = new Map([...live].filter(([key]) => changes.has(key)));
-  return { do: 'configure', changes, expected, undo: undoOf(plan, changes, live), reason: `setting ${describeSettings(changes)}` };
+  return {
+    do: 'configure',
+    changes,
+    expected,
+    undo: undoOf(plan, changes, live),
+    reason: `setting ${describeSettings(changes)}`,
+  };
 }
 
 /** What differs, and what may be stored without being applied. */

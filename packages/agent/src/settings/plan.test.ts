@@ -206,7 +206,10 @@ it('keeps as many earlier values as a record may have, always the one that the h
   const values = Array.from({ length: 12 }, (_one, n) => JSON.stringify(`v${n}`));
   let records = [had(values[0] ?? '')];
   for (const value of values.slice(1)) {
-    records = [...planSettings(shadowOf({ wanted: [want(value)], records }), new Map([[MOTD, values[0] ?? '']]), classed(value)).records];
+    records = [
+      ...planSettings(shadowOf({ wanted: [want(value)], records }), new Map([[MOTD, values[0] ?? '']]), classed(value))
+        .records,
+    ];
   }
   expect(records[0]?.earlier).toEqual([values[0], ...values.slice(4, 11).toReversed()]);
 });
@@ -216,7 +219,13 @@ function classed(value: string): ReadonlyMap<string, Classified> {
 }
 
 const pods: Setting = { key: KUBELET, value: A, owner: 'group' };
-const both = { wanted: [want(A), pods], live: new Map([[MOTD, X], [KUBELET, X]]) };
+const both = {
+  wanted: [want(A), pods],
+  live: new Map([
+    [MOTD, X],
+    [KUBELET, X],
+  ]),
+};
 
 it.each<readonly [Allowed, Readonly<Record<string, SettingClass>>, readonly string[], readonly string[]]>([
   ['None', { [MOTD]: 'Live', [KUBELET]: 'RestartsService' }, [], [KUBELET, MOTD]],

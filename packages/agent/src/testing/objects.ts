@@ -176,7 +176,10 @@ function settingsMemory(given: Partial<SettingsTrackerView> = {}): SettingsTrack
     notBefore: 0,
     ...given,
   };
-  return { isApplied: (nowMs) => memory.applied && !memory.isOfferContradicted && memory.effectiveFrom <= nowMs, ...memory };
+  return {
+    isApplied: (nowMs) => memory.applied && !memory.isOfferContradicted && memory.effectiveFrom <= nowMs,
+    ...memory,
+  };
 }
 
 /** What the agent does in a case. */

@@ -302,3 +302,9 @@ describe('the condition CertificateReady', () => {
     expect(types(report({}, { before: report({}, { certificate: valid }) }))).not.toContain('CertificateReady');
   });
 });
+
+test('after the last blackout the status has no window, not an empty one, which the Kubernetes API rejects', () => {
+  const past = [{ from: ago(60 * MINUTE), to: ago(MINUTE), reason: 'sale' }];
+  expect(report({ maintenance: { blackouts } }).window).toEqual({ nextOpenTime: '2027-01-15T09:00:00Z' });
+  expect(report({ maintenance: { blackouts: past } })).not.toHaveProperty('window');
+});

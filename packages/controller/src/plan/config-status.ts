@@ -160,8 +160,9 @@ function statusOfProgress({
 export function windowOf({ policy, forecast: { window, nextOpenAt } }: Rollout): Pick<BrupopConfigStatus, 'window'> {
   if (policy.maintenance.windows.length === 0 && policy.maintenance.blackouts.length === 0) return {};
   const { open, until } = window;
-  const nextOpen = open || nextOpenAt === undefined ? {} : { nextOpenTime: rfc3339(nextOpenAt) };
-  return { window: { ...nextOpen, ...(open && until !== undefined && { nextCloseTime: rfc3339(until) }) } };
+  // Not an empty object: after another one, kube-apiserver makes null of it, which the schema rejects.
+  if (open) return until === undefined ? {} : { window: { nextCloseTime: rfc3339(until) } };
+  return nextOpenAt === undefined ? {} : { window: { nextOpenTime: rfc3339(nextOpenAt) } };
 }
 
 export function expectedOf({

@@ -135,9 +135,10 @@ it('has a hash that depends on keys and values, not on their order', () => {
   expect(hashOf([['settings.b', '1"settings.a"2']])).not.toBe(hashOf(leaves));
 });
 
-it.each([['settings.motd', 'settings.motd.x'], ['settings.motd.x', 'settings.motd'], ['settings.motd', 'settings.motd']])(
-  'refuses to put %s and %s together',
-  (...keys) => {
-    expect(() => nestedOf(keys.map((key) => [key, '1']))).toThrow(/^settings\.motd.*: another setting has a value/u);
-  },
-);
+it.each([
+  ['settings.motd', 'settings.motd.x'],
+  ['settings.motd.x', 'settings.motd'],
+  ['settings.motd', 'settings.motd'],
+])('refuses to put %s and %s together', (...keys) => {
+  expect(() => nestedOf(keys.map((key) => [key, '1']))).toThrow(/^settings\.motd.*: another setting has a value/u);
+});

@@ -39,7 +39,11 @@ export const settingKey = s.textThat(
   'the key of a setting, such as settings.motd',
   '^settings([.]([A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$',
 );
-export const settingValue = s.textThat((value) => isCanonical(value), MAX_VALUE, 'compact JSON of a text, a number, a flag or a list');
+export const settingValue = s.textThat(
+  (value) => isCanonical(value),
+  MAX_VALUE,
+  'compact JSON of a text, a number, a flag or a list',
+);
 
 /** No leaf is an object or null. */
 function isCanonical(text: string): boolean {
@@ -92,7 +96,9 @@ export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>
   for (const [key, value] of leaves) {
     const names = [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
     const last = names.pop() ?? '';
-    const parent = names.slice(1).reduce<Fields | undefined>((at, name) => (at === undefined ? at : below(at, name)), root);
+    const parent = names
+      .slice(1)
+      .reduce<Fields | undefined>((at, name) => (at === undefined ? at : below(at, name)), root);
     if (parent === undefined || last in parent) throw new Error(`${key}: another setting has a value in its place`);
     parent[last] = JSON.parse(value);
   }

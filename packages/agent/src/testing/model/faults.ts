@@ -163,7 +163,14 @@ const settingsFault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 1, arbitrary: withMs('paused', outage) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('apply fails') }) },
 );
-const callsWithSettings = fc.constantFrom<CallName>('configure', 'configure', 'classify', 'report', 'refresh', ...CALLS);
+const callsWithSettings = fc.constantFrom<CallName>(
+  'configure',
+  'configure',
+  'classify',
+  'report',
+  'refresh',
+  ...CALLS,
+);
 
 /** Host settings that are requested and withdrawn, users who change them, and other faults. */
 export const aroundSettings: fc.Arbitrary<readonly TimedFault[]> = fc

@@ -73,11 +73,15 @@ it.each(
       [A, null].map((value) => [name, way, value ?? 'none', { ...faults, way, value }] as const),
     ),
   ),
-)('when %s at any call on the way %s, it ends exactly as with %s before', async (_name, _way, _value, given) => {
-  let reached = 0;
-  for (const at of points) if (await interrupted(given, at)) reached += 1;
-  expect(reached).toBeGreaterThan(points.length / 2);
-}, 120_000);
+)(
+  'when %s at any call on the way %s, it ends exactly as with %s before',
+  async (_name, _way, _value, given) => {
+    let reached = 0;
+    for (const at of points) if (await interrupted(given, at)) reached += 1;
+    expect(reached).toBeGreaterThan(points.length / 2);
+  },
+  120_000,
+);
 
 it('sets, replaces and restores a value in as many calls as it takes when nothing fails', async () => {
   const world = new SimWorld([{ at: 0, fault: { kind: 'paused', ms: 100 * MINUTE } }]);

@@ -124,7 +124,8 @@ export class UserActions {
     const { cluster, host } = this.#world;
     const value = host.valueOf(MOTD);
     const { conflicts = [] } = cluster.shadow?.status?.settings ?? {};
-    if (host.appliedOf(MOTD) !== value) this.#invariants.wrong(`motd ${value} is stored, ${host.appliedOf(MOTD)} applied`);
+    if (host.appliedOf(MOTD) !== value)
+      this.#invariants.wrong(`motd ${value} is stored, ${host.appliedOf(MOTD)} applied`);
     if (this.wasPutBack) return;
     const isRequested = cluster.motd !== null && !conflicts.includes(MOTD);
     const expected = isRequested ? JSON.stringify(cluster.motd) : this.#motd;
