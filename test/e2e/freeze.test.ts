@@ -44,7 +44,7 @@ describe('a version that boots on no host', () => {
       await untilFrozen(context, 2);
       expect(touched(fleet)).toBe(2);
       await eventually(async () =>
-        expect(await eventReasons(context, { kind: 'BrupopConfig', name: 'cluster' })).toEqual(['Frozen']),
+        expect(await eventReasons(context, { kind: 'BrupopConfig', name: 'cluster' })).toContain('Frozen'),
       );
 
       await inject(context, { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 });
