@@ -19,17 +19,18 @@ const FLAGS = [
   '--disable-sync',
   '--hide-scrollbars',
 ];
-/** A laptop, and a screen on a wall. */
-const SIZES = { laptop: '1280,1900', wall: '2560,1900' } as const;
+/** Pixels: of a laptop and of a screen on a wall, and what the dashboards need. */
+const WIDTHS = { laptop: 1280, wall: 2560 } as const;
+const HEIGHTS = { fleet: 1440, operator: 1670 } as const;
 
 export async function takePictures(pageUrl: string, folder: string, minutes: number): Promise<void> {
   mkdirSync(folder, { recursive: true });
-  for (const dashboard of ['fleet', 'operator'])
+  for (const [dashboard, height] of Object.entries(HEIGHTS))
     for (const theme of ['dark', 'light'])
-      for (const [size, pixels] of Object.entries(SIZES)) {
+      for (const [size, width] of Object.entries(WIDTHS)) {
         const query = new URLSearchParams({ dashboard, theme, minutes: String(minutes), once: '' });
         const file = join(folder, `${dashboard}-${theme}-${size}.png`);
-        await takePicture(`${pageUrl}/?${query.toString()}`, file, pixels);
+        await takePicture(`${pageUrl}/?${query.toString()}`, file, `${width},${height}`);
       }
 }
 

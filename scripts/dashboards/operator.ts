@@ -78,7 +78,7 @@ export const operator = dashboard({
       description:
         'Which controller leads. If it changes often, look for lost leadership in the logs, and at the latency of kube-apiserver.',
       queries: { '{{instance}}': `max by (instance) (brupop_controller_leader{${CLUSTER}})` },
-      states: { 0: ['standby', 'text'], 1: ['leader', 'green'] },
+      states: { 0: ['standby', 'blue'], 1: ['leader', 'green'] },
       width: 12,
       height: 6,
     }),
@@ -104,7 +104,7 @@ export const operator = dashboard({
       width: 12,
     }),
     graph({
-      title: 'Errors and queue',
+      title: 'Errors',
       description:
         'Failed reconciles, failed watches and Events that were dropped. If they repeat, look at the log of the program.',
       queries: {

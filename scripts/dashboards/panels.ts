@@ -110,11 +110,11 @@ export function graph(options: Graph): Builder<Panel> {
     .height(height)
     .showPoints(VisibilityMode.Never)
     .lineWidth(2)
-    .fillOpacity(options.stacked === true ? 40 : 10)
+    .fillOpacity(options.stacked === true ? 70 : 10)
     .tooltip(tooltip())
     .legend(legend());
   if (options.stacked === true) panel.stacking(new StackingConfigBuilder().mode(StackingMode.Normal).group('A'));
-  if (options.bars === true) panel.drawStyle(GraphDrawStyle.Bars).fillOpacity(80);
+  if (options.bars === true) panel.drawStyle(GraphDrawStyle.Bars).fillOpacity(80).interval('1m');
   for (const [name, fixedColor] of Object.entries(colors))
     panel.overrideByName(name, [{ id: 'color', value: { mode: 'fixed', fixedColor } }]);
   return panel;
