@@ -1,6 +1,6 @@
 /** The dashboard of the rollout: which versions run, who waits for what, and what failed. */
 import { dashboard, graph, stat, timeline } from './panels.ts';
-import { newly, quantiles } from './queries.ts';
+import { counted, newly, quantiles } from './queries.ts';
 
 const CLUSTER = 'cluster=~"$cluster"';
 const GROUP = `${CLUSTER},group=~"$group"`;
@@ -108,7 +108,7 @@ export const fleet = dashboard({
     graph({
       title: 'Progress',
       description: 'Nodes by phase. If Waiting does not shrink while nothing updates, look at Who waits for what.',
-      queries: { '{{phase}}': `sum by (phase) (brupop_rollout_nodes{${GROUP}})` },
+      queries: { '{{phase}}': counted('phase', `brupop_rollout_nodes{${GROUP}}`) },
       stacked: true,
       colors: PHASES,
       width: 12,
@@ -116,14 +116,14 @@ export const fleet = dashboard({
     graph({
       title: 'Versions',
       description: 'Nodes by the version that they run. If an old version stays, its nodes wait or are not selected.',
-      queries: { '{{version}}': `sum by (version) (brupop_nodes{${PLACE}})` },
+      queries: { '{{version}}': counted('version', `brupop_nodes{${PLACE}}`) },
       stacked: true,
       width: 12,
     }),
     graph({
       title: 'Who waits for what',
       description: 'Waiting nodes by reason. Look the reason up in docs/runbook.md, under A node waits.',
-      queries: { '{{reason}}': `sum by (reason) (brupop_waiting_nodes{${PLACE}})` },
+      queries: { '{{reason}}': counted('reason', `brupop_waiting_nodes{${PLACE}}`) },
       stacked: true,
       width: 12,
     }),
@@ -181,14 +181,14 @@ export const fleet = dashboard({
       title: 'Blocked drains',
       description:
         'Nodes whose drain waits for a pod. Look at status.drain of their shadows, and raise the disruption budget or the replicas.',
-      queries: { '{{reason}}': `sum by (reason) (brupop_blocked_drains{${CLUSTER}})` },
+      queries: { '{{reason}}': counted('reason', `brupop_blocked_drains{${CLUSTER}}`) },
       stacked: true,
       width: 6,
     }),
     graph({
       title: 'Updating by zone',
       description: 'Nodes that update, by zone. If one zone has too many at once, set spec.concurrency.maxPerZone.',
-      queries: { '{{zone}}': `sum by (zone) (brupop_nodes{${PLACE},state!~"Idle|NoShadow"})` },
+      queries: { '{{zone}}': counted('zone', `brupop_nodes{${PLACE},state!~"Idle|NoShadow"}`) },
       stacked: true,
       width: 6,
     }),

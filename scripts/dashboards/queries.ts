@@ -14,3 +14,8 @@ export function quantiles(buckets: string, label: string, range: string): Record
     [`{{${label}}}`]: `histogram_quantile(0.9, sum by (le, ${label}) (rate(${buckets}[${range}])))`,
   };
 }
+
+/** Counts of the leader. While another replica takes over, Prometheus may have those of both: the larger one counts. */
+export function counted(label: string, series: string): string {
+  return `sum by (${label}) (max by (cluster, ${label}) (sum by (cluster, instance, ${label}) (${series})))`;
+}
