@@ -7,13 +7,15 @@ import { jest } from '@jest/globals';
 import { Agent } from '../../../packages/agent/src/agent.ts';
 import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
+import { hashOf } from '../../../packages/shared/src/api/settings.ts';
 import type {
   BottlerocketShadow,
-  HostSettings,
+  SettingsSpec,
   ShadowState,
   ShadowStatus,
 } from '../../../packages/shared/src/api/shadow.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import { GROUP, grouped, type Pin, pinned, pinRecords } from '../../../packages/shared/src/testing/settings.ts';
 import {
   type Agent as AgentPod,
   createAgent,
@@ -151,9 +153,11 @@ describe('an agent', () => {
   });
 
   /** The controller requests host settings and nothing else. */
-  const pin = async (hostSettings: HostSettings | null): Promise<void> => {
-    await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, hostSettings } });
+  const request = async (settings: SettingsSpec | null): Promise<void> => {
+    await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, settings } });
   };
+  const pin = async (wanted: Pin | null): Promise<void> => request(pinned(wanted));
+  const recorded = (...of: Parameters<typeof pinRecords>) => ({ settings: { records: pinRecords(...of) } });
 
   const lock = (): string => host.settings.updates().versionLock;
 
@@ -170,7 +174,7 @@ describe('an agent', () => {
     host.setRepository([OLD, NEW, '1.28.0']);
     await reached({ current_state: 'Idle', target_version: '1.28.0' });
     await pin({ versionLock: NEW });
-    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'latest' } } });
+    await reached({ target_version: NEW, ...recorded({ versionLock: NEW }) });
     await update(NEW);
     await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
     expect(host.bootedVersions).toEqual([OLD, NEW]);
@@ -194,13 +198,14 @@ describe('an agent', () => {
     await pin({ versionLock: '1.25.0' });
     await reached({ target_version: OLD });
     await pin({ versionLock: '1.25.0', ignoreWaves: true });
-    await reached({ target_version: '1.25.0', hostSettings: { ignoreWaves: { value: true, before: false } } });
+    const records = [...pinRecords({ ignoreWaves: true }), ...pinRecords({ versionLock: '1.25.0' })];
+    await reached({ target_version: '1.25.0', settings: { records } });
     await update('1.25.0');
     await reached({ current_state: 'Idle', current_version: '1.25.0', target_version: '1.25.0' });
     expect(host.reboots).toBe(1);
     await pin(null);
     const status = await reached({ current_state: 'Idle', target_version: NEW });
-    expect(status).not.toHaveProperty('hostSettings');
+    expect(status).not.toHaveProperty('settings');
     expect(host.settings.updates()).toMatchObject({ versionLock: 'latest', ignoreWaves: false });
   });
 
@@ -208,16 +213,20 @@ describe('an agent', () => {
     host.setVersionLock('v1.26.0');
     await reached({ target_version: OLD });
     await pin({ versionLock: NEW });
-    await reached({ target_version: NEW, hostSettings: { versionLock: { value: NEW, before: 'v1.26.0' } } });
+    await reached({ target_version: NEW, ...recorded({ versionLock: NEW }, { versionLock: 'v1.26.0' }) });
     await pin(null);
     const status = await reached({ target_version: OLD });
-    expect(status).not.toHaveProperty('hostSettings');
+    expect(status).not.toHaveProperty('settings');
     expect(lock()).toBe('v1.26.0');
     await pin({ versionLock: '1.25.0' });
-    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0' } } });
+    await reached({ target_version: OLD, ...recorded({ versionLock: '1.25.0' }, { versionLock: 'v1.26.0' }) });
     host.setVersionLock(NEW);
     await pin({ versionLock: '1.25.0', ignoreWaves: true });
-    await reached({ target_version: OLD, hostSettings: { versionLock: { value: '1.25.0', before: NEW } } });
+    const records = [
+      ...pinRecords({ ignoreWaves: true }),
+      ...pinRecords({ versionLock: '1.25.0' }, { versionLock: NEW }),
+    ];
+    await reached({ target_version: OLD, settings: { records } });
     await pin(null);
     await reached({ target_version: NEW });
     expect(lock()).toBe(NEW);
@@ -241,14 +250,17 @@ describe('an agent', () => {
     await killedAt('/settings', 'sent');
     await change;
     const { status, metadata } = await cluster.api.get<BottlerocketShadow>(shadowPath());
-    expect(status?.hostSettings).toEqual({ versionLock: { value: OLD, before: 'latest' } });
+    expect(status?.settings).toEqual({
+      inFlight: expect.anything() as unknown,
+      ...recorded({ versionLock: OLD }).settings,
+    });
     expect(status?.observedGeneration).toBeLessThan(metadata.generation ?? 0);
     expect(lock()).toBe('latest');
     startAgent();
     await killedAt('/tx/commit_and_apply', 'answered');
     expect(lock()).toBe(OLD);
     startAgent();
-    await reached({ target_version: OLD, hostSettings: { versionLock: { value: OLD, before: 'latest' } } });
+    await reached({ target_version: OLD, ...recorded({ versionLock: OLD }) });
     const back = pin(null);
     await killedAt('/tx/commit_and_apply', 'answered');
     await back;
@@ -262,11 +274,106 @@ describe('an agent', () => {
     await reached({ target_version: NEW });
     await pin({ versionLock: OLD });
     const status = await reached({ current_state: 'Idle', target_version: OLD });
-    expect(status?.hostSettings?.message).toMatch(/version-lock 1.26.0: not in force: .*404/);
+    expect(status?.settings?.message).toMatch(/version-lock 1.26.0: not in force: .*404/);
     const { bootTime = '' } = status ?? {};
     expect(Date.parse(bootTime)).toBeLessThan(Date.now());
     await pin(null);
-    expect(await reached({ target_version: NEW, bootTime })).not.toHaveProperty('hostSettings');
+    expect(await reached({ target_version: NEW, bootTime })).not.toHaveProperty('settings');
+  });
+
+  describe('whose group requests settings', () => {
+    const MOTD = 'settings.motd';
+    const MAX_PODS = 'settings.kubernetes.max-pods';
+    const kubelet = { service: 'kubernetes', command: '/usr/bin/systemctl try-restart kubelet.service' };
+    const settings = { motd: 'hi', kubernetes: { 'max-pods': 64 } };
+    const motd = { key: MOTD, value: '"hi"', before: '"Welcome to Bottlerocket!"', owner: GROUP };
+    const maxPods = { key: MAX_PODS, value: '64', owner: GROUP };
+    const sent = (path: string): number => host.history.filter((call) => call.path === path).length;
+
+    it('reports what each disrupts, and sets those that may be set, without other transactions', async () => {
+      host.settings.patch('default', '{"motd":"another client has not committed yet"}');
+      await reached({ current_state: 'Idle', target_version: NEW });
+      await request(grouped(settings, 'None'));
+      const status = await reached({ settings: { pending: [{ key: MAX_PODS }, { key: MOTD }] } });
+      expect(status?.settings?.pending).toEqual([
+        { key: MAX_PODS, class: 'RestartsService', reason: 'it restarts kubelet' },
+        { key: MOTD, class: 'Live', reason: 'it restarts no service that pods need' },
+      ]);
+      expect(sent('/tx/commit_and_apply')).toBe(0);
+      await request(grouped(settings, 'Live'));
+      await reached({ settings: { records: [motd], pending: [{ key: MAX_PODS }] } });
+      expect(host.settings.live.get(MOTD)).toBe('hi');
+      expect(host.settings.live.has(MAX_PODS)).toBe(false);
+      expect(host.restarts).toEqual([]);
+      await request(grouped(settings, 'RestartsService'));
+      const done = await reached({
+        settings: { records: [maxPods, motd], lastApplied: { hash: expect.any(String) as string } },
+      });
+      expect(done?.settings?.lastApplied?.hash).toBe(
+        hashOf([
+          [MOTD, '"hi"'],
+          [MAX_PODS, '64'],
+        ]),
+      );
+      expect(done?.settings).not.toHaveProperty('pending');
+      expect(done?.settings).not.toHaveProperty('inFlight');
+      expect(host.settings.live.get(MAX_PODS)).toBe(64);
+      expect(host.restarts).toEqual([kubelet]);
+      expect(host.settings.transactions).toEqual(['default']);
+      expect(sent('/tx/commit_and_apply')).toBe(2);
+    });
+
+    it('confirms them only when the host has applied them', async () => {
+      await reached({ current_state: 'Idle', target_version: NEW });
+      const status = request(grouped(settings, 'RestartsService')).then(async () =>
+        reached({ settings: { records: [maxPods, motd] } }),
+      );
+      await eventually(async () => expect(host.settings.live.get(MAX_PODS)).toBe(64));
+      expect(host.restarts).toEqual([]);
+      const { status: before } = await cluster.api.get<BottlerocketShadow>(shadowPath());
+      expect(before?.settings?.inFlight?.hash).toMatch(/^[0-9a-f]{16}$/u);
+      expect((await status)?.settings).not.toHaveProperty('inFlight');
+      expect(host.restarts).toEqual([kubelet]);
+    });
+
+    it('applies them once more when the host has committed them, but could not apply them', async () => {
+      await host.faults.set({ settings: { exit: 1, times: 1 } });
+      await reached({ current_state: 'Idle', target_version: NEW });
+      await request(grouped(settings, 'RestartsService'));
+      const status = await reached({ settings: { records: [maxPods, motd] } });
+      expect(status?.settings).not.toHaveProperty('message');
+      expect(sent('/tx/commit_and_apply')).toBe(2);
+      expect(host.restarts).toEqual([kubelet]);
+    });
+
+    it('sets none of them when the host refuses one', async () => {
+      await reached({ current_state: 'Idle', target_version: NEW });
+      await request(grouped({ ...settings, unheard: { of: 1 } }, 'NeedsReboot'));
+      const status = await reached({
+        settings: { pending: [{ class: 'Refused' }, { class: 'Refused' }, { class: 'Refused' }] },
+      });
+      expect(status?.settings?.pending?.[0]?.reason).toMatch(/unknown field `unheard`/u);
+      expect(sent('/tx/commit_and_apply')).toBe(0);
+      expect(host.settings.transactions).toEqual([]);
+    });
+
+    it('restores what they were, and says what cannot be unset', async () => {
+      await reached({ current_state: 'Idle', target_version: NEW });
+      await request(grouped(settings, 'RestartsService'));
+      await reached({ settings: { records: [maxPods, motd] } });
+      await request({ leaves: [], allow: 'Live' });
+      await reached({ settings: { records: [maxPods], cannotUnset: [MAX_PODS] } });
+      expect(host.settings.live.get(MOTD)).toBe('Welcome to Bottlerocket!');
+      expect(host.settings.live.get(MAX_PODS)).toBe(64);
+    });
+
+    it('reports a host without settings, and looks for updates nevertheless', async () => {
+      await host.faults.set({ noSettings: true });
+      await reached({ target_version: NEW });
+      await request(grouped(settings, 'Live'));
+      const status = await reached({ current_state: 'Idle', target_version: NEW });
+      expect(status?.settings?.message).toMatch(/^settings.motd, settings.kubernetes.max-pods: not in force: .*404/u);
+    });
   });
 
   it('continues where it was when it is killed repeatedly', async () => {

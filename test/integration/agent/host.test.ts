@@ -11,7 +11,14 @@ import {
   StaleDecisionError,
   type UpdateStatus,
 } from '../../../packages/agent/src/host/host.ts';
+import { UPDATER_SETTINGS } from '../../../packages/shared/src/api/settings.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
+import {
+  type Pin,
+  updaterLeaves,
+  updaterSettings,
+  type UpdaterSettings,
+} from '../../../packages/shared/src/testing/settings.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
 import type { UpdateCommand } from '../../../packages/agent/src/limits.ts';
 
@@ -189,19 +196,55 @@ it('reports a refused reboot, and treats every other error as a reboot that may 
 });
 
 describe('the settings of the host', () => {
+  const read = async (): Promise<UpdaterSettings> => updaterSettings(await client.settings(UPDATER_SETTINGS, signal));
+  const change = async (to: Pin, guard?: () => never): Promise<void> =>
+    client.changeSettings(updaterLeaves(to), signal, guard);
+
+  it('are classified by what they disrupt, without a change and without a transaction that stays', async () => {
+    const changes = new Map([
+      ['settings.motd', '"hi"'],
+      ['settings.kernel.sysctl."vm.max_map_count"', '"262144"'],
+      ['settings.kubernetes.max-pods', '64'],
+      ['settings.kernel.lockdown', '"integrity"'],
+      ['settings.metrics.send-metrics', 'false'],
+      ['settings.kubernetes.node-labels.role', '"web"'],
+    ]);
+    const found = await client.classify(changes, signal);
+    expect([...found].map(([key, { class: name }]) => [key, name])).toEqual([
+      ['settings.motd', 'Live'],
+      ['settings.kernel.sysctl."vm.max_map_count"', 'Live'],
+      ['settings.kubernetes.max-pods', 'RestartsService'],
+      ['settings.kernel.lockdown', 'NeedsReboot'],
+      ['settings.metrics.send-metrics', 'NeedsReboot'],
+      ['settings.kubernetes.node-labels.role', 'Refused'],
+    ]);
+    expect(host.settings.transactions).toEqual([]);
+    expect(host.settings.live.get('settings.motd')).toBe('Welcome to Bottlerocket!');
+    expect(host.restarts).toEqual([]);
+  });
+
+  it.each([
+    ['settings.unheard', '1', /unknown field `unheard`/u],
+    ['settings.motd', '1', /expected a string/u],
+  ])('are refused with the words of the host: %s', async (key, value, reason) => {
+    const found = await client.classify(new Map([[key, value]]), signal);
+    expect(found.get(key)).toMatchObject({ class: 'Refused', reason: expect.stringMatching(reason) as string });
+    expect(host.settings.transactions).toEqual([]);
+  });
+
   it('are read, and changed separately, in a transaction of their own', async () => {
-    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
     host.settings.patch('default', '{"motd":"another client has not committed yet"}');
-    await client.changeSettings({ versionLock: 'v1.27.0' }, signal);
-    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: false });
-    await client.changeSettings({ ignoreWaves: true }, signal);
-    expect(await client.settings(signal)).toEqual({ versionLock: 'v1.27.0', ignoreWaves: true });
+    await change({ versionLock: 'v1.27.0' });
+    expect(await read()).toEqual({ versionLock: 'v1.27.0', ignoreWaves: false });
+    await change({ ignoreWaves: true });
+    expect(await read()).toEqual({ versionLock: 'v1.27.0', ignoreWaves: true });
     expect(host.settings.transactions).toEqual(['default']);
   });
 
   it('are in force about a second after they are changed', async () => {
     host.durations.applyMs = 100;
-    await client.changeSettings({ versionLock: OLD }, signal);
+    await change({ versionLock: OLD });
     await client.start('refresh', signal);
     await systemClock.sleep(50);
     expect(await client.updateStatus(signal)).toMatchObject({ chosenVersion: NEW });
@@ -211,42 +254,40 @@ describe('the settings of the host', () => {
 
   it('are changed although the host reports that it could not apply them', async () => {
     await host.faults.set({ settings: { exit: 1 } });
-    const change = client.changeSettings({ versionLock: OLD }, signal);
-    await expect(change).rejects.toThrow('POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
-    expect(await client.settings(signal)).toMatchObject({ versionLock: OLD });
+    const changed = change({ versionLock: OLD });
+    await expect(changed).rejects.toThrow('POST /tx/commit_and_apply: 500 Config applier was unable to fork child');
+    expect(await read()).toMatchObject({ versionLock: OLD });
     expect(await run('refresh')).toMatchObject({ chosenVersion: NEW });
   });
 
   it('leave no transaction behind when the host rejects them or does not commit them', async () => {
-    await expect(client.changeSettings({ versionLock: '1.0' }, signal)).rejects.toThrow(
-      /PATCH \/settings: 400 .*'1.0'/,
-    );
+    await expect(change({ versionLock: '1.0' })).rejects.toThrow(/PATCH \/settings: 400 .*'1.0'/);
     await host.faults.set({ api: { answer: 'error', path: '/tx/commit_and_apply', times: 1 } });
-    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('answer');
+    expect(await kindOf(change({ versionLock: OLD }))).toBe('answer');
     expect(host.settings.transactions).toEqual([]);
-    expect(await client.settings(signal)).toMatchObject({ versionLock: 'latest' });
+    expect(await read()).toMatchObject({ versionLock: 'latest' });
   });
 
   it('are not changed when the observation behind the change is stale', async () => {
     const late = (): never => {
       throw new StaleDecisionError('seen 3 s ago');
     };
-    await expect(client.changeSettings({ versionLock: OLD }, signal, late)).rejects.toThrow(StaleDecisionError);
+    await expect(change({ versionLock: OLD }, late)).rejects.toThrow(StaleDecisionError);
     expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
   });
 
   it('are the defaults when none is stored, and missing on an old host', async () => {
     host.settings.live.clear();
-    expect(await client.settings(signal)).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
     await host.faults.set({ noSettings: true });
-    expect(await kindOf(client.settings(signal))).toBe('unsupported');
-    expect(await kindOf(client.changeSettings({ versionLock: OLD }, signal))).toBe('unsupported');
+    expect(await kindOf(read())).toBe('unsupported');
+    expect(await kindOf(change({ versionLock: OLD }))).toBe('unsupported');
   });
 
   it('are not read from a malformed response, nor from one that never arrives', async () => {
     await host.faults.set({ api: { answer: 'garbage', path: '/settings' } });
-    expect(await kindOf(client.settings(signal))).toBe('answer');
+    expect(await kindOf(read())).toBe('answer');
     await host.faults.set({ api: { answer: 'hang', path: '/settings' } });
-    expect(await kindOf(clientOn(hasty).settings(signal))).toBe('unanswered');
+    expect(await kindOf(clientOn(hasty).settings(UPDATER_SETTINGS, signal))).toBe('unanswered');
   });
 });
