@@ -44,7 +44,7 @@ it('reports the class of a change before anything is set, and sets it when the s
   await w.spec(wanted({ motd: 'a' }), 3000);
   expect(w.host.valueOf(MOTD)).toBe('"a"');
   const { lastApplied, ...settings } = w.status?.settings ?? {};
-  const owner = 'BottlerocketNodeGroup web';
+  const owner = 'BottlerocketNodeGroup/web';
   expect(settings).toEqual({ records: [{ key: MOTD, value: '"a"', before: OWN, owner }] });
   expect(lastApplied?.hash).toMatch(/^[0-9a-f]{16}$/u);
 });

@@ -16,6 +16,7 @@ import type { UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
 import { planSettings, type SettingsPlan } from '../settings/plan.ts';
 import type { Observation, UpdateView } from '../state/observe.ts';
+import { NOT_IN_FORCE } from '../state/settings-tracker.ts';
 import type { TrackerView } from '../state/tracker.ts';
 
 export interface Facts {
@@ -50,7 +51,12 @@ function isSettled(facts: Facts, plan: SettingsPlan): boolean {
   const { records } = facts.shadow.status?.settings ?? {};
   const isStored = plan.changes.size === 0 && plan.unclassified.size === 0 && sameRecords(records, plan.records);
   const isApplied = settings.isApplied(facts.seen.nowMs) || plan.recorded.size === 0;
-  return isStored && isApplied && (!decidesOffer(facts.shadow) || (settings.refreshed && isOfferKnown(facts)));
+  return (
+    isStored &&
+    isApplied &&
+    !settings.mustPutBack &&
+    (!decidesOffer(facts.shadow) || (settings.refreshed && isOfferKnown(facts)))
+  );
 }
 
 /** True when the settings are about what the host offers. */
@@ -150,7 +156,7 @@ function notInForce({ shadow, tracker: { settings } }: Facts): string {
   const wanted = describeSettings(new Map(requested(shadow)));
   const what = wanted === '' ? "the host's own settings" : wanted;
   const why = settings.error ?? `no refresh has succeeded for ${LIMITS.settings / 60_000} min`;
-  return shorten(`${what}: not in force: ${why}`, MAX_MESSAGE);
+  return shorten(`${what}${NOT_IN_FORCE}${why}`, MAX_MESSAGE);
 }
 
 type Known = Pick<AgentStatus, 'current_version' | 'target_version'>;

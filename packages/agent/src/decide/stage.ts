@@ -17,7 +17,10 @@ import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHos
 
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
-  if (c.host === 'unreachable') return withoutHost(c, version);
+  return c.host === 'unreachable' ? withoutHost(c, version) : (putBack(c) ?? stageHost(c, version));
+}
+
+function stageHost(c: AnsweredContext, version: string): Action {
   const isReady = c.status !== undefined && isStaged(c.status, version);
   if (isReady || sameVersion(c.running, version)) return staged(c, version, isReady ? 'staged' : 'running');
   const step = stepInProgress(c, version);
@@ -149,6 +152,8 @@ export function putBack(c: AnsweredContext): Action | undefined {
   const silentMs = Math.min(specAgeMs, nowMs - changedAt);
   if (notBefore > nowMs || undo.size === 0 || (!mustPutBack && silentMs < LIMITS.settingsContact)) return undefined;
   const why = mustPutBack ? error : 'the apiserver was not heard from after a change of settings';
-  const reason = `setting ${describeSettings(undo)} again: ${why}`;
-  return { do: 'configure', changes: undo, reason };
+  const byUsers = c.settings.state !== 'unmanaged' && !mustPutBack ? (c.settings.plan?.conflicts ?? []) : [];
+  const changes = new Map([...undo].filter(([key]) => !byUsers.includes(key)));
+  if (changes.size === 0) return undefined;
+  return { do: 'configure', changes, reason: `setting ${describeSettings(changes)} again: ${why}` };
 }

@@ -58,6 +58,11 @@ it('derives the settings of an earlier process only once', () => {
   expect(made.applied).toBe(true);
 });
 
+/** A spec with other settings. */
+const OTHER = {
+  spec: { state: 'Idle', settings: { leaves: [{ key: 'settings.motd', value: '1', owner: 'x' }], allow: 'Live' } },
+} as const;
+
 it('counts only a refresh that started 1.5 s after the change', () => {
   const made = tracker();
   made.changed(NOW, CHANGES, new Map());
@@ -71,7 +76,7 @@ it('discards a refresh from before another spec, a change, or a change with an u
   for (const since of ['begin', 'changed', 'failed'] as const) {
     const made = tracker();
     made.refreshSucceeded(NOW);
-    if (since === 'begin') made.begin(NOW);
+    if (since === 'begin') made.begin(NOW, OTHER);
     if (since === 'changed') made.changed(NOW, CHANGES, new Map());
     if (since === 'failed') made.changeFailed(NOW, 'lost');
     expect(made.refreshed).toBe(false);
@@ -176,6 +181,6 @@ it('puts back once for each spec', () => {
   made.refreshSucceeded(NOW + 60_000);
   const error = 'why, so the former values were set again';
   expect(made).toMatchObject({ isPutBack: true, error, notBefore: Infinity, undo: new Map() });
-  made.begin(NOW);
+  made.begin(NOW, OTHER);
   expect(made).toMatchObject({ isPutBack: false, error: undefined, notBefore: 0 });
 });

@@ -9,12 +9,12 @@
  * settings are stored again; a contradicted lock only those of the updater, since the others may
  * restart services. Failures count from the spec or the success before. After a change the host must
  * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
- * the former values are put back, once, and stay until the next spec.
+ * the former values are put back, once, and stay until other settings are requested.
  *
  * The tracker calls it with each observation, change and refresh; decisions only read it.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { sameValue, UPDATER_SETTINGS, type Classified, type Leaves } from '@brupop/shared/api/settings';
+import { hashOf, sameValue, UPDATER_SETTINGS, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 
@@ -37,6 +37,11 @@ export type SettingsTrackerView = Readonly<
     | 'isOfferContradicted'
   >
 >;
+
+/** What follows it in a message is the error. */
+export const NOT_IN_FORCE = ': not in force: ';
+/** What a message ends with when the former values were set again. */
+const PUT_BACK = ', so the former values were set again';
 
 export class SettingsTracker {
   /** False while a setting may be stored on the host but not applied to its updater. */
@@ -63,6 +68,8 @@ export class SettingsTracker {
   isOfferContradicted = false;
   /** What was stored and has not been read back yet. */
   #stored: Leaves = new Map();
+  /** Stands for the requested settings. */
+  #requested = '';
   #known = false;
   readonly #retry: Retry;
 
@@ -79,10 +86,19 @@ export class SettingsTracker {
   }
 
   observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
-    if (shadow !== undefined && !this.#known) this.applied = wasApplied(shadow, bootID);
+    if (shadow !== undefined && !this.#known) this.#resume(shadow, bootID);
     this.#known ||= shadow !== undefined;
     if (nowMs - specAgeMs >= this.effectiveFrom && !this.mustPutBack) this.undo = new Map();
     if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
+  }
+
+  /** Learns from the status what an earlier process has left. */
+  #resume(shadow: AgentShadow, bootID: string): void {
+    this.applied = wasApplied(shadow, bootID);
+    const { inFlight, message } = shadow.status?.settings ?? {};
+    if (inFlight?.hash !== this.#requested || message?.endsWith(PUT_BACK) !== true) return;
+    this.isPutBack = true;
+    this.error = message.slice(message.indexOf(NOT_IN_FORCE) + NOT_IN_FORCE.length);
   }
 
   #observeHost(view: SettingsReading, nowMs: number): void {
@@ -103,10 +119,13 @@ export class SettingsTracker {
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
-  begin(nowMs: number): void {
+  begin(nowMs: number, { spec }: Pick<AgentShadow, 'spec'>): void {
     this.since = nowMs;
     this.refreshed = false;
     this.classes = new Map();
+    const requested = hashOf((spec.settings?.leaves ?? []).map(({ key, value }) => [key, value]));
+    if (requested === this.#requested && (this.mustPutBack || this.isPutBack)) return;
+    this.#requested = requested;
     this.mustPutBack = false;
     this.isPutBack = false;
     this.#reset();
@@ -136,7 +155,7 @@ export class SettingsTracker {
     this.undo = new Map();
     this.mustPutBack = false;
     this.isPutBack = true;
-    this.error = `${why}, so the former values were set again`;
+    this.error = `${why}${PUT_BACK}`;
   }
 
   /** Nothing was stored. */

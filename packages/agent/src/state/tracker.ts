@@ -111,7 +111,7 @@ export class Tracker {
     if (shadow !== undefined && this.attempt.key !== attemptKey(shadow)) {
       this.attempt = freshAttempt(attemptKey(shadow));
       for (const retry of [this.#commands, this.#refusedReboots, this.#drains]) retry.succeed();
-      this.settings.begin(nowMs);
+      this.settings.begin(nowMs, shadow);
     }
     this.settings.observe(seen);
     this.reboots.observe(seen);

@@ -34,9 +34,11 @@ export function pinned(pin: Pin | null): SettingsSpec | null {
   return leaves.length === 0 ? null : { leaves, allow: 'None' };
 }
 
+export const GROUP = 'BottlerocketNodeGroup/web';
+
 /** The spec for settings that a group has, nested as users write them. */
 export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
-  const leaves = [...leavesOf(nested)].map(([key, value]) => ({ key, value, owner: 'BottlerocketNodeGroup web' }));
+  const leaves = [...leavesOf(nested)].map(([key, value]) => ({ key, value, owner: GROUP }));
   return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };
 }
 
