@@ -40,7 +40,7 @@ export type SettingsView =
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, tracker, seen } = facts;
   const plan = live === undefined ? undefined : planSettings(shadow, live, tracker.settings.classes);
-  if (plan !== undefined && isSettled(facts, plan)) return { state: 'settled', plan };
+  if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
   return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate || tracker.settings.isPutBack };
@@ -51,12 +51,7 @@ function isSettled(facts: Facts, plan: SettingsPlan): boolean {
   const { records } = facts.shadow.status?.settings ?? {};
   const isStored = plan.changes.size === 0 && plan.unclassified.size === 0 && sameRecords(records, plan.records);
   const isApplied = settings.isApplied(facts.seen.nowMs) || plan.recorded.size === 0;
-  return (
-    isStored &&
-    isApplied &&
-    !settings.mustPutBack &&
-    (!decidesOffer(facts.shadow) || (settings.refreshed && isOfferKnown(facts)))
-  );
+  return isStored && isApplied && (!decidesOffer(facts.shadow) || (settings.refreshed && isOfferKnown(facts)));
 }
 
 /** True when the settings are about what the host offers. */

@@ -149,11 +149,15 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
 export function putBack(c: AnsweredContext): Action | undefined {
   const { undo, changedAt, notBefore, mustPutBack, error } = c.tracker.settings;
   const { nowMs, specAgeMs } = c.seen;
-  const silentMs = Math.min(specAgeMs, nowMs - changedAt);
-  if (notBefore > nowMs || undo.size === 0 || (!mustPutBack && silentMs < LIMITS.settingsContact)) return undefined;
+  const isCutOff = Math.min(specAgeMs, nowMs - changedAt) >= LIMITS.settingsContact;
+  if (notBefore > nowMs || !(mustPutBack || isCutOff)) return undefined;
   const why = mustPutBack ? error : 'the apiserver was not heard from after a change of settings';
-  const byUsers = c.settings.state !== 'unmanaged' && !mustPutBack ? (c.settings.plan?.conflicts ?? []) : [];
-  const changes = new Map([...undo].filter(([key]) => !byUsers.includes(key)));
+  const changes = mustPutBack ? undo : withoutConflicts(c, undo);
   if (changes.size === 0) return undefined;
   return { do: 'configure', changes, reason: `setting ${describeSettings(changes)} again: ${why}` };
+}
+
+function withoutConflicts({ settings }: AnsweredContext, changes: Leaves): Leaves {
+  const conflicts = settings.state === 'unmanaged' ? [] : (settings.plan?.conflicts ?? []);
+  return new Map([...changes].filter(([key]) => !conflicts.includes(key)));
 }
