@@ -2,11 +2,10 @@
 
 /**
  * What was counted within the interval of the panel, by labels. `increase()` does not see the first count of a series, and a fleet
- * has few updates. A counter that starts again counts for nothing in that interval.
+ * has few updates. The counters of each replica are compared with themselves, since a new leader starts at 0.
  */
 export function newly(series: string, labels: readonly string[]): string {
-  const by = `sum by (${labels.join(', ')})`;
-  return `clamp_min(${by} (${series}) - (${by} (${series} offset $__interval) or 0 * ${by} (${series})), 0)`;
+  return `sum by (${labels.join(', ')}) (clamp_min(${series} - (${series} offset $__interval or 0 * ${series}), 0))`;
 }
 
 export function quantiles(buckets: string, label: string, range: string): Record<string, string> {
