@@ -173,18 +173,19 @@ const rows: Record<string, Row> = {
   },
 };
 
+function listOf<T>(value: T | undefined): T[] {
+  return value === undefined ? [] : [value];
+}
+
 it.each(Object.entries(rows))('%s', (_name, row) => {
   const { wanted, record, live, set, kept, recorded, problem } = row;
   const records = 'records' in row ? row.records : record;
-  const made = plan({
-    ...(wanted !== undefined && { wanted: [wanted] }),
-    ...(record !== undefined && { records: [record] }),
-    ...(live !== undefined && { live: new Map([[MOTD, live]]) }),
-  });
-  expect(made.records).toEqual(records === undefined ? [] : [records]);
-  expect([...made.changes.values()]).toEqual(set === undefined ? [] : [set]);
-  expect(made.kept).toEqual(kept === undefined ? [] : [kept]);
-  expect([...made.recorded.values()]).toEqual(recorded === undefined ? [] : [recorded]);
+  const leaves = listOf(live).map((value) => [MOTD, value] as const);
+  const made = plan({ wanted: listOf(wanted), records: listOf(record), live: new Map(leaves) });
+  expect(made.records).toEqual(listOf(records));
+  expect([...made.changes.values()]).toEqual(listOf(set));
+  expect(made.kept).toEqual(listOf(kept));
+  expect([...made.recorded.values()]).toEqual(listOf(recorded));
   expect({ conflicts: made.conflicts, cannotUnset: made.cannotUnset }).toEqual({
     conflicts: problem === 'conflicts' ? [MOTD] : [],
     cannotUnset: problem === 'cannotUnset' ? [MOTD] : [],

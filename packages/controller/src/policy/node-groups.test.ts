@@ -170,6 +170,7 @@ it('the settings of a group are those that its status records for this generatio
 it.each([
   [{ updates: { 'version-lock': '1.2.3' } }, 'expected settings.updates.version-lock to be set by spec.versions'],
   [{ 'a"b': 1 }, 'expected names of letters, digits'],
+  [JSON.parse(`${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`) as object, 'expected names of letters, digits'],
   [{ motd: 'x'.repeat(2_048) }, 'expected at most 2048 characters, found more in settings.motd'],
   [
     { kernel: { sysctl: Object.fromEntries(Array.from({ length: 101 }, (_, i) => [`a.${i}`, '1'])) } },

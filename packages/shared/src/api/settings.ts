@@ -32,6 +32,8 @@ export const MAX_KEY = 255;
 export const MAX_VALUE = 2048;
 export const MAX_SETTINGS = 8192;
 
+const MAX_DEPTH = 4 * MAX_KEY;
+
 const KEY = /^settings(?:\.(?:[A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$/u;
 export const settingKey = s.textThat(
   (value) => KEY.test(value),
@@ -77,6 +79,8 @@ const ALIASES: readonly (readonly [string, string])[] = [
 /** Returns the leaves of nested settings, without those that are null: the host takes null as not given. */
 export function leavesOf(nested: unknown, path = 'settings'): Map<string, string> {
   if (nested == null) return new Map<string, string>();
+  // Deeper than any key may be: it is refused by its length.
+  if (path.length > MAX_DEPTH) return new Map([[path, '""']]);
   if (!s.isFields(nested)) return new Map([[keyOf(path), canonical(nested)]]);
   return new Map(Object.entries(nested).flatMap(([name, value]) => [...leavesOf(value, `${path}.${quoted(name)}`)]));
 }
@@ -107,7 +111,7 @@ export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>
 
 function below(parent: Fields, name: string): Fields | undefined {
   const child = (parent[name] ??= empty());
-  return s.isFields(child) ? (child as Fields) : undefined;
+  return s.isFields(child) ? child : undefined;
 }
 
 type Fields = Record<string, unknown>;

@@ -1,4 +1,5 @@
 /** A group requests another value and withdraws it, while the agent dies before and after each of its calls. */
+import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { grouped } from '@brupop/shared/testing/settings';
 import type { AtCall, Fault } from './faults.ts';
 import { type CallName, SimWorld } from './sim-world.ts';
@@ -28,12 +29,16 @@ interface Case {
   readonly applyFails?: boolean;
 }
 
+function settingsOf({ cluster }: SimWorld): SettingsStatus {
+  return cluster.shadow?.status?.settings ?? {};
+}
+
 /** Requests B for a while. At a call the spec is reverted, and a fault happens. Returns whether that call came. */
 async function interrupted({ value, way, faults, applyFails = false }: Case, at: Omit<AtCall, 'fault' | 'later'>) {
   const world = new SimWorld([{ at: 0, fault: { kind: 'paused', ms: 100 * MINUTE } }]);
   world.cluster.wantMotd(value);
   await world.run(5 * MINUTE);
-  const { lastApplied: _time, ...known } = world.cluster.shadow?.status?.settings ?? {};
+  const { lastApplied: _time, ...known } = settingsOf(world);
   if (way === 'back') {
     world.cluster.wantMotd('b');
     await world.run(MINUTE);
@@ -49,7 +54,7 @@ async function interrupted({ value, way, faults, applyFails = false }: Case, at:
   await world.run(15 * MINUTE);
   world.invariants.atRest();
   world.killAgent();
-  const { lastApplied, ...settings } = world.cluster.shadow?.status?.settings ?? {};
+  const { lastApplied, ...settings } = settingsOf(world);
   const text = value === null ? OWN : JSON.stringify(value);
   expect({ at, violations: world.invariants.violations }).toEqual({ at, violations: [] });
   expect([world.host.valueOf(MOTD), world.host.appliedOf(MOTD)]).toEqual([text, text]);

@@ -150,15 +150,20 @@ export class Invariants {
 
   /** What must be true after a long time without faults. */
   atRest(): void {
-    const { cluster, host } = this.#world;
-    const { shadow } = cluster;
-    if (shadow?.status?.settings?.inFlight !== undefined) this.wrong('settings are in flight');
-    if (shadow?.spec.state !== 'Idle') this.wrong(`the update is stuck: ${JSON.stringify(shadow)}`);
+    const { shadow } = this.#world.cluster;
+    const { spec, status } = shadow ?? {};
+    if (status?.settings?.inFlight !== undefined) this.wrong('settings are in flight');
+    if (spec?.state !== 'Idle') this.wrong(`the update is stuck: ${JSON.stringify(shadow)}`);
     if (!this.#isOver) this.wrong(`neither done nor failed: ${JSON.stringify(shadow)}`);
+    this.#nothingLeft();
+    if (status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
+    this.userActions.atRest();
+  }
+
+  #nothingLeft(): void {
+    const { cluster, host } = this.#world;
     if (host.armed) this.wrong('the host is left armed');
     if (cluster.marked) this.wrong('the Node is left cordoned or excluded');
-    if (shadow?.status?.current_state !== 'Idle') this.wrong(`not confirmed: ${JSON.stringify(shadow)}`);
-    this.userActions.atRest();
   }
 
   get settled(): boolean {

@@ -7,6 +7,7 @@ import { HostError } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, TimedFault } from './faults.ts';
 import { Invariants } from './invariants.ts';
+import { changeSettings } from './settings-faults.ts';
 import { SimCluster } from './sim-cluster.ts';
 import { SimController } from './sim-controller.ts';
 import { SimHost } from './sim-host.ts';
@@ -279,20 +280,12 @@ export class SimWorld {
         this.controller.paused = true;
         this.clock.after(fault.ms, () => this.#healed || this.controller.resume());
         return undefined;
-      case 'pin':
-        return this.cluster.want(fault.wanted);
-      case 'settings by hand':
-        return this.invariants.userActions.set(fault.settings);
-      case 'group':
-        return this.cluster.wantMotd(fault.motd);
-      case 'motd by hand':
-        return this.invariants.userActions.setMotd(fault.motd);
       case 'pods stay':
         this.cluster.perPass = 0;
         this.clock.after(fault.ms, () => (this.cluster.perPass = 2));
         return undefined;
       default:
-        return this.#plan(fault);
+        return changeSettings(this, fault) ? undefined : this.#plan(fault);
     }
   }
 

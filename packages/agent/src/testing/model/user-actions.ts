@@ -120,15 +120,17 @@ export class UserActions {
     return this.#world.cluster.shadow?.status?.settings?.message?.endsWith('the former values were set again') === true;
   }
 
+  get #isInConflict(): boolean {
+    return this.#world.cluster.shadow?.status?.settings?.conflicts?.includes(MOTD) === true;
+  }
+
   #motdAtRest(): void {
     const { cluster, host } = this.#world;
     const value = host.valueOf(MOTD);
-    const { conflicts = [] } = cluster.shadow?.status?.settings ?? {};
     if (host.appliedOf(MOTD) !== value)
       this.#invariants.wrong(`motd ${value} is stored, ${host.appliedOf(MOTD)} applied`);
     if (this.wasPutBack) return;
-    const isRequested = cluster.motd !== null && !conflicts.includes(MOTD);
-    const expected = isRequested ? JSON.stringify(cluster.motd) : this.#motd;
+    const expected = cluster.motd !== null && !this.#isInConflict ? JSON.stringify(cluster.motd) : this.#motd;
     if (expected !== undefined && value !== expected) this.#invariants.wrong(`motd is ${value}, expected ${expected}`);
   }
 
