@@ -220,6 +220,19 @@ it('goes on to look for updates while settings fail that have no part in them', 
   expect(w.status?.settings?.message).toContain('reports another one');
 });
 
+it('goes on to look for updates on a host without a settings API', async () => {
+  const w = await idleWorld();
+  const missing = (): HostError => new HostError('unsupported', 'GET /settings: 404');
+  w.host.failCall('settings', ...Array.from({ length: 1000 }, missing));
+  await w.spec(wanted({ motd: 'a' }), 5 * MINUTE);
+  for (const version of ['1.28.0', '1.29.0']) {
+    w.host.publish(version);
+    await w.pass(35 * MINUTE);
+    expect(w.status).toMatchObject({ observedGeneration: 2, target_version: version });
+    expect(w.status?.settings).toEqual({ message: `${MOTD}: not in force: GET /settings: 404` });
+  }
+});
+
 it('reports why when the class of a change cannot be found, and stores nothing again because of it', async () => {
   const w = await idleWorld();
   await w.spec(wanted({ motd: 'a' }), 3000);

@@ -100,9 +100,11 @@ describe('a shadow stream', () => {
     await first.closed;
     expect(types(first)).toEqual(['deleted', 'end']);
     expect(types(second)).toEqual(['deleted']);
-    expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams 1$/m);
+    expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams\{agent_version=""\} 1$/m);
     second.close();
-    await eventually(async () => expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams 0$/m));
+    await eventually(async () =>
+      expect(await suite.apiserver.metrics()).toMatch(/^brupop_apiserver_streams\{agent_version=""\} 0$/m),
+    );
   });
 
   it('keeps the stream of another agent pod on the node, as exists during a rollout', async () => {

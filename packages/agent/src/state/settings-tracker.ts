@@ -71,6 +71,7 @@ export class SettingsTracker {
   /** Stands for the requested settings. */
   #requested = '';
   #known = false;
+  #isReadable = true;
   readonly #retry: Retry;
 
   constructor(random: () => number) {
@@ -102,6 +103,7 @@ export class SettingsTracker {
   }
 
   #observeHost(view: SettingsReading, nowMs: number): void {
+    this.#isReadable = view.kind !== 'failed';
     if (view.kind === 'failed' && this.notBefore <= nowMs) this.#fail(nowMs, view.message);
     if (view.kind === 'read') this.#readBack(view.settings, nowMs);
   }
@@ -173,7 +175,7 @@ export class SettingsTracker {
   refreshSucceeded(startedMs: number): void {
     if (startedMs < this.effectiveFrom) return;
     this.refreshed = true;
-    if (this.applied && !this.isPutBack) this.#reset();
+    if (this.applied && this.#isReadable && !this.isPutBack) this.#reset();
   }
 
   /** @param contradicts - the refresh has offered another version than the host is locked to */
