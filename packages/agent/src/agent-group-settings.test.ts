@@ -233,6 +233,24 @@ it('goes on to look for updates on a host without a settings API', async () => {
   }
 });
 
+it('stores again what an earlier process may not have applied, also after another spec that it was not allowed to set', async () => {
+  const w = await idleWorld();
+  w.host.applies = false;
+  await w.spec(wanted({ motd: 'a' }), 500);
+  expect(configured(w)).toEqual(['configure a']);
+  await w.killAgent();
+  w.host.applies = true;
+  w.startAgent();
+  await w.spec(wanted({ motd: 'b' }, 'None'), MINUTE);
+  expect(w.status?.settings).toMatchObject({ inFlight: {}, pending: [{ key: MOTD }] });
+  const reports = w.api.reports.length;
+  await w.pass(30 * MINUTE);
+  expect(w.api.reports).toHaveLength(reports);
+  await w.spec(wanted({ motd: 'a' }), MINUTE);
+  expect(configured(w)).toEqual(['configure a', 'configure a']);
+  expect(w.status?.settings).not.toHaveProperty('inFlight');
+});
+
 it('reports why when the class of a change cannot be found, and stores nothing again because of it', async () => {
   const w = await idleWorld();
   await w.spec(wanted({ motd: 'a' }), 3000);

@@ -125,10 +125,13 @@ function inForce({ shadow, seen }: Facts, { kept, pending, conflicts, cannotUnse
   const set = requested(shadow).filter(([key]) => !others.has(key));
   const { lastApplied, inFlight } = shadow.status?.settings ?? {};
   const hash = hashOf(set);
-  const isSame = inFlight === undefined && lastApplied?.hash === hash;
+  // What was in flight may be stored without being applied, until it is set again.
+  const isHeld = kept.some(({ key }) => pending.some((one) => one.key === key));
+  const isSame = (inFlight === undefined || isHeld) && lastApplied?.hash === hash;
   const applied = isSame ? lastApplied : { hash, time: rfc3339(seen.wallMs) };
   const isAny = set.length + kept.length > 0;
-  return withoutEmpty({ lastApplied: isAny ? applied : undefined, records: kept, pending, conflicts, cannotUnset });
+  const lists = { records: kept, pending, conflicts, cannotUnset };
+  return withoutEmpty({ lastApplied: isAny ? applied : undefined, inFlight: isHeld ? inFlight : undefined, ...lists });
 }
 
 /** The requested settings with their values. */

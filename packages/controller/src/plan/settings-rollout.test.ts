@@ -110,6 +110,14 @@ it.each([
   expect(made.wakeAt).toBeGreaterThan(NOW);
 });
 
+it('grants more when a host tells another class after the grant, as one that was updated', () => {
+  const updated = member('b', {
+    spec: spec('Live', 60 * MINUTE),
+    status: { settings: { ...inForce, pending: [left('RestartsService')] } },
+  });
+  expect(granted(planOf([proved('a'), updated]))).toEqual(['b RestartsService']);
+});
+
 it('takes a node as proved after a minute of being Ready, and goes on with the next', () => {
   const made = planOf([changing('a', MINUTE, inForce), classified('b')]);
   expect(granted(made)).toEqual(['b RestartsService']);

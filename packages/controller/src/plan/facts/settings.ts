@@ -34,6 +34,9 @@ const PROVING_MS = 60_000;
 /** How long a change may take until it has failed. */
 const CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
 
+/** What a host at rest may be allowed to set. */
+const AT_REST: ReadonlySet<SettingClass> = new Set(['Live', 'RestartsService']);
+
 export type SettingsState = 'none' | 'requested' | 'classified' | 'changing' | 'proving' | 'inForce' | 'failed';
 
 export interface SettingsFacts {
@@ -118,7 +121,14 @@ export function settingsFacts(input: Input): SettingsFacts {
   if (isWanted && failedAt(shadow, hash, policy, now) !== undefined) return { ...found, state: 'failed' };
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
-  return isGranted(shadow) ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+  const isChange = isGranted(shadow) && !needsMore(shadow);
+  return isChange ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+}
+
+/** A host of another version may tell another class than before. */
+function needsMore({ spec, status }: ShadowView): boolean {
+  const { pending = [] } = status?.settings ?? {};
+  return pending.some((one) => AT_REST.has(one.class) && !covers(spec.settings?.allow, one.class));
 }
 
 function reportedOf({ status }: ShadowView): Pick<SettingsFacts, 'pending' | 'conflicts' | 'cannotUnset'> {
