@@ -98,6 +98,7 @@ export const fullShadow = {
           before: '"latest"',
           earlier: ['"1.20.0"'],
           owner: 'BrupopConfig',
+          bootID: '9d3b1c1e-0000-4000-8000-000000000001',
         },
       ],
       pending: [{ key: 'settings.kubernetes.max-pods', class: 'RestartsService', reason: 'it restarts kubelet' }],

@@ -4,7 +4,7 @@ import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { endWorlds, IDLE, MINUTE, MONITOR, NEW, REBOOT, STAGE, type World, world } from './testing/world.ts';
+import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -12,10 +12,7 @@ const MOTD = 'settings.motd';
 const PODS = 'settings.kubernetes.max-pods';
 const SYSCTL = 'settings.kernel.sysctl."vm.max_map_count"';
 const OWN = '"Welcome to Bottlerocket!"';
-const CLASSES: Readonly<Record<string, SettingClass>> = {
-  [PODS]: 'RestartsService',
-  'settings.kernel.lockdown': 'NeedsReboot',
-};
+const CLASSES: Readonly<Record<string, SettingClass>> = { [PODS]: 'RestartsService' };
 
 async function idleWorld(): Promise<World> {
   const w = world();
@@ -85,28 +82,6 @@ it('sets nothing but the pin when the host refuses a setting', async () => {
     [MOTD, 'Live'],
   ]);
   expect(w.status).toMatchObject({ observedGeneration: 2, target_version: '1.25.0' });
-});
-
-it('sets what needs a reboot during a staging that allows it, and confirms it after the boot', async () => {
-  const w = await idleWorld();
-  const lockdown = { kernel: { lockdown: 'integrity' } };
-  const inStage = (allow: Allowed): ShadowSpec => ({ ...STAGE, settings: grouped(lockdown, allow) });
-  await w.spec(wanted(lockdown, 'RestartsService'), 3000);
-  expect(w.status?.settings?.pending).toMatchObject([{ class: 'NeedsReboot' }]);
-  await w.spec(inStage('RestartsService'), 10_000);
-  expect(w.status?.current_state).toBe('StagedAndPerformedUpdate');
-  expect(configured(w)).toEqual([]);
-  await w.spec(inStage('NeedsReboot'), 10_000);
-  expect(configured(w)).toEqual(['configure integrity']);
-  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', settings: { inFlight: {} } });
-  const { settings = null } = inStage('NeedsReboot');
-  await w.spec({ ...REBOOT, settings });
-  await w.boot();
-  await w.spec({ ...MONITOR, settings });
-  await w.spec(wanted(lockdown, 'RestartsService'), 10_000);
-  expect(w.status?.settings).toMatchObject({ lastApplied: {}, records: [{ value: '"integrity"' }] });
-  expect(w.status?.settings).not.toHaveProperty('inFlight');
-  expect(configured(w)).toHaveLength(1);
 });
 
 it('leaves what a user has set instead and reports the conflict, unless it is forced', async () => {

@@ -1,15 +1,19 @@
 /**
- * Spec RebootedIntoUpdate: exclude and drain the node, activate the staged image, reboot into it,
- * restore the node. Nothing is evicted, activated or rebooted for an image that is not known to be
- * staged.
+ * Spec RebootedIntoUpdate: exclude and drain the node, set what takes effect with a boot, activate the
+ * staged image, reboot into it, restore the node. Nothing is evicted, activated or rebooted for an image
+ * that is not known to be staged.
+ *
+ * If the node runs the version already, it is rebooted only for settings, once, and not without them. In
+ * an update, settings that fail hold up nothing.
  */
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { describeStatus, isActivated, isStaged } from '../host/host.ts';
-import { LIMITS, stepLimit } from '../limits.ts';
+import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
+import { enforceSettings, putBack } from './stage.ts';
 import {
   begin,
   cleanUp,
@@ -26,20 +30,80 @@ import {
 } from './steps.ts';
 
 export function reboot(c: Context, version: string): Action {
-  if (c.host === 'answered' && sameVersion(c.running, version)) return arrived(c, version);
+  const isRunning = c.host === 'answered' && sameVersion(c.running, version);
+  if (isRunning && !awaitsReboot(c, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
-  return c.host === 'unreachable' ? withoutHost(c, version) : nextStep(c, version, stepInProgress(c, version));
+  if (c.host === 'unreachable') return withoutHost(c, version);
+  const step = stepInProgress(c, version);
+  return isRunning ? rebootForSettings(c, version, step) : updateAndReboot(c, version, step);
 }
 
-function nextStep(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
+function updateAndReboot(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
   return (
     rebootedEarly(c, version) ??
     (step && stepGuard(c, step)) ??
     requireImage(c, version, step) ??
     beginDrain(c, version, step) ??
     drain(c, version, step) ??
-    activateAndReboot(c, version, step)
+    (allowsReboot(c) ? setForReboot(c) : undefined) ??
+    activate(c, version, step) ??
+    requestReboot(c, version, step)
   );
+}
+
+function rebootForSettings(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
+  return (
+    (step && stepGuard(c, step)) ??
+    withoutUpdate(c) ??
+    beginDrain(c, version, step) ??
+    drain(c, version, step) ??
+    setForReboot(c) ??
+    requireSettings(c, version) ??
+    requestReboot(c, version, step)
+  );
+}
+
+function allowsReboot({ shadow: { spec } }: Context): boolean {
+  return spec.settings?.allow === 'NeedsReboot';
+}
+
+/** True until the host has booted in this attempt, while settings need that. */
+function awaitsReboot(c: AnsweredContext, version: string): boolean {
+  const { status, generation } = c.shadow;
+  const isReached = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
+  if (!allowsReboot(c) || isReached || hasBooted(c, version) || c.settings.state === 'unmanaged') return false;
+  const { plan } = c.settings;
+  return hasFailed(c) || plan === undefined || plan.changes.size + plan.unclassified.size + plan.awaitsBoot.length > 0;
+}
+
+function hasBooted({ shadow: { status, generation }, seen }: Context, version: string): boolean {
+  const last = status?.lastOperation;
+  const isCurrent = status?.observedGeneration === generation && sameVersion(last?.version, version);
+  return isCurrent && mayBeActive(last) && last.bootID !== seen.bootID;
+}
+
+/** What no reboot may bring: the host boots the version that it runs. */
+function withoutUpdate(c: AnsweredContext): Action | undefined {
+  if (c.status?.state === 'Ready') return runCommand(c, 'deactivate', 'the host is to boot the running version again');
+  const isKnown = c.settings.state !== 'unmanaged' && c.settings.plan !== undefined;
+  return isKnown ? undefined : wait(c.seen, 'the settings of the host cannot be read');
+}
+
+/** The pods are gone, whatever the settings disrupt. */
+function setForReboot(c: AnsweredContext): Action | undefined {
+  return putBack(c) ?? enforceSettings(c);
+}
+
+/** After what the host has taken. */
+function requireSettings(c: AnsweredContext, version: string): Action | undefined {
+  const { settings, seen, tracker } = c;
+  const plan = settings.state === 'unmanaged' ? undefined : settings.plan;
+  if (plan !== undefined && plan.changes.size + plan.unclassified.size === 0 && tracker.settings.applied)
+    return undefined;
+  const { tries, notBefore, isPutBack, error = 'the host does not report them' } = tracker.settings;
+  const againAt = Math.max(notBefore, seen.nowMs + LIMITS.pollFirst);
+  if (tries < SETTINGS_TRIES && !isPutBack) return wait(seen, `settings are set again: ${error}`, againAt);
+  return failStep(c, version, 'SettingsFailed', error);
 }
 
 function arrived(c: AnsweredContext, version: string): Action {
@@ -115,15 +179,10 @@ function reportDrainError(c: AnsweredContext, step: LastOperation): Action | und
   return report(c, { lastOperation }, 'reporting why the node is not drained');
 }
 
-function activateAndReboot(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
-  if (c.status?.state !== 'Ready') {
-    if (step?.operation !== 'Activate') return begin(c, 'Activate', version);
-    return runCommand(c, 'activate', 'the node is drained', { version });
-  }
-  if (step?.operation !== 'Reboot') return begin(c, 'Reboot', version);
-  if (c.seen.specAgeMs > LIMITS.specFresh)
-    return wait(c.seen, 'no reboot before the apiserver confirms the spec', c.seen.nowMs + LIMITS.pollLongest);
-  return requestReboot(c, step);
+function activate(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
+  if (c.status?.state === 'Ready') return undefined;
+  if (step?.operation !== 'Activate') return begin(c, 'Activate', version);
+  return runCommand(c, 'activate', 'the node is drained', { version });
 }
 
 /**
@@ -131,12 +190,15 @@ function activateAndReboot(c: AnsweredContext, version: string, step: LastOperat
  * spec. No reboot is requested that could come after the end of the step, when the Node is
  * restored.
  */
-function requestReboot(c: AnsweredContext, step: LastOperation): Action {
+function requestReboot(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
   const { wallMs, nowMs } = c.seen;
+  if (step?.operation !== 'Reboot') return begin(c, 'Reboot', version);
+  if (c.seen.specAgeMs > LIMITS.specFresh)
+    return wait(c.seen, 'no reboot before the apiserver confirms the spec', nowMs + LIMITS.pollLongest);
   const endsMs = (parseTime(step.startTime) ?? wallMs) + stepLimit('Reboot', c.shadow.spec);
   if (endsMs - LIMITS.rebootPending < wallMs)
     return wait(c.seen, 'too late in this step to request a reboot', nowMs + endsMs - wallMs + 1);
   if (wallMs - (parseTime(step.lastUpdateTime) ?? 0) > LIMITS.rebootRequest)
     return report(c, { lastOperation: { ...step, lastUpdateTime: rfc3339(wallMs) } }, 'requesting the reboot again');
-  return { do: 'reboot', reason: `${step.version} is activated and boots next` };
+  return { do: 'reboot', reason: `${step.version} boots next` };
 }

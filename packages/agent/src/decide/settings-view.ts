@@ -7,7 +7,14 @@
  * the host prove nothing: they may be stored without being applied.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import { hashOf, IGNORE_WAVES, UPDATER_SETTINGS, VERSION_LOCK, type Leaves } from '@brupop/shared/api/settings';
+import {
+  hashOf,
+  IGNORE_WAVES,
+  MAX_LEAVES,
+  UPDATER_SETTINGS,
+  VERSION_LOCK,
+  type Leaves,
+} from '@brupop/shared/api/settings';
 import type { AgentStatus, SettingRecord, SettingsStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -39,7 +46,10 @@ export type SettingsView =
 
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, tracker, seen } = facts;
-  const plan = live === undefined ? undefined : planSettings(shadow, live, tracker.settings.classes);
+  const plan =
+    live === undefined
+      ? undefined
+      : planSettings(shadow, { live, classes: tracker.settings.classes, bootID: seen.bootID });
   if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
@@ -120,7 +130,8 @@ function recordOf(settings: SettingsStatus | undefined): Pick<AgentStatus, 'sett
 }
 
 /** What is claimed when all that may be set is in force. */
-function inForce({ shadow, seen }: Facts, { kept, pending, conflicts, cannotUnset }: SettingsPlan): SettingsStatus {
+function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
+  const { kept, pending, awaitsBoot, conflicts, cannotUnset } = plan;
   const others = new Set([...pending.map(({ key }) => key), ...conflicts]);
   const set = requested(shadow).filter(([key]) => !others.has(key));
   const { lastApplied, inFlight } = shadow.status?.settings ?? {};
@@ -130,7 +141,7 @@ function inForce({ shadow, seen }: Facts, { kept, pending, conflicts, cannotUnse
   const isSame = (inFlight === undefined || isHeld) && lastApplied?.hash === hash;
   const applied = isSame ? lastApplied : { hash, time: rfc3339(seen.wallMs) };
   const isAny = set.length + kept.length > 0;
-  const lists = { records: kept, pending, conflicts, cannotUnset };
+  const lists = { records: kept, pending: [...pending, ...awaitsBoot].slice(0, MAX_LEAVES), conflicts, cannotUnset };
   return withoutEmpty({ lastApplied: isAny ? applied : undefined, inFlight: isHeld ? inFlight : undefined, ...lists });
 }
 
@@ -197,5 +208,6 @@ export function sameRecords(a: readonly SettingRecord[] = [], b: readonly Settin
 }
 
 function textOf(record: SettingRecord | undefined): string {
-  return JSON.stringify([record?.key, record?.value, record?.before, record?.earlier ?? [], record?.owner]);
+  const { key, value, before, earlier = [], owner, bootID } = record ?? {};
+  return JSON.stringify([key, value, before, earlier, owner, bootID]);
 }

@@ -30,12 +30,7 @@ function stageHost(c: AnsweredContext, version: string): Action {
 
 function staged(c: AnsweredContext, version: string, where: string): Action {
   const reached = { current_state: 'StagedAndPerformedUpdate', lastOperation: ended(c, 'Stage', version) } as const;
-  return settingsForReboot(c) ?? settle(c, reached, `${version} is ${where}`);
-}
-
-/** What takes effect with the reboot that follows. */
-function settingsForReboot(c: AnsweredContext): Action | undefined {
-  return c.shadow.spec.settings?.allow === 'NeedsReboot' ? enforceSettings(c) : undefined;
+  return settle(c, reached, `${version} is ${where}`);
 }
 
 function nextCommand(c: AnsweredContext, version: string): Action {
@@ -77,7 +72,7 @@ export function dueMs(c: AnsweredContext): number {
 }
 
 /** Applies what another actor has changed. A failure does not block: the refresh names it. */
-function enforceSettings(c: AnsweredContext): Action | undefined {
+export function enforceSettings(c: AnsweredContext): Action | undefined {
   const { settings } = c.tracker;
   const plan = c.settings.state === 'unsettled' ? c.settings.plan : undefined;
   const action = plan === undefined || settings.notBefore > c.seen.nowMs ? undefined : apply(c, plan);

@@ -29,7 +29,7 @@ function plan(given: Given): SettingsPlan {
   const known = Object.entries(classes).flatMap(([key, one]): (readonly [string, Classified])[] =>
     [A, B, X, USER].map((value) => [changeKey(key, value), { class: one, reason: 'why' }]),
   );
-  return planSettings(shadowOf(given), live, new Map(known));
+  return planSettings(shadowOf(given), { live, classes: new Map(known), bootID: 'b' });
 }
 
 const want = (value: string, more: Partial<Setting> = {}): Setting => ({ key: MOTD, value, owner: 'group', ...more });
@@ -208,8 +208,11 @@ it('keeps as many earlier values as a record may have, always the one that the h
   let records = [had(values[0] ?? '')];
   for (const value of values.slice(1)) {
     records = [
-      ...planSettings(shadowOf({ wanted: [want(value)], records }), new Map([[MOTD, values[0] ?? '']]), classed(value))
-        .records,
+      ...planSettings(shadowOf({ wanted: [want(value)], records }), {
+        live: new Map([[MOTD, values[0] ?? '']]),
+        classes: classed(value),
+        bootID: 'b',
+      }).records,
     ];
   }
   expect(records[0]?.earlier).toEqual([values[0], ...values.slice(4, 11).toReversed()]);
@@ -252,7 +255,7 @@ it('sets nothing whose class is not known, and names it', () => {
 
 it('asks for the class again when another value is requested: that may be refused', () => {
   const classes = new Map<string, Classified>([[changeKey(MOTD, A), { class: 'Live', reason: 'why' }]]);
-  const made = planSettings(shadowOf({ wanted: [want(B)] }), new Map([[MOTD, X]]), classes);
+  const made = planSettings(shadowOf({ wanted: [want(B)] }), { live: new Map([[MOTD, X]]), classes, bootID: 'b' });
   expect(made.unclassified).toEqual(new Map([[MOTD, B]]));
 });
 

@@ -10,7 +10,8 @@
  * The record is stored before anything is set, and outlives the process. When another value is
  * requested while a change is in flight, the one before is kept in `earlier`: the host may have
  * either, and both are the agent's. Only the classes that `spec.settings.allow` covers are set, and
- * none of them if the host refuses one.
+ * none of them if the host refuses one; what needs a reboot, after the drain. Its record has the boot ID
+ * and stays until another boot.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import {
@@ -40,6 +41,8 @@ export interface SettingsPlan {
   /** What stays on record when all this is in force. */
   readonly kept: readonly SettingRecord[];
   readonly pending: readonly PendingSetting[];
+  /** What is stored and takes effect with the next boot. */
+  readonly awaitsBoot: readonly PendingSetting[];
   readonly conflicts: readonly string[];
   readonly cannotUnset: readonly string[];
   /** Changes whose class is not known yet. */
@@ -67,7 +70,13 @@ export function changeKey(key: string, value: string): string {
   return `${key}=${value}`;
 }
 
-export function planSettings({ spec, status }: AgentShadow, live: Leaves, classes: Classes): SettingsPlan {
+interface Host {
+  readonly live: Leaves;
+  readonly classes: Classes;
+  readonly bootID: string;
+}
+
+export function planSettings({ spec, status }: AgentShadow, { live, classes, bootID }: Host): SettingsPlan {
   const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
   const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
   const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
@@ -75,26 +84,59 @@ export function planSettings({ spec, status }: AgentShadow, live: Leaves, classe
   const asked = first.filter(([key, { change }]) => change !== undefined && !UPDATER_SETTINGS.includes(key));
   const tooLong = refusalOf(first.flatMap(([, { record }]) => record ?? []));
   const found = new Map(asked.map(([key, { change = '' }]) => [key, tooLong ?? classes.get(changeKey(key, change))]));
-  const limit = [...found.values()].some((one) => one?.class === 'Refused') ? 'None' : (spec.settings?.allow ?? 'None');
+  const limit = [...found.values()].some((one) => one?.class === 'Refused') ? 'None' : allowedNow(spec);
   const held = new Set(asked.map(([key]) => key).filter((key) => !isCovered(found.get(key), limit)));
   const steps = first.map(([key, step]): [string, Step] => {
     const record = records.get(key);
-    return held.has(key) ? [key, { record, kept: record }] : [key, step];
+    if (held.has(key)) return [key, { record, kept: record }];
+    const isForBoot = step.change !== undefined && found.get(key)?.class === 'NeedsReboot';
+    return [key, isForBoot ? storedForBoot(step, live.get(key), bootID) : untilBoot(step, bootID, record?.bootID)];
   });
+  const kept = steps.flatMap(([, one]) => one.kept ?? []);
   const problems = (problem: Step['problem']): string[] =>
     steps.filter(([, one]) => one.problem === problem).map(([key]) => key);
   return {
     records: steps.flatMap(([, { record }]) => record ?? []),
     changes: leaves(steps, ({ change }) => change),
     recorded: leaves(steps, ({ record, target }) => record && target),
-    kept: steps.flatMap(([, { kept }]) => kept ?? []),
+    kept,
     pending: [...held].flatMap((key) => pendingOf(key, found.get(key))).slice(0, MAX_LEAVES),
+    awaitsBoot: kept.filter((one) => one.bootID === bootID).map(({ key }) => ({ key, ...STORED })),
     conflicts: problems('conflicts'),
     cannotUnset: problems('cannotUnset'),
     unclassified: new Map(
       asked.filter(([key]) => found.get(key) === undefined).map(([key, { change = '' }]) => [key, change]),
     ),
   };
+}
+
+const STORED = { class: 'NeedsReboot', reason: 'it is stored, and takes effect with the next boot' } as const;
+
+function allowedNow({ state, settings }: AgentShadow['spec']): Allowed {
+  const allow = settings?.allow ?? 'None';
+  return allow === 'NeedsReboot' && state === 'StagedAndPerformedUpdate' ? 'None' : allow;
+}
+
+/** A former value that is stored becomes the agent's own, so that its record stays until the boot. */
+function storedForBoot(step: Step, live: string | undefined, bootID: string): Step {
+  const { record, kept, change: value } = step;
+  if (record === undefined || value === undefined) return step;
+  const { key, owner } = record;
+  const stored = { ...(kept === undefined ? changed({ key, value, owner }, record, live) : record), bootID };
+  return { ...step, record: stored, kept: { ...settled(stored, owner), bootID } };
+}
+
+/** @param since - the boot in which the value was stored, if it takes effect with the next one */
+function untilBoot(step: Step, bootID: string, since: string | undefined): Step {
+  const { record, kept } = step;
+  if (since !== bootID) return { ...step, kept: kept && inEffect(kept) };
+  const isFormer = record !== undefined && sameValue(record.key, record.before, record.value);
+  const waits = kept ?? (isFormer ? settled(record, record.owner) : undefined);
+  return { ...step, record: record && { ...record, bootID }, kept: waits && { ...waits, bootID } };
+}
+
+function inEffect({ bootID: _former, ...record }: SettingRecord): SettingRecord {
+  return record;
 }
 
 /** The records of a host have to fit into one report, and the report into the shadow. */

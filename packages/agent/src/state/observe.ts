@@ -107,7 +107,8 @@ async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> 
 export function concernedSettings(shadow: AgentShadow | undefined): readonly string[] {
   if (shadow === undefined) return [];
   const { spec, status } = shadow;
-  if (spec.state === 'RebootedIntoUpdate' || spec.state === 'MonitoringUpdate') return [];
+  const mayBeSet = spec.state !== 'RebootedIntoUpdate' || spec.settings?.allow === 'NeedsReboot';
+  if (!mayBeSet || spec.state === 'MonitoringUpdate') return [];
   const both = [...(spec.settings?.leaves ?? []), ...(status?.settings?.records ?? [])];
   return [...new Set(both.map(({ key }) => key))];
 }

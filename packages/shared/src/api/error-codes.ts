@@ -25,6 +25,7 @@ export const ERROR_CODES = {
   PrepareFailed: 'RetryAfterBackoff',
   WrongVersionStaged: 'RetryAfterBackoff',
   StagedImageLost: 'RetrySoon',
+  SettingsFailed: 'RetryAfterBackoff',
   DrainTimedOut: 'RetryAfterBackoff',
   CordonRemoved: 'Manual',
   ActivateFailed: 'RetryAfterBackoff',

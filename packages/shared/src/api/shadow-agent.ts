@@ -102,6 +102,10 @@ const RECORD = {
     ATOMIC,
   ),
   owner: setBy,
+  bootID: s.optional(
+    bootID,
+    'Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect.',
+  ),
 };
 export const record = s.closedObject(RECORD);
 /** What the agent set, and the value that it restores afterwards. */
