@@ -103,12 +103,15 @@ async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> 
   }
 }
 
+function mayBeSet({ state, settings }: AgentShadow['spec']): boolean {
+  return state === 'RebootedIntoUpdate' ? settings?.allow === 'NeedsReboot' : state !== 'MonitoringUpdate';
+}
+
 /** The settings that the spec requests or the status records, in a state that may change them. */
 export function concernedSettings(shadow: AgentShadow | undefined): readonly string[] {
   if (shadow === undefined) return [];
   const { spec, status } = shadow;
-  const mayBeSet = spec.state !== 'RebootedIntoUpdate' || spec.settings?.allow === 'NeedsReboot';
-  if (!mayBeSet || spec.state === 'MonitoringUpdate') return [];
+  if (!mayBeSet(spec)) return [];
   const both = [...(spec.settings?.leaves ?? []), ...(status?.settings?.records ?? [])];
   return [...new Set(both.map(({ key }) => key))];
 }

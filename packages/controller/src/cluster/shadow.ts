@@ -9,6 +9,7 @@ import {
   NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_REBOOTED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
   STARTED_FROM_ANNOTATION,
@@ -40,6 +41,7 @@ import {
   type ShadowStatus,
   SPEC,
 } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { type NodeView, pick } from './node.ts';
@@ -72,6 +74,7 @@ const ANNOTATIONS = [
   JOBS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_REBOOTED_ANNOTATION,
 ];
 
 /**
@@ -244,6 +247,12 @@ export function wasEverStarted({ metadata: { annotations = {} } }: ShadowView): 
 /** True when the annotations say that an update has started and none has succeeded since. */
 export function hasStarted(shadow: ShadowView): boolean {
   return wasEverStarted(shadow) && shadow.metadata.annotations?.[UPDATE_SUCCEEDED_ANNOTATION] === undefined;
+}
+
+/** True while the node is rebooted into the version that it ran at the start, for its settings. */
+export function isReboot(shadow: ShadowView): boolean {
+  const from = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION];
+  return isUnderWay(shadow) && hasStarted(shadow) && sameVersion(from, shadow.spec.version);
 }
 
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */

@@ -15,6 +15,7 @@ import {
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_REBOOTED_ANNOTATION,
   STARTED_FROM_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
@@ -28,6 +29,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import {
   hasStarted,
+  isReboot,
   isSettled,
   isUnderWay,
   rebootRequested,
@@ -37,7 +39,7 @@ import {
 } from '../cluster/shadow.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { lockOf } from './facts/settings.ts';
+import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
@@ -116,16 +118,17 @@ const cancelled: Recorder = (transition, shadow) => ({
 
 const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   /** It uses up a user's request for another attempt. */
-  Started: (transition, shadow) => ({ ...without(shadow, RETRY_ANNOTATION), ...endRollback(transition, shadow) }),
+  Started: (transition, shadow) => ({
+    ...without(shadow, RETRY_ANNOTATION),
+    ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
+  }),
   Failed: (transition, shadow) => ({
     ...oneMore(shadow),
     ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
     ...failedVersion(transition, shadow),
   }),
   Configured: endedRollback,
-  SettingsFailed: ({ failedSettings = '', spec }) => ({
-    [SETTINGS_FAILED_ANNOTATION]: `${failedSettings}=${spec.state_transition_timestamp ?? ''}`,
-  }),
+  SettingsFailed: (transition) => settingsFailed(transition, transition.failedSettings ?? ''),
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
@@ -144,10 +147,32 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   Deferred: (transition, shadow) => ({ ...deferredAfter(transition, shadow), ...failedJob(transition, shadow) }),
   Succeeded: (transition, shadow) => ({
     ...succeededWith(transition, shadow),
-    ...updateSeconds(transition, shadow),
-    ...without(shadow, ...UNTIL_SUCCESS),
+    ...(isReboot(shadow) ? rebooted(transition, shadow) : updated(transition, shadow)),
   }),
 };
+
+function updated(transition: Transition, shadow: ShadowView): Annotations {
+  return {
+    ...updateSeconds(transition, shadow),
+    ...without(shadow, ...UNTIL_SUCCESS, SETTINGS_REBOOTED_ANNOTATION),
+  };
+}
+
+/** It says nothing about attempts with another version. */
+function rebooted({ spec }: Transition, shadow: ShadowView): Annotations {
+  const isOther = attempts(shadow, shadow.spec.version ?? '') === 0;
+  const ended = UNTIL_REVERTED.filter((name) => name !== FAILED_ATTEMPTS_ANNOTATION || !isOther);
+  const hash = hashOfSettings(requestedOf(shadow));
+  return {
+    [SETTINGS_REBOOTED_ANNOTATION]: `${hash}=${spec.state_transition_timestamp ?? ''}`,
+    ...without(shadow, ...ended),
+  };
+}
+
+function settingsFailed({ spec }: Transition, hash: string): Annotations {
+  const record = `${hash}=${spec.state_transition_timestamp ?? ''}`;
+  return { [SETTINGS_FAILED_ANNOTATION]: record, [SETTINGS_REBOOTED_ANNOTATION]: record };
+}
 
 const UNTIL_SUCCESS = [
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
@@ -204,11 +229,23 @@ function oneMoreAttempt(shadow: ShadowView): Annotations {
 }
 
 /** Of an attempt that ended after the host was asked to reboot into the version. */
-function failedVersion({ outcome, because, spec }: Transition, shadow: ShadowView): Annotations {
+function failedVersion(transition: Transition, shadow: ShadowView): Annotations {
+  const { outcome, because, spec } = transition;
   const code = outcome === 'Failed' ? reportedFailure(shadow) : failureAtEnd(shadow, because?.reason);
+  if (isReboot(shadow)) return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
   if (code === undefined || isRollingBack(shadow)) return {};
   const { version } = shadow.spec;
   return { [FAILED_VERSION_ANNOTATION]: `${version ?? ''}=${code}=${spec.state_transition_timestamp ?? ''}` };
+}
+
+function hasRefused({ status }: ShadowView): boolean {
+  return status?.current_state === 'ErrorReset' && status.lastOperation?.errorCode === 'SettingsFailed';
+}
+
+/** The version is not the cause. What was before is good. */
+function failedReboot(transition: Transition, shadow: ShadowView): Annotations {
+  const settings = requestedOf(shadow);
+  return ownSettings(settings).length === 0 ? {} : settingsFailed(transition, hashOfSettings(settings));
 }
 
 /** A failure that soon passes does not use up an attempt with the version. */

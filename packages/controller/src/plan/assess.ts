@@ -10,7 +10,15 @@
  */
 import { sameVersion } from '@brupop/shared/api/version';
 import { isManaged } from '../cluster/node.ts';
-import { hasReached, isSettled, isUnderWay, type ShadowView, startedAt, rollbackOf } from '../cluster/shadow.ts';
+import {
+  hasReached,
+  isReboot,
+  isSettled,
+  isUnderWay,
+  type ShadowView,
+  startedAt,
+  rollbackOf,
+} from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
@@ -22,6 +30,7 @@ import {
   monitored,
   notConfigured,
   overdue,
+  rebooting,
   type ProgressingCondition,
   runsHooks,
   staged,
@@ -41,7 +50,15 @@ import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
-import { grantable, isChanging, isComplete, requestedOf, sameSettings } from './facts/settings.ts';
+import {
+  awaitsRestore,
+  grantable,
+  isChanging,
+  isComplete,
+  needsReboot,
+  requestedOf,
+  sameSettings,
+} from './facts/settings.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
@@ -87,7 +104,13 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
     drain: () => fleetState.drains.of(pair.node, pair.policy),
     blockedBy: staged
       ? whyNotDrainedNow(
-          { ...pair, status, version: spec.version ?? '', isRollback: isRollingBack(pair.shadow) },
+          {
+            ...pair,
+            status,
+            version: spec.version ?? '',
+            isReboot: isReboot(pair.shadow),
+            isRollback: isRollingBack(pair.shadow) || restoresSettings(pair, fleetState),
+          },
           fleetState,
         )
       : undefined,
@@ -96,6 +119,11 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
     settings: fleetState.settings.get(pair.name),
     now: fleetState.now,
   };
+}
+
+/** It is rebooted with what it had before settings that failed. */
+function restoresSettings({ name, shadow }: NodePair, { settings }: FleetState): boolean {
+  return isReboot(shadow) && settings.get(name)?.state === 'failed';
 }
 
 /** The rest of its update has to fit into the window. */
@@ -123,7 +151,7 @@ const LATE: Blocked = {
   message: 'Its drain could not start before the deadline of its staging',
 };
 /** They were asked before the node started. */
-const NO_LIMITS = { capacity: undefined, canary: undefined, earlierGroups: undefined };
+const NO_LIMITS = { capacity: undefined, canary: undefined, earlierGroups: undefined, reboot: undefined };
 const OVER_LIMIT: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'More nodes are unavailable than the limits allow',
@@ -193,7 +221,8 @@ function updatingCondition(
   if (shadow.spec.state === 'MonitoringUpdate') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
   if (unhealthy !== undefined) return staged(version, unhealthy);
   if (isRollingBack(shadow)) return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
-  return updating(version, lookUp ? drain().problem : undefined);
+  const podsProblem = lookUp ? drain().problem : undefined;
+  return isReboot(shadow) ? rebooting(podsProblem) : updating(version, podsProblem);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
@@ -209,7 +238,7 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
   if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };
-  if (sameVersion(running, version)) {
+  if (sameVersion(running, version) && !needsReboot(input.settings)) {
     return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
@@ -220,11 +249,15 @@ function startOf(
   input: TransitionInput,
   { change, status, version }: Pick<Assessment, 'change'> & Pick<Candidate, 'status' | 'version'>,
 ): Partial<Assessment> {
-  const { shadow, policy, now } = input;
-  if (isChanging(input.settings)) return { progressing: waiting(CHANGING) };
+  const { shadow, policy, settings, now } = input;
+  if (isChanging(settings)) return { progressing: waiting(CHANGING) };
   if (change !== undefined) return {};
   const isRollback = pendingRollback(shadow, policy, now) !== undefined;
-  return { candidate: { ...input, status, version, isRollback } };
+  const reboots = sameVersion(version, status.current_version);
+  const restores = reboots && awaitsRestore(settings);
+  return {
+    candidate: { ...input, status, version, isReboot: reboots, isRollback: isRollback || restores },
+  };
 }
 
 function settingsOf({ settings }: TransitionInput, change: Transition | undefined) {

@@ -45,6 +45,13 @@ export function goingBack(previous: string, failed: string): ProgressingConditio
   return progressing('True', 'Updating', `Going back to ${previous}: the node was not healthy on ${failed}`);
 }
 
+/** @param podsProblem - why the pods on a node that is to be drained cannot be listed */
+export function rebooting(podsProblem?: string): ProgressingCondition {
+  const detail =
+    podsProblem === undefined ? 'status.lastOperation names the step' : `its pods cannot be listed: ${podsProblem}`;
+  return progressing('True', 'Updating', `Rebooting for the settings of its group; ${detail}`);
+}
+
 /** @param waitsFor - the Job that has to end before the drain */
 export function staged(version: string, waitsFor: string): ProgressingCondition {
   return progressing('True', 'Updating', `${version} is staged; before the drain, ${waitsFor}`);

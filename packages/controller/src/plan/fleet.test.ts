@@ -35,7 +35,18 @@ function candidate(
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
   const rules = { group: undefined, policy: POLICY };
-  return { isRollback: false, name, missingSince: NOW, former, node, shadow, status, version, ...rules };
+  return {
+    isRollback: false,
+    isReboot: false,
+    name,
+    missingSince: NOW,
+    former,
+    node,
+    shadow,
+    status,
+    version,
+    ...rules,
+  };
 }
 
 const sorted = (parts: Readonly<Record<string, Parts>>, order: Order = 'Name', version = NEW): string[] =>

@@ -32,6 +32,7 @@ import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
 import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
 import { GroupOrder } from './group-order.ts';
+import { SettingsRollouts } from './settings-rollouts.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
@@ -42,6 +43,7 @@ export interface FleetState {
   readonly groups: readonly NodeGroup[];
   /** By the name of the node; for nodes with a shadow. */
   readonly settings: ReadonlyMap<string, SettingsFacts>;
+  readonly settingsRollouts: SettingsRollouts;
   readonly drains: Drains;
   readonly checks: Checks;
   readonly workloads: Workloads;
@@ -95,6 +97,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   return {
     policy,
     settings,
+    settingsRollouts: new SettingsRollouts(managedNodes, settings),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,

@@ -3,14 +3,14 @@ import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Decision } from './assess.ts';
 import { namesOf } from './capacity.ts';
-import type { SettingsFacts } from './facts/settings.ts';
+import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
 import type { FleetState } from './fleet.ts';
 import type { Grants } from './settings-rollout.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */
   readonly nodes: Readonly<
-    Record<'inForce' | 'failed' | 'conflicts' | 'cannotUnset' | SettingClass, readonly string[]>
+    Record<'inForce' | 'failed' | 'conflicts' | 'cannotUnset' | 'rebooted' | SettingClass, readonly string[]>
   >;
   /** The nodes that have any settings, or are to have some. */
   readonly members: number;
@@ -35,12 +35,16 @@ export function groupSettingsOf(
   const withClass = (wanted: SettingClass): string[] =>
     named(({ pending }) => pending.some((one) => one.class === wanted));
   const [first] = known.flatMap(({ name }) => waiting.get(name) ?? []);
+  const [firstReboot] = members.flatMap(({ candidate, blocked }) =>
+    candidate?.isReboot === true ? (blocked ?? []) : [],
+  );
   return {
     nodes: {
       inForce: named(({ state }) => state === 'inForce'),
       failed: named(({ state }) => state === 'failed'),
       conflicts: named(({ conflicts }) => conflicts.length > 0),
       cannotUnset: named(({ cannotUnset }) => cannotUnset.length > 0),
+      rebooted: named((facts) => facts.isRebooted && allowedAtReboot(facts) === 'NeedsReboot'),
       Live: withClass('Live'),
       RestartsService: withClass('RestartsService'),
       NeedsReboot: withClass('NeedsReboot'),
@@ -48,7 +52,7 @@ export function groupSettingsOf(
     },
     members: known.length,
     left: leftOf(known.map(({ facts }) => facts)),
-    waitsFor: first?.message,
+    waitsFor: (first ?? firstReboot)?.message,
   };
 }
 
@@ -83,9 +87,10 @@ export const SETTINGS_REASONS = [
 /** What needs a user comes first. */
 export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings): Judgement {
   const isFalse = (reason: Judgement['reason'], message: string): Judgement => ({ status: 'False', reason, message });
-  const { inForce, failed, conflicts, cannotUnset, Refused, NeedsReboot } = nodes;
+  const { inForce, failed, conflicts, cannotUnset, rebooted, Refused, NeedsReboot } = nodes;
   const refused = left.find((one) => one.class === 'Refused');
   const others = members - inForce.length;
+  const why = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
   if (members === 0) return { status: 'True', reason: 'NoSettings', message: 'The group sets nothing on its hosts' };
   if (failed.length > 0) {
     const next =
@@ -105,14 +110,18 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
     return isFalse('SettingsConflict', `Users have set other values on ${namesOf(conflicts)}: ${next}`);
   }
   if (others > 0) {
-    const why = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
     return isFalse('ChangingSettings', `${inForce.length} of ${members} hosts have the settings${why}`);
   }
-  if (NeedsReboot.length > 0)
+  if (rebooted.length > 0) {
+    const next =
+      'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to reboot again';
     return isFalse(
       'RebootPending',
-      `Some settings are set with the next update of ${namesOf(NeedsReboot)}, since they need a reboot`,
+      `${namesOf(rebooted)} rebooted for settings that their hosts still report as pending; ${next}`,
     );
+  }
+  if (NeedsReboot.length > 0)
+    return isFalse('RebootPending', `Some settings need a drain and a reboot of ${namesOf(NeedsReboot)}${why}`);
   if (cannotUnset.length > 0) {
     const what = 'had no value for settings that are no longer requested, and the host API cannot remove them';
     return { status: 'True', reason: 'CannotUnset', message: `${namesOf(cannotUnset)} ${what}` };

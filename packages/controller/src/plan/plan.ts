@@ -15,7 +15,7 @@ import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import type { CompletedCanary } from './canaries.ts';
 import type { Cleanup } from './cleanup.ts';
-import { deadlineEvent, type ProgressingCondition, updating, waiting } from './condition.ts';
+import { deadlineEvent, type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
@@ -23,7 +23,7 @@ import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
-import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
+import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
 import type { NodeMetadataPlan } from './node-metadata.ts';
@@ -167,21 +167,16 @@ function admit(
   fleetState: FleetState,
   { pods }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, canaries, groupOrder, drains, room } = fleetState;
+  const { capacity, drains, room } = fleetState;
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
-      const { node, shadow, version } = candidate;
+      const { node, shadow } = candidate;
       const policy = policyFor(candidate, fleetState);
       const estimate = estimateFor(fleetState.estimate, policy.maintenance);
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
       const drain = (): Drainable => drains.of(node, policy);
-      const limits = {
-        capacity: capacity.check(candidate),
-        canary: canaries.check(node, version),
-        earlierGroups: groupOrder.check(candidate, version),
-      };
-      const input = { ...fleetState, ...candidate, ...limits, policy, drain, needMs };
+      const input = { ...fleetState, ...candidate, ...limitsOf(candidate, fleetState), policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
       const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
@@ -191,11 +186,30 @@ function admit(
         room.reserve(node);
         if (holdsSlot) return [candidate, blocked];
         capacity.reserve(candidate, true);
-        canaries.reserve(node, version);
+        reserve(candidate, fleetState);
       }
       return [candidate, blocked];
     }),
   );
+}
+
+type AskedLimits = Pick<GateInput, 'capacity' | 'canary' | 'earlierGroups' | 'reboot'>;
+
+/** The order of nodes with a new version says nothing about settings. */
+function limitsOf(candidate: Candidate, fleetState: FleetState): AskedLimits {
+  const { node, version, isReboot, isRollback } = candidate;
+  const { canaries, groupOrder, settingsRollouts } = fleetState;
+  const capacity = fleetState.capacity.check(candidate);
+  const none = { canary: undefined, earlierGroups: undefined, reboot: undefined };
+  if (isReboot)
+    return { ...none, capacity, reboot: isRollback ? undefined : settingsRollouts.whyNotRebooted(candidate) };
+  const earlierGroups = groupOrder.check(candidate, version);
+  return { ...none, capacity, canary: canaries.check(node, version), earlierGroups };
+}
+
+function reserve(candidate: Candidate, { canaries, settingsRollouts }: FleetState): void {
+  if (candidate.isReboot) settingsRollouts.reboots(candidate);
+  else canaries.reserve(candidate.node, candidate.version);
 }
 
 function decide(
@@ -214,7 +228,8 @@ function decide(
   const settings = fleetState.settings.get(candidate.name);
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name } as const;
-  return { ...assessment, change, progressing: updating(candidate.version), phase: 'updating' };
+  const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
+  return { ...assessment, change, progressing, phase: 'updating' };
 }
 
 /** Grants settings after the updates that start. */

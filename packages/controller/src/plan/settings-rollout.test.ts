@@ -203,18 +203,6 @@ it('restarts services inside of windows only; what restarts nothing does not wai
   expect(granted(planOf([proved('a'), classified('b'), classified('c', 'Live')], closed))).toEqual(['c Live']);
 });
 
-it('leaves what needs a reboot to the next update, whose staging may set it', () => {
-  const atRest = member('a', { spec: spec('None', MINUTE), status: { settings: { pending: [left('NeedsReboot')] } } });
-  const made = planOf([atRest]);
-  expect(written(made)).toEqual([]);
-  expect(condition(made).slice(0, 2)).toEqual(['False', 'RebootPending']);
-  const due = member('a', {
-    spec: spec('None', MINUTE),
-    status: { target_version: NEW, settings: { pending: [left('NeedsReboot')] } },
-  });
-  expect(written(planOf([due]))).toEqual([['a', 'Started', { leaves: wanted, allow: 'NeedsReboot' }]]);
-});
-
 it('allows none of the settings when a host refuses one, and says which and why', () => {
   const refused = [left('Live'), left('Refused', 'settings.aws.config')];
   const made = planOf([member('a', { spec: spec('None', MINUTE), status: { settings: { pending: refused } } })]);

@@ -8,12 +8,10 @@
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
  * Nothing is granted during a pause, while watches are stale or connectivity is lost, or with a mistake in
- * the configuration or the group. What needs a reboot waits for an update of the node.
+ * the configuration or the group. What needs a reboot is a candidate in `plan.ts`, as an update is.
  */
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { nodesAtOnce } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
-import { isChanging, type SettingsFacts } from './facts/settings.ts';
 import type { FleetState } from './fleet.ts';
 import { connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -30,72 +28,33 @@ export interface Grants {
   readonly waiting: ReadonlyMap<string, Blocked>;
 }
 
-/** What is known of the nodes that are to have the same settings. */
-interface Rollout {
-  readonly members: number;
-  readonly failed: readonly string[];
-  readonly isProved: boolean;
-  changing: number;
-}
-
 /** @param decisions - after the updates that start have reserved their slots */
 export function grantsOf(decisions: readonly Decision[], fleetState: FleetState): Grants {
   const granted = new Map<string, 'Live' | 'RestartsService'>();
   const waiting = new Map<string, Blocked>();
   const due = decisions.filter(({ grant, change }) => grant !== undefined && change === undefined);
   if (due.length === 0) return { granted, waiting };
-  const rollouts = rolloutsOf(decisions, fleetState);
   for (const decision of due.toSorted((a, b) => (a.managedNode.name < b.managedNode.name ? -1 : 1))) {
     const { name, node, group } = decision.managedNode;
-    const facts = fleetState.settings.get(name);
-    const rollout = facts && rollouts.get(keyOf(decision, facts));
-    if (decision.grant === undefined || rollout === undefined || node === undefined) continue;
-    const blocked = whyNotGranted(decision, rollout, fleetState);
+    if (decision.grant === undefined || node === undefined) continue;
+    const blocked = whyNotGranted(decision, fleetState);
     if (blocked !== undefined) {
       waiting.set(name, blocked);
     } else if (granted.size < MAX_GRANTS) {
       granted.set(name, decision.grant);
-      rollout.changing += 1;
+      fleetState.settingsRollouts.changes(decision.managedNode);
       if (decision.grant === 'RestartsService') fleetState.capacity.reserve({ node, group }, true);
     }
   }
   return { granted, waiting };
 }
 
-function rolloutsOf(decisions: readonly Decision[], { settings }: FleetState): Map<string, Rollout> {
-  const all = decisions.flatMap((decision) => {
-    const { name } = decision.managedNode;
-    const facts = settings.get(name);
-    return facts === undefined ? [] : [{ key: keyOf(decision, facts), name, facts, state: facts.state }];
-  });
-  return new Map(
-    [...Map.groupBy(all, ({ key }) => key)].map(([key, nodes]): [string, Rollout] => [
-      key,
-      {
-        members: nodes.length,
-        failed: nodes.filter(({ state }) => state === 'failed').map(({ name }) => name),
-        isProved: nodes.some(({ state }) => state === 'inForce'),
-        changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-      },
-    ]),
-  );
-}
-
-function keyOf({ managedNode: { group } }: Decision, { hash }: SettingsFacts): string {
-  return `${group?.name ?? ''}/${hash}`;
-}
-
-function whyNotGranted(
-  { managedNode, grant }: Decision,
-  rollout: Rollout,
-  fleetState: FleetState,
-): Blocked | undefined {
+function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState): Blocked | undefined {
   const { node, group, policy } = managedNode;
   if (node === undefined) return undefined;
   const input = { ...fleetState, ...managedNode, policy, needMs: RESTART_MS };
-  const later = rollout.isProved || rollout.changing === 0 ? undefined : FIRST;
   const first = GATES.map((gate) => gate(input)).find((blocked) => blocked !== undefined);
-  const blocked = first ?? tooManyFailed(managedNode, rollout) ?? later;
+  const blocked = first ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked !== undefined || grant === 'Live') return blocked;
   return windowOpen(input) ?? fleetState.capacity.check({ node, group });
 }
@@ -105,14 +64,4 @@ const GATES = [watchFresh, connected, paused, validConfig, ready];
 
 function ready({ node }: Pick<ManagedNode, 'node'>): Blocked | undefined {
   return node?.ready === false ? { reason: 'NodeNotReady', message: 'The Node is not Ready' } : undefined;
-}
-
-const FIRST: Blocked = {
-  reason: 'ChangingSettings',
-  message: 'One node of the group proves the settings first',
-};
-
-function tooManyFailed({ policy }: Decision['managedNode'], { members, failed }: Rollout): Blocked | undefined {
-  if (failed.length <= nodesAtOnce(policy.rollout.failureBudget, members)) return undefined;
-  return { reason: 'HostSettingsNotApplied', message: `The settings failed on ${failed.length} nodes of the group` };
 }

@@ -6,7 +6,7 @@
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { sameVersion } from '@brupop/shared/api/version';
 import type { NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { isReboot, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { type Annotations, annotationsOf } from './annotations.ts';
 import type { Outcome, Transition } from './outcomes.ts';
@@ -76,12 +76,16 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   return { ...transition, shadow, node, annotations: annotationsOf(transition, shadow), event };
 }
 
+const FOR_SETTINGS = 'for the settings of its group';
+
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Started: ({ spec }, { status }) => ({
     reason: 'UpdateStarted',
-    message: `Updating from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+    message: sameVersion(spec.version, status?.current_version)
+      ? `Rebooting ${spec.version ?? '?'} ${FOR_SETTINGS}`
+      : `Updating from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
   }),
   Advanced: ({ spec }, before) => ({
     reason: 'UpdateAdvanced',
@@ -116,9 +120,11 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     reason: 'UpdateInterrupted',
     message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause',
   }),
-  Superseded: (_, { spec }) => ({
+  Superseded: (_, before) => ({
     reason: 'UpdateSuperseded',
-    message: `The configuration no longer allows ${spec.version ?? '?'}: this update is undone`,
+    message: isReboot(before)
+      ? `The configuration no longer wants this reboot ${FOR_SETTINGS}: it is cancelled`
+      : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',
@@ -136,13 +142,14 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     reason: 'Reverted',
     message: `The node runs ${spec.version ?? '?'} again, and is healthy`,
   }),
-  Succeeded: (_, { status }) => ({
+  Succeeded: (_, before) => ({
     reason: 'UpdateSucceeded',
-    message: `Updated to ${status?.current_version ?? '?'}`,
+    message: isReboot(before) ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? '?'}`,
   }),
-  Failed: (_, { spec, status }) => {
-    const { errorCode = 'no error code', message = 'no message' } = status?.lastOperation ?? {};
-    return { reason: 'UpdateFailed', message: `The update to ${spec.version ?? '?'} failed: ${errorCode}: ${message}` };
+  Failed: (_, before) => {
+    const { errorCode = 'no error code', message = 'no message' } = before.status?.lastOperation ?? {};
+    const what = isReboot(before) ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? '?'}`;
+    return { reason: 'UpdateFailed', message: `${what} failed: ${errorCode}: ${message}` };
   },
 };
 

@@ -20,6 +20,7 @@ import {
   answers,
   hasReached,
   isPastDrain,
+  isReboot,
   isSettled,
   isUnderWay,
   type ShadowView,
@@ -36,6 +37,7 @@ import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
 import {
   allowedAtReboot,
+  ownSettings,
   requestedOf,
   sameSettings,
   type SettingsFacts,
@@ -106,7 +108,8 @@ function interrupt(input: TransitionInput): Transition | undefined {
 function supersede(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
   const isEnded = isRollingBack(shadow) && !isRollbackWanted(shadow, policy, now);
-  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded;
+  const isOther = isReboot(shadow) && !sameSettings(requestedOf(shadow), policy.settings);
+  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded && !isOther;
   return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
 }
 
@@ -127,14 +130,23 @@ function configure(input: TransitionInput): Transition | undefined {
 
 /** The settings of the group are restored, once, by what the failed change was allowed to do. */
 function putBack({ shadow, policy, now, settings }: TransitionInput, message: string): Transition {
-  const before = { ...policy, settings: updaterSettings(policy.settings) };
-  const spec = idleSpec(before, now, shadow.spec.settings?.allow);
+  const spec = idleSpec(withoutOwn(policy), now, shadow.spec.settings?.allow);
   return {
     spec,
     outcome: 'SettingsFailed',
     because: { reason: 'HostSettingsNotApplied', message },
     failedSettings: settings?.hash,
   };
+}
+
+/** The reboot that follows restores what was before. */
+function unsetSettings(input: TransitionInput, problem: string): Transition | undefined {
+  const isTried = isReboot(input.shadow) && ownSettings(requestedOf(input.shadow)).length > 0;
+  return isTried ? { ...putBack(input, problem), spec: idleSpec(withoutOwn(input.policy), input.now) } : undefined;
+}
+
+function withoutOwn(policy: UpdatePolicy): UpdatePolicy {
+  return { ...policy, settings: updaterSettings(policy.settings) };
 }
 
 /** The transition that lets a host at rest set what disrupts as much as `allow`. */
@@ -196,7 +208,9 @@ function reached(input: TransitionInput): Transition | undefined {
 function monitored(input: TransitionInput): Transition | undefined {
   if (hasFailedCheck(input)) {
     const because = { reason: 'CheckFailed', message: failedJob(input)?.message ?? '' } as const;
-    return goBack(input, because) ?? { ...idle(input, 'CheckFailed'), because };
+    return (
+      goBack(input, because) ?? unsetSettings(input, because.message) ?? { ...idle(input, 'CheckFailed'), because }
+    );
   }
   const { healthyAt = Infinity } = monitoringOf(input);
   return input.now < healthyAt ? undefined : succeeded(input);
@@ -243,7 +257,7 @@ function rollBack(input: TransitionInput): Transition | undefined {
   if (shadow.spec.state !== 'MonitoringUpdate' || !isKnown || hasGoneDown(input)) return undefined;
   const deadline = deadlineOf(shadow, policy, now);
   return now >= deadline && !isAccepted(deadline, policy, now)
-    ? goBack(input, { reason: 'DeadlineExceeded', message: problem })
+    ? (goBack(input, { reason: 'DeadlineExceeded', message: problem }) ?? unsetSettings(input, problem))
     : undefined;
 }
 

@@ -16,7 +16,7 @@ import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { answers, isPastDrain, isReboot, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot } from '../../cluster/snapshot.ts';
 import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
@@ -120,7 +120,7 @@ function failureOf(
 ): FailedNode | undefined {
   const { name, shadow } = managedNode;
   if (shadow === undefined) return undefined;
-  const isCounted = isPair(managedNode) && isUnderWay(shadow) && !isRollingBack(shadow);
+  const isCounted = isPair(managedNode) && isUnderWay(shadow) && !isRollingBack(shadow) && !isReboot(shadow);
   const current = isCounted ? currentFailure(shadow, input) : undefined;
   if (current === undefined) return recordedFailure(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };

@@ -20,7 +20,7 @@ import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './settings.ts';
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
-const START_LIMIT_MS = 30 * 60_000;
+export const START_LIMIT_MS = 30 * 60_000;
 
 /** Returns the rollback of a node that still runs the version that failed. */
 export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {

@@ -11,10 +11,11 @@
  *     failed       the change failed: what was before is set again, once, and stays
  *
  * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
- * `rollout.resume` later, end it.
+ * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
+ * or for these settings alone, but only once, whatever its agent reports.
  */
 import { CLOCK_TOLERANCE_MS, HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import { SETTINGS_FAILED_ANNOTATION } from '@brupop/shared/api/names';
+import { SETTINGS_FAILED_ANNOTATION, SETTINGS_REBOOTED_ANNOTATION } from '@brupop/shared/api/names';
 import {
   hashOf,
   SETTING_CLASSES,
@@ -49,6 +50,10 @@ export interface SettingsFacts {
   readonly cannotUnset: readonly string[];
   /** Why a change has failed; only before it is put back. */
   readonly failure?: string;
+  /** When they failed, epoch milliseconds. */
+  readonly failedAt?: number;
+  /** The node was rebooted for what it is to have now. */
+  readonly isRebooted: boolean;
   /** When the state may change by time alone, epoch milliseconds. */
   readonly changesAt?: number;
 }
@@ -99,9 +104,19 @@ export function failedAt(
   policy: UpdatePolicy,
   now: number,
 ): number | undefined {
-  const [failed, time] = (metadata.annotations?.[SETTINGS_FAILED_ANNOTATION] ?? '').split('=');
+  return recordedAt(metadata.annotations?.[SETTINGS_FAILED_ANNOTATION], hash, policy, now);
+}
+
+function recordedAt(text = '', hash: string, policy: UpdatePolicy, now: number): number | undefined {
+  const [recorded, time] = text.split('=');
   const at = parseTime(time);
-  return failed === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
+  return recorded === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
+}
+
+/** Only former values are requested of a node on which the settings failed. */
+function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
+  const text = shadow.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION];
+  return recordedAt(text, hash, policy, now) !== undefined;
 }
 
 /** Settings that failed on this node are no longer requested of it. */
@@ -116,9 +131,11 @@ export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: num
 export function settingsFacts(input: Input): SettingsFacts {
   const { shadow, policy, now } = input;
   const hash = hashOfSettings(policy.settings);
-  const found = { hash, ...reportedOf(shadow) };
   const isWanted = ownSettings(policy.settings).length > 0;
-  if (isWanted && failedAt(shadow, hash, policy, now) !== undefined) return { ...found, state: 'failed' };
+  const failed = isWanted ? failedAt(shadow, hash, policy, now) : undefined;
+  const isRebooted = wasRebooted(input, failed === undefined ? hash : hashOfSettings([]));
+  const found = { hash, isRebooted, ...reportedOf(shadow) };
+  if (failed !== undefined) return { ...found, state: 'failed', failedAt: failed };
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
   const isChange = isGranted(shadow) && !needsMore(shadow);
@@ -215,6 +232,18 @@ export function grantable({ state, pending }: SettingsFacts): 'Live' | 'Restarts
   if (state !== 'classified' || classes.has('Refused')) return undefined;
   if (classes.has('RestartsService')) return 'RestartsService';
   return classes.has('Live') ? 'Live' : undefined;
+}
+
+/** True when a reboot is all that is left to do for the settings. */
+export function needsReboot(facts: SettingsFacts | undefined): facts is SettingsFacts {
+  if (facts === undefined) return false;
+  const isDone = facts.state === 'inForce' || facts.state === 'failed';
+  return isDone && allowedAtReboot(facts) === 'NeedsReboot' && !facts.isRebooted;
+}
+
+/** True while a reboot is to bring back what was before settings that failed. */
+export function awaitsRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { failedAt: number } {
+  return needsReboot(facts) && facts.failedAt !== undefined;
 }
 
 /** What an update that starts may set before its reboot. */

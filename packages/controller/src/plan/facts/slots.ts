@@ -13,6 +13,7 @@
  *                                     but at most 15 minutes after the end of the update
  *     idle, otherwise                 holds none: staging disrupts no workload
  *     idle, hooks after the update    holds one until they have ended, for a limited time
+ *     idle, a reboot is to restore its settings    holds one until it starts
  *     idle, its settings change       holds one if that restarts services, until the change is proved
  *     no record of any update         holds one for a limited time, since the shadow may have been
  *                                     deleted and recreated during an update
@@ -26,9 +27,9 @@ import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cl
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
 import { failedCheckAt } from './failed-nodes.ts';
-import { pendingRollback, startDeadline } from './rollback.ts';
+import { pendingRollback, START_LIMIT_MS, startDeadline } from './rollback.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
-import { covers, isChanging, type SettingsFacts } from './settings.ts';
+import { awaitsRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
 
 export interface Slot {
   /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */
@@ -64,6 +65,7 @@ function slotOfPair(pair: NodePair, now: number): Slot | undefined {
 
 /** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
 export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
+  if (awaitsRestore(facts)) return { deadline: facts.failedAt + START_LIMIT_MS, expires: false };
   if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
     return undefined;
   return { deadline: facts.changesAt ?? Infinity, expires: true };

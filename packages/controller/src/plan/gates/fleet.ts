@@ -62,6 +62,9 @@ export const validGroup: Gate = ({ group, shadow }) => {
 /** Nodes of the groups of `spec.after` go first. */
 export const groupsInOrder: Gate = (input) => input.earlierGroups;
 
+/** One node of a group proves its settings first. */
+export const settingsProved: Gate = (input) => input.reboot;
+
 export const capacity: Gate = (input) => input.capacity;
 
 export const windowOpen = ({

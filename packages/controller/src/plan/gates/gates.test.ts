@@ -67,7 +67,8 @@ function blockedBy({
   const drain = (): Drainable => ({ ...DRAINABLE, ...found });
   const version = wantedVersion(status.target_version, policy.versions);
   const rejection = writeRejection === undefined ? {} : { writeRejection };
-  const pair = { isRollback: false, name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
+  const kind = { isRollback: false, isReboot: false };
+  const pair = { ...kind, name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
   const workloads = new Workloads(NO_PODS_LISTED, [], NOW);
   const fleet = {
     policy,
@@ -77,6 +78,7 @@ function blockedBy({
     capacity,
     canary,
     earlierGroups: undefined,
+    reboot: undefined,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     workloads,

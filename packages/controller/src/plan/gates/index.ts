@@ -11,6 +11,7 @@ import {
   notFrozen,
   paused,
   released,
+  settingsProved,
   validConfig,
   validGroup,
   watchFresh,
@@ -56,6 +57,7 @@ const GATES: readonly Gate[] = [
   notFrozen,
   released,
   groupsInOrder,
+  settingsProved,
   windowOpen,
   drainNotBlocked,
   podsHealthy,
@@ -66,7 +68,7 @@ const GATES: readonly Gate[] = [
   podsListed,
 ];
 
-/** A rollback holds its slot, and its version was good; only what makes any disruption unsafe or impossible stops it. */
+/** A rollback holds its slot, and what it goes back to was good; only what makes any disruption unsafe or impossible stops it. */
 const ROLLBACK_GATES: readonly Gate[] = [
   watchFresh,
   connected,

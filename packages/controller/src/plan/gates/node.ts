@@ -37,9 +37,9 @@ function denied({ version, policy: { versions }, group }: GateInput): Blocked | 
   };
 }
 
-function tooYoung({ version, policy: { versions }, offeredSince, now }: GateInput): Blocked | undefined {
+function tooYoung({ version, policy: { versions }, isReboot, offeredSince, now }: GateInput): Blocked | undefined {
   const { pin, minimumAgeMs } = versions;
-  if (pin !== undefined || minimumAgeMs === 0) return undefined;
+  if (isReboot || pin !== undefined || minimumAgeMs === 0) return undefined;
   const since = offeredSince(version);
   if (since === undefined) return notConfirmed(version);
   if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
@@ -64,8 +64,8 @@ function fromTheFuture(version: string, since: number): Blocked {
 
 /** Until a host offers the pinned version, its lock is not in force, or there is no such version. */
 export const offeredVersion: Gate = (input) => {
-  const { version, status } = input;
-  if (sameVersion(status.target_version, version)) return undefined;
+  const { version, status, isReboot } = input;
+  if (isReboot || sameVersion(status.target_version, version)) return undefined;
   return { reason: 'VersionNotOffered', message: whyNotOffered(input) };
 };
 

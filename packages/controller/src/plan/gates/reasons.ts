@@ -104,12 +104,14 @@ export function specRejected(writeRejection: string): Blocked {
   return { reason: 'SpecWriteRejected', message: `The spec could not be written: ${writeRejection}` };
 }
 
-/** A managed node that is to run another version than it does. */
+/** A managed node that is to run another version than it does, or to reboot. */
 export interface Candidate extends NodePair {
   readonly status: ShadowStatus;
   readonly version: string;
-  /** It goes back to its previous version. */
+  /** It goes back to its previous version, or to the settings from before others that failed: it holds its slot. */
   readonly isRollback: boolean;
+  /** It runs the version, and is rebooted for its settings. */
+  readonly isReboot: boolean;
 }
 
 export interface GateInput extends Candidate {
@@ -118,6 +120,8 @@ export interface GateInput extends Candidate {
   readonly connectivity: Connectivity;
   readonly capacity: Blocked | undefined;
   readonly canary: Blocked | undefined;
+  /** Another node is rebooted for the same settings first. */
+  readonly reboot: Blocked | undefined;
   /** The groups that go first are not done. */
   readonly earlierGroups: Blocked | undefined;
   /** The versions that too many nodes failed with. */

@@ -1,0 +1,265 @@
+/** Nodes that are rebooted for the settings of their group, without another version. */
+import {
+  FAILED_ATTEMPTS_ANNOTATION,
+  FAILED_VERSION_ANNOTATION,
+  NODE_GROUP_ANNOTATION,
+  ROLLBACK_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_REBOOTED_ANNOTATION,
+  STARTED_FROM_ANNOTATION,
+  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+  UPDATE_SUCCEEDED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { leavesOf } from '@brupop/shared/api/settings';
+import type { Allowed, Setting, SettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  aGroup,
+  ago,
+  aManagedNode,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
+import { hashOfSettings } from './facts/settings.ts';
+import { judgeSettings } from './group-settings.ts';
+import { plan, type Plan } from './plan.ts';
+
+const KEY = 'settings.kernel.lockdown';
+const SETTINGS = { kernel: { lockdown: 'integrity' } };
+const wanted: Setting[] = [...leavesOf(SETTINGS)].map(([key, value]) => ({
+  key,
+  value,
+  owner: 'BottlerocketNodeGroup/gpu',
+}));
+const hash = hashOfSettings(wanted);
+const none = hashOfSettings([]);
+const TWO = { concurrency: { maxUpdating: 2 } };
+
+const pending: SettingsStatus = { pending: [{ key: KEY, class: 'NeedsReboot', reason: 'because' }] };
+const inForce: SettingsStatus = { records: [{ key: KEY, value: '"integrity"', owner: 'x' }] };
+
+function member(name: string, parts: ShadowParts = {}, node: NodeParts = {}): ManagedNode {
+  const status = parts.status === null ? null : { target_version: OLD, ...parts.status };
+  return aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { ...parts, status });
+}
+
+function atRest(name: string, parts: ShadowParts = {}, leaves: readonly Setting[] = wanted): ManagedNode {
+  const spec = { settings: { leaves, allow: 'None' as Allowed }, state_transition_timestamp: ago(60 * MINUTE) };
+  return member(name, { spec, ...parts, status: { settings: pending, ...parts.status } });
+}
+
+/** A node that is rebooted for its settings. */
+function rebooting(state: ShadowState, parts: ShadowParts = {}, node: NodeParts = {}): ManagedNode {
+  const annotations = {
+    [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE),
+    [STARTED_FROM_ANNOTATION]: OLD,
+    [NODE_GROUP_ANNOTATION]: 'gpu',
+  };
+  const settings = { leaves: wanted, allow: 'NeedsReboot' } as const;
+  const spec = { ...underWay(state), version: OLD, settings, ...parts.spec };
+  const status = { current_state: state, settings: inForce, ...parts.status };
+  return member('a', { annotations: { ...annotations, ...parts.annotations }, spec, status }, node);
+}
+
+const planOf = (nodes: readonly ManagedNode[], config: object = {}, group: object = {}): Plan =>
+  plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS, ...group })]), NOW);
+const outcomes = ({ specs }: Plan): string[] =>
+  specs.map(({ node, outcome, spec }) => `${node.metadata.name} ${outcome} ${spec.version ?? ''}`.trim());
+const reasons = ({ conditions }: Plan): string[] =>
+  conditions.map(({ node, progressing }) => `${node.metadata.name} ${progressing.reason}`);
+const condition = ({ groups: [group] }: Plan): string => {
+  if (group === undefined) throw new Error('the plan has no group');
+  const { reason, message } = judgeSettings(group.settings);
+  return `${reason}: ${message}`;
+};
+
+it('starts a reboot into the version that the node runs, which may set what needs one', () => {
+  const [first] = planOf([atRest('a')]).specs;
+  const settings = { leaves: wanted, allow: 'NeedsReboot' };
+  expect(first).toMatchObject({ outcome: 'Started', spec: { version: OLD, settings } });
+  expect(first?.event?.message).toBe(`Rebooting ${OLD} for the settings of its group`);
+});
+
+it('brings the settings with an update where one is due', () => {
+  const due = atRest('a', { status: { target_version: NEW } });
+  expect(outcomes(planOf([due]))).toEqual([`a Started ${NEW}`]);
+});
+
+it('lets one node prove the settings before the others are rebooted', () => {
+  const made = planOf([atRest('b'), atRest('c')], TWO);
+  expect(outcomes(made)).toEqual([`b Started ${OLD}`]);
+  expect(reasons(made)).toContain('c ChangingSettings');
+  const waiting = planOf([rebooting('RebootedIntoUpdate', { status: { current_state: 'Idle' } }), atRest('b')], TWO);
+  expect(outcomes(waiting)).toEqual([]);
+  const proved = atRest('a', { status: { settings: inForce } });
+  expect(outcomes(planOf([proved, atRest('b'), atRest('c'), atRest('d')], TWO))).toHaveLength(2);
+});
+
+it.each([
+  ['Paused', { paused: true }],
+  ['OutsideMaintenanceWindow', { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '24h' }] } }],
+  ['VersionDenied', { versions: { deny: [OLD] } }],
+])('waits as an update does: %s', (reason, config) => {
+  const made = planOf([atRest('a')], config);
+  expect(outcomes(made)).toEqual([]);
+  expect(reasons(made)).toEqual([`a ${reason}`]);
+  expect(condition(made)).toMatch(
+    /^RebootPending: Some settings need a drain and a reboot of a; the next one waits: /u,
+  );
+});
+
+it('counts in the limits of updates', () => {
+  const updating = aManagedNode('z', {}, { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'Idle' } });
+  const made = planOf([updating, atRest('a')]);
+  expect(outcomes(made)).toEqual([]);
+  expect(reasons(made)).toContain('a WaitingForCapacity');
+});
+
+it.each([
+  ['how long a version has been available', { versions: { minimumAge: '336h' } }],
+  ['canaries of a version', { rollout: { canary: { nodes: 1, nodeSelector: { matchLabels: { canary: 'yes' } } } } }],
+])('does not ask %s', (_name, config) => {
+  expect(outcomes(planOf([atRest('a')], config))).toEqual([`a Started ${OLD}`]);
+});
+
+it('reboots once for the same settings, whatever the agent reports, unless a user resumes', () => {
+  const again = atRest('a', { annotations: { [SETTINGS_REBOOTED_ANNOTATION]: `${hash}=${ago(MINUTE)}` } });
+  const made = planOf([again]);
+  expect(outcomes(made)).toEqual([]);
+  expect(condition(made)).toMatch(
+    /^RebootPending: a rebooted for settings that their hosts still report as pending; /u,
+  );
+  expect(outcomes(planOf([again], { rollout: { resume: ago(0) } }))).toEqual([`a Started ${OLD}`]);
+  const other = atRest('a', { annotations: { [SETTINGS_REBOOTED_ANNOTATION]: `${none}=${ago(MINUTE)}` } });
+  expect(outcomes(planOf([other]))).toEqual([`a Started ${OLD}`]);
+});
+
+it('records the reboot when it succeeds, and leaves on record what other versions did', () => {
+  const done = rebooting('MonitoringUpdate', {
+    annotations: {
+      [FAILED_VERSION_ANNOTATION]: `${NEW}=RolledBack=${ago(60 * MINUTE)}`,
+      [FAILED_ATTEMPTS_ANNOTATION]: `${NEW}=2`,
+      [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1',
+    },
+  });
+  const [change] = planOf([done]).specs;
+  expect(change).toMatchObject({ outcome: 'Succeeded', event: { message: 'Rebooted for the settings of its group' } });
+  expect(Object.keys(change?.annotations ?? {}).toSorted()).toEqual(
+    [
+      UPDATE_SUCCEEDED_ANNOTATION,
+      SETTINGS_REBOOTED_ANNOTATION,
+      UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
+      NODE_GROUP_ANNOTATION,
+    ].toSorted(),
+  );
+  expect(change?.annotations[SETTINGS_REBOOTED_ANNOTATION]).toMatch(hash);
+});
+
+it('leaves on record that the node went back from another version', () => {
+  const rollback = `${NEW}=${OLD}=${ago(60 * MINUTE)}=done`;
+  const [change] = planOf([atRest('a', { annotations: { [ROLLBACK_ANNOTATION]: rollback } })]).specs;
+  expect(change?.outcome).toBe('Started');
+  expect(change?.annotations).not.toHaveProperty([ROLLBACK_ANNOTATION]);
+});
+
+it.each(['RebootTimedOut', 'SettingsFailed', 'WrongVersionBooted'] as const)(
+  'blames the settings, not the version, when the reboot fails with %s',
+  (errorCode) => {
+    const lastOperation = failure(errorCode, { operation: 'Reboot', version: OLD });
+    const failed = rebooting('RebootedIntoUpdate', {
+      status: { current_state: 'ErrorReset', crash_count: 1, lastOperation },
+    });
+    const made = planOf([failed], { rollout: { failureBudget: 0 } });
+    expect([made.failed, made.frozen]).toEqual([[], []]);
+    const [change] = made.specs;
+    expect(change).toMatchObject({ outcome: 'Failed', spec: { state: 'Idle' } });
+    expect(change?.annotations).toMatchObject({ [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' });
+    expect(change?.annotations[SETTINGS_FAILED_ANNOTATION]).toMatch(hash);
+    expect(change?.annotations).not.toHaveProperty([FAILED_VERSION_ANNOTATION]);
+  },
+);
+
+it('blames nothing when the drain fails', () => {
+  const lastOperation = failure('DrainTimedOut', { operation: 'Drain', version: OLD });
+  const failed = rebooting('RebootedIntoUpdate', {
+    status: { current_state: 'ErrorReset', crash_count: 1, lastOperation },
+  });
+  const [change] = planOf([failed]).specs;
+  expect(change?.outcome).toBe('Failed');
+  expect(change?.annotations).not.toHaveProperty([SETTINGS_FAILED_ANNOTATION]);
+});
+
+it('restores the former settings of a node that is not healthy after the reboot in time', () => {
+  const late = rebooting(
+    'MonitoringUpdate',
+    {
+      spec: { state_transition_timestamp: ago(6 * 60 * MINUTE), timeoutSeconds: 60 },
+      status: { crash_count: 0 },
+    },
+    { ready: false, readySince: ago(7 * 60 * MINUTE) },
+  );
+  const made = planOf([late]);
+  const [change] = made.specs;
+  expect(change).toMatchObject({ outcome: 'SettingsFailed', spec: { state: 'Idle', settings: null } });
+  expect(change?.annotations[SETTINGS_FAILED_ANNOTATION]).toMatch(hash);
+  expect([made.failed, made.frozen]).toEqual([[], []]);
+});
+
+it('restores them with another reboot, also of a node that is not Ready, which holds its slot until then', () => {
+  const parts = {
+    annotations: {
+      [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}`,
+      [SETTINGS_REBOOTED_ANNOTATION]: `${hash}=${ago(MINUTE)}`,
+    },
+    spec: { settings: null, state_transition_timestamp: ago(MINUTE) },
+    status: { settings: { ...inForce, ...pending } },
+  };
+  const restoring = member('b', parts, { ready: false });
+  const closed = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '24h' }] } };
+  for (const config of [{}, closed]) {
+    const [change, ...others] = planOf([atRest('a'), restoring], config).specs;
+    expect(change).toMatchObject({ outcome: 'Started', node: { metadata: { name: 'b' } } });
+    expect(change?.spec).toMatchObject({ version: OLD, settings: { leaves: [], allow: 'NeedsReboot' } });
+    expect(others).toEqual([]);
+  }
+  const made = planOf([atRest('a'), restoring], { paused: true });
+  expect(outcomes(made)).toEqual([]);
+  const restored = { ...parts.annotations, [SETTINGS_REBOOTED_ANNOTATION]: `${none}=${ago(0)}` };
+  expect(outcomes(planOf([member('b', { ...parts, annotations: restored })]))).toEqual([]);
+});
+
+it('cancels a reboot before its drain when other settings are requested, and finishes it afterwards', () => {
+  const other = { settings: { kernel: { lockdown: 'none' } } };
+  const before = rebooting('StagedAndPerformedUpdate', { status: { current_state: 'Idle' } });
+  expect(outcomes(planOf([before], {}, other))).toEqual(['a Superseded']);
+  expect(outcomes(planOf([before]))).toEqual([]);
+  const lastOperation = {
+    ...failure('DrainTimedOut', { operation: 'Reboot', version: OLD }),
+    state: 'Processing',
+  } as const;
+  const after = rebooting('RebootedIntoUpdate', {
+    status: { current_state: 'StagedAndPerformedUpdate', lastOperation },
+  });
+  expect(outcomes(planOf([after], {}, other))).toEqual([]);
+});
+
+it('stops after more failures than the budget allows', () => {
+  const failed = (name: string): ManagedNode =>
+    atRest(name, {
+      annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}` },
+      spec: { settings: null },
+      status: { settings: {} },
+    });
+  const made = planOf([failed('a'), failed('b'), atRest('c')], { rollout: { failureBudget: 1 } });
+  expect(outcomes(made)).toEqual([]);
+  expect(reasons(made)).toContain('c HostSettingsNotApplied');
+});

@@ -1,0 +1,95 @@
+/**
+ * What is known of all nodes of a group that are to have the same settings. One node proves them first: those
+ * that need no reboot and, separately, those that do.
+ */
+import { nodesAtOnce } from '../policy/policy.ts';
+import { isReboot, isSettled } from '../cluster/shadow.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { Blocked } from './gates/reasons.ts';
+import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
+
+interface Rollout {
+  readonly members: number;
+  readonly failed: readonly string[];
+  readonly isProved: boolean;
+  readonly isBooted: boolean;
+  changing: number;
+  rebooting: number;
+}
+
+export class SettingsRollouts {
+  readonly #settings: ReadonlyMap<string, SettingsFacts>;
+  readonly #rollouts: ReadonlyMap<string, Rollout>;
+
+  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>) {
+    const all = managedNodes.flatMap((managedNode) => {
+      const facts = settings.get(managedNode.name);
+      return facts === undefined ? [] : [{ managedNode, facts }];
+    });
+    const byKey = Map.groupBy(all, ({ managedNode, facts }) => keyOf(managedNode, facts));
+    this.#settings = settings;
+    this.#rollouts = new Map([...byKey].map(([key, nodes]) => [key, rolloutOf(nodes)]));
+  }
+
+  /** Returns why a node at rest may not change its settings yet. */
+  whyNotChanged(node: ManagedNode): Blocked | undefined {
+    const rollout = this.#of(node);
+    if (rollout === undefined) return undefined;
+    return tooManyFailed(node, rollout) ?? (rollout.isProved || rollout.changing === 0 ? undefined : FIRST);
+  }
+
+  /** Returns why a node may not be rebooted for its settings yet. */
+  whyNotRebooted(node: ManagedNode): Blocked | undefined {
+    const rollout = this.#of(node);
+    if (rollout === undefined) return undefined;
+    return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? undefined : FIRST);
+  }
+
+  changes(node: ManagedNode): void {
+    const rollout = this.#of(node);
+    if (rollout !== undefined) rollout.changing += 1;
+  }
+
+  reboots(node: ManagedNode): void {
+    const rollout = this.#of(node);
+    if (rollout !== undefined) rollout.rebooting += 1;
+  }
+
+  #of(node: ManagedNode): Rollout | undefined {
+    const facts = this.#settings.get(node.name);
+    return facts && this.#rollouts.get(keyOf(node, facts));
+  }
+}
+
+type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
+
+function rolloutOf(nodes: readonly Member[]): Rollout {
+  const inForce = nodes.filter(({ facts }) => facts.state === 'inForce');
+  return {
+    members: nodes.length,
+    failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
+    isProved: inForce.length > 0,
+    isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
+    changing: nodes.filter(({ facts }) => isChanging(facts)).length,
+    rebooting: nodes.filter(({ managedNode: { shadow } }) => shadow !== undefined && isReboot(shadow)).length,
+  };
+}
+
+/** An agent reports what is pending in Idle only. */
+function isAtRest({ managedNode: { shadow } }: Member): boolean {
+  return shadow !== undefined && isSettled(shadow);
+}
+
+function keyOf({ group }: ManagedNode, { hash }: SettingsFacts): string {
+  return `${group?.name ?? ''}/${hash}`;
+}
+
+const FIRST: Blocked = {
+  reason: 'ChangingSettings',
+  message: 'One node of the group proves the settings first',
+};
+
+function tooManyFailed({ policy }: ManagedNode, { members, failed }: Rollout): Blocked | undefined {
+  if (failed.length <= nodesAtOnce(policy.rollout.failureBudget, members)) return undefined;
+  return { reason: 'HostSettingsNotApplied', message: `The settings failed on ${failed.length} nodes of the group` };
+}
