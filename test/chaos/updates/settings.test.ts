@@ -100,3 +100,39 @@ it('a host that rejects a setting keeps all of them, and a user keeps what they 
     await expectInPlace(context);
   });
 });
+
+it('nodes are drained and rebooted once for settings that need it, one first, and once more to restore them', async () => {
+  const options = {
+    nodes: fleetNodes(3),
+    values: { 'hostSettings.allowed': '{kernel}' },
+    config: { versions: { pin: OLD } },
+    before: createPool,
+  };
+  await withFleet(options, async (context) => {
+    const { fleet } = context;
+    const key = 'settings.kernel.lockdown';
+    const reboots = (): number[] => NAMES.map((name) => fleet.node(name).host.reboots);
+    const before = values(fleet, key);
+    await applyGroup(context, 'web', { settings: { kernel: { lockdown: 'integrity' } } });
+    let mostFirst = 0;
+    await eventually(
+      () => {
+        const isProved = NAMES.some((name) => statusOf(fleet, name)?.lastApplied !== undefined);
+        if (!isProved) mostFirst = Math.max(mostFirst, reboots().filter((count) => count > 0).length);
+        expect(reboots()).toEqual([1, 1, 1]);
+      },
+      { limitMs: 240_000, pauseMs: 20 },
+    );
+    expect(mostFirst).toBeLessThanOrEqual(1);
+    await until(context, 'SettingsInForce');
+    expect(values(fleet, key)).toEqual(['integrity', 'integrity', 'integrity']);
+    expect(fleet.observer.mostUnavailable).toBe(1);
+    for (const name of NAMES) expect(fleet.shadow(name)?.status?.current_version).toBe(OLD);
+
+    await applyGroup(context, 'web', {});
+    await eventually(() => expect(values(fleet, key)).toEqual(before), { limitMs: 240_000 });
+    await eventually(() => expect(reboots()).toEqual([2, 2, 2]), { limitMs: 120_000 });
+    await until(context, 'NoSettings');
+    expect(fleet.observer.mostUnavailable).toBe(1);
+  });
+});

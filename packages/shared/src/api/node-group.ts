@@ -48,7 +48,7 @@ const OWN = {
     ),
     'Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back ' +
       'the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and ' +
-      'container runtime, which restart within the limits of concurrency, or a reboot, which the next update of the node brings. ' +
+      'container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. ' +
       'Version lock and waves belong to versions; secrets cannot be set.',
   ),
   settingsConflicts: field(
