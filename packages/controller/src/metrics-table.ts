@@ -87,10 +87,10 @@ export const METRICS = {
     'Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next ' +
       'step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), ' +
       '`Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other ' +
-      'settings of the host), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure ' +
+      'settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure ' +
       '(`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or ' +
       '`NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. ' +
-      'The versions are those at the start of the update, also after the reboot; empty if there is none or it is not recorded. A ' +
+      'The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A ' +
       'process tells 20 versions apart; all further ones are `other`.',
     'from_version',
     'to_version',
