@@ -1,6 +1,6 @@
 /** The whole agent and settings that take effect with a boot. */
 import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
-import { grouped } from '@brupop/shared/testing/settings';
+import { grouped, pinned } from '@brupop/shared/testing/settings';
 import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, MONITOR, NEW, OLD, REBOOT, STAGE, type World, world } from './testing/world.ts';
 
@@ -80,6 +80,17 @@ it('neither drains nor reboots when nothing is left to set', async () => {
   await w.spec(REBOOT_AGAIN, 10_000);
   expect(w.status).toMatchObject(AGAIN);
   expect([w.host.calls, w.api.calls.includes('drain')]).toEqual([[], false]);
+});
+
+it('neither drains nor reboots for a version lock that a user has changed', async () => {
+  const w = await idleWorld('integrity');
+  const leaves = [...(pinned({ versionLock: OLD })?.leaves ?? []), ...(granted.settings?.leaves ?? [])];
+  const settings = { leaves, allow: 'NeedsReboot' } as const;
+  await w.spec({ ...STAGE_AGAIN, settings }, 5000);
+  w.host.setSettings({ versionLock: 'latest' });
+  await w.spec({ ...REBOOT_AGAIN, settings }, 10_000);
+  expect(w.status).toMatchObject(AGAIN);
+  expect(w.api.calls).not.toContain('drain');
 });
 
 it('neither drains nor reboots for settings that the spec does not allow', async () => {

@@ -6,11 +6,13 @@
  * If the node runs the version already, it is rebooted only for settings, once, and not without them. In
  * an update, settings that fail hold up nothing.
  */
+import { UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { describeStatus, isActivated, isStaged } from '../host/host.ts';
+import type { SettingsPlan } from '../settings/plan.ts';
 import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import { enforceSettings, putBack } from './stage.ts';
@@ -73,7 +75,12 @@ function awaitsReboot(c: AnsweredContext, version: string): boolean {
   const isReached = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
   if (!allowsReboot(c) || isReached || hasBooted(c, version) || c.settings.state === 'unmanaged') return false;
   const { plan } = c.settings;
-  return hasFailed(c) || plan === undefined || plan.changes.size + plan.unclassified.size + plan.awaitsBoot.length > 0;
+  return hasFailed(c) || plan === undefined || isLeft(plan) || plan.awaitsBoot.length > 0;
+}
+
+/** The lock and the waves need no reboot. */
+function isLeft({ changes, unclassified }: SettingsPlan): boolean {
+  return unclassified.size > 0 || [...changes.keys()].some((key) => !UPDATER_SETTINGS.includes(key));
 }
 
 function hasBooted({ shadow: { status, generation }, seen }: Context, version: string): boolean {
