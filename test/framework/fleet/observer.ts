@@ -20,6 +20,7 @@ import {
   STARTUP_TAINT,
   WAITING_TAINT,
 } from '../../../packages/shared/src/api/names.ts';
+import { UPDATER_SETTINGS } from '../../../packages/shared/src/api/settings.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import type { KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { selects } from '../../../packages/shared/src/api/label-selector.ts';
@@ -256,15 +257,23 @@ export class Observer {
   }
 
   /**
-   * Expects one reboot for each update. A manual retry, or deleting the shadow, allows one more.
+   * Expects one reboot for each update, and for the settings of a group. A manual retry, or deleting the shadow, allows
+   * one more.
    */
   #checkSecondReboot(name: string, { bootID, next }: Boot): void {
     const node = this.#boot(name);
-    const update = `${node} into ${next}`;
+    const update = `${node} into ${next}${this.#settingsOf(name)}`;
     const reboots = (this.#reboots.get(update) ?? 0) + 1;
     if (reboots > 1 + (this.#lostRecords.get(node) ?? 0))
       this.#violated(`reboot number ${reboots}: ${update} (boot ${bootID})`);
     this.#reboots.set(update, reboots);
+  }
+
+  /** What its spec requests beside the settings that belong to a version. */
+  #settingsOf(name: string): string {
+    const { settings } = this.shadows.list().find(({ metadata }) => metadata.name === `brs-${name}`)?.spec ?? {};
+    const own = (settings?.leaves ?? []).filter(({ key }) => !UPDATER_SETTINGS.includes(key));
+    return own.map(({ key, value }) => ` with ${key}=${value}`).join('');
   }
 
   #noteLostRecord({ type, object, old }: ReflectorEvent<BottlerocketShadow>): void {
@@ -284,7 +293,8 @@ export class Observer {
     // A version that is retried automatically must not have been booted.
     if (!isNotRetried(status)) return;
     const name = metadata.name.replace(/^brs-/u, '');
-    this.#reboots.delete(`${this.#boot(name)} into ${asked}`);
+    const update = `${this.#boot(name)} into ${asked}`;
+    for (const known of this.#reboots.keys()) if (known.startsWith(update)) this.#reboots.delete(known);
   }
 
   #violated(what: string): void {
