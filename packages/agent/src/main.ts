@@ -1,3 +1,4 @@
+import { HostCalls } from '@brupop/shared/api/host-calls';
 import { AGENT } from '@brupop/shared/api/names';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
@@ -11,9 +12,10 @@ run(AGENT, (context) => serve(readConfig(context.env), context));
 async function serve(config: AgentConfig, { signal, log, clock }: Omit<RunContext, 'env'>): Promise<void> {
   const { node, apiserver, hostSocket: socketPath, bootIDFile, checkIntervalMs, host, healthPort } = config;
   const nodeLog = log.with({ node });
+  const hostCalls = new HostCalls();
   const agent = new Agent({
-    host: new HostSocket({ socketPath, bootIDFile, clock }),
-    api: new HttpApiserverClient({ node, apiserver, clock, log: nodeLog }),
+    host: new HostSocket({ socketPath, bootIDFile, clock, calls: hostCalls }),
+    api: new HttpApiserverClient({ node, apiserver, clock, log: nodeLog, hostCalls }),
     clock,
     log: nodeLog,
     checkIntervalMs,

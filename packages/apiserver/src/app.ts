@@ -1,5 +1,6 @@
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
+import { HOST_CALLS_HEADER, readHostCalls } from '@brupop/shared/api/host-calls';
 import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -20,7 +21,7 @@ export interface AppOptions {
   readonly routes: Routes;
   /** Undefined when ready, else why not. */
   readonly ready: () => string | undefined;
-  readonly metrics: Pick<Metrics, 'requests' | 'duration'>;
+  readonly metrics: Pick<Metrics, 'requests' | 'duration' | 'hostCalls'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Aborts when the process is asked to stop. */
@@ -57,6 +58,7 @@ export function createApp(options: AppOptions): Express {
       if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
       localsOf(response).admitted = true;
       options.connections.admit(request.socket, node);
+      countHostCalls(request, options.metrics);
       const body = await readBody(request);
       const { clock, stop } = options;
       const leftMs = limitMs - (clock.monotonic() - started);
@@ -74,6 +76,13 @@ export function createApp(options: AppOptions): Express {
   app.use(notFound);
   app.use(errorHandler(log));
   return app;
+}
+
+/** An agent reports what it called; several headers are none. */
+function countHostCalls({ headersDistinct }: Request, { hostCalls }: Pick<Metrics, 'hostCalls'>): void {
+  const [header = '', ...more] = headersDistinct[HOST_CALLS_HEADER] ?? [];
+  if (more.length > 0) return;
+  for (const { count, ...labels } of readHostCalls(header)) hostCalls.inc(labels, count);
 }
 
 /** Counts each answer under its route; requests that match no route share one label. */

@@ -22,8 +22,8 @@ import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { createApp } from './app.ts';
 import { AgentAddresses } from './auth/agent-addresses.ts';
 import { AgentPods, agentPodSelector, slimAgentPod } from './auth/agent-pods.ts';
-import { Authenticator } from './auth/authenticator.ts';
-import { reviewToken, type TokenReviewStatus } from './auth/token-review.ts';
+import { Authenticator, type AuthenticatorOptions } from './auth/authenticator.ts';
+import { reviewToken } from './auth/token-review.ts';
 import { TokenVerifier } from './auth/token.ts';
 import { type ApiserverConfig, readConfig } from './config.ts';
 import { Drainer } from './drain/drainer.ts';
@@ -96,8 +96,7 @@ async function serveWith(
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);
   const agentPods = new AgentPods({ reflector: pods, client, namespace });
-  const review = (token: string): Promise<TokenReviewStatus> => reviewToken(client, token, metrics.tokenReviews);
-  const authenticator = new Authenticator({ verifier, review, pods: agentPods, namespace, clock });
+  const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
   const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, stop: signal });
   hub.run(signal);
@@ -160,6 +159,13 @@ async function loadKeys(verifier: TokenVerifier, { clock, signal }: Parts): Prom
   while (!signal.aborted && !verifier.loaded) {
     await verifier.load().catch(() => clock.sleep(retry.next(), signal).catch(() => undefined));
   }
+}
+
+function reviews(client: KubeClient, metrics: Metrics): Pick<AuthenticatorOptions, 'review' | 'count'> {
+  return {
+    review: async (token) => reviewToken(client, token, metrics.tokenReviews),
+    count: (result) => metrics.authentications.inc({ result }),
+  };
 }
 
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {

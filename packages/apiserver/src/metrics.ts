@@ -34,6 +34,21 @@ export const METRICS = {
     'TokenReviews that were `accepted`, `rejected` or `unavailable`.',
     'result',
   ),
+  authentications: counter(
+    'apiserver_authentications_total',
+    'Calls of agents that were authenticated, by what decided: a TokenReview that is known (`Cached`) or one that was made (`Reviewed`); ' +
+      'or the token was `Rejected`, there were too many calls (`Throttled`), or the Kubernetes API did not answer (`Unavailable`).',
+    'result',
+  ),
+  hostCalls: counter(
+    'apiserver_host_api_calls_total',
+    'Calls of agents to the API of their hosts, as they report them with their next status or stream. `outcome` is `ok`, `refused` (no ' +
+      'listener), `unanswered`, `locked` (an update command is running), `uninitialized` (none has run since the boot), `unset` (a setting ' +
+      'that the host does not have), `unsupported`, `unreadable` or `answer` (any other error). A count may be there twice if an ' +
+      'answer to the agent was lost.',
+    'route',
+    'outcome',
+  ),
   drainPasses: counter(
     'apiserver_drain_passes_total',
     'Drain passes that are `done`, `unfinished` (the agent repeats them) or `failed`.',

@@ -7,6 +7,7 @@ import { jest } from '@jest/globals';
 import { Agent } from '../../../packages/agent/src/agent.ts';
 import { HttpApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
+import { HostCalls } from '../../../packages/shared/src/api/host-calls.ts';
 import { hashOf } from '../../../packages/shared/src/api/settings.ts';
 import type {
   BottlerocketShadow,
@@ -22,6 +23,7 @@ import {
   type Installation,
   installNamespace,
 } from '../../framework/apiserver/cluster.ts';
+import { sumOf } from '../../framework/apiserver/process.ts';
 import { type RunningApiserver, startApiserver } from '../../framework/apiserver/server.ts';
 import { ensureShadow } from '../../framework/apiserver/shadow.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
@@ -89,9 +91,15 @@ describe('an agent', () => {
     const clock = systemClock;
     const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
     const at = { host: '127.0.0.1', port: apiserver.port, serverName: NAME, ...files };
-    const socket = new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
+    const hostCalls = new HostCalls();
+    const socket = new HostSocket({
+      socketPath: host.socketPath,
+      bootIDFile: host.bootIDPath,
+      clock,
+      calls: hostCalls,
+    });
     const recorded = recordingLogger();
-    const api = new HttpApiserverClient({ node: pod.node, apiserver: at, clock, log: recorded.log });
+    const api = new HttpApiserverClient({ node: pod.node, apiserver: at, clock, log: recorded.log, hostCalls });
     lines = recorded.lines;
     stop = new AbortController();
     running = new Agent({ host: socket, api, clock, log: recorded.log, checkIntervalMs: 10_000 }).run(stop.signal);
@@ -137,6 +145,21 @@ describe('an agent', () => {
     await reached({ current_state: 'MonitoringUpdate' });
     await setSpec('Idle', null);
     await reached({ current_state: 'Idle', current_version: NEW, target_version: NEW });
+  });
+
+  it('reports its calls of the host, which the apiserver counts', async () => {
+    const calls = async (...labels: string[]): Promise<number> =>
+      sumOf(await apiserver.metrics(), 'brupop_apiserver_host_api_calls_total', labels.join(','));
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await eventually(async () => {
+      await setSpec('Idle', null);
+      expect(await calls('route="POST /actions/refresh-updates"', 'outcome="ok"')).toBeGreaterThanOrEqual(1);
+      expect(await calls('route="POST /actions/prepare-update"', 'outcome="ok"')).toBe(1);
+    });
+    expect(await calls('route="GET /os"', 'outcome="ok"')).toBeGreaterThan(2);
+    expect(await calls('route="POST /actions/reboot"')).toBe(0);
   });
 
   it('reports a rollback and restores the Node', async () => {

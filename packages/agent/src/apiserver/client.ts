@@ -17,6 +17,7 @@ import {
   streamMessage,
 } from '@brupop/shared/api/agent-protocol';
 import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
+import { type HostCalls, hostCallsHeader } from '@brupop/shared/api/host-calls';
 import { AGENT_USER_AGENT } from '@brupop/shared/api/release';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -56,6 +57,8 @@ interface ApiserverClientOptions {
   readonly apiserver: ApiserverEndpoint;
   readonly clock: Clock;
   readonly log: Logger;
+  /** What is reported of the calls of the host. */
+  readonly hostCalls?: HostCalls;
 }
 
 interface Call {
@@ -63,6 +66,7 @@ interface Call {
   readonly action: AgentAction;
   readonly body?: unknown;
   readonly limitMs?: number;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
@@ -90,7 +94,8 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 
   async report(report: StatusReport, signal: AbortSignal): Promise<AgentShadow> {
-    const shadow = await this.#call(agentShadow, { method: 'PUT', action: 'shadow/status', body: report, signal });
+    const call = { method: 'PUT', action: 'shadow/status', body: report, signal } as const;
+    const shadow = await this.#withHostCalls(async (headers) => this.#call(agentShadow, { ...call, headers }));
     if (shadow.uid === report.shadowUID) return shadow;
     throw new ApiError('Unintelligible', `PUT shadow/status: expected shadow ${report.shadowUID}, found ${shadow.uid}`);
   }
@@ -109,7 +114,10 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {
-    const call = { method: 'GET', action: 'shadow/stream', signal } as const;
+    const { hostCalls } = this.#options;
+    const counts = hostCalls?.take() ?? new Map<string, number>();
+    const call = { method: 'GET', action: 'shadow/stream', headers: hostCallsHeader(counts), signal } as const;
+    let isOpen = false;
     const { clock } = this.#options;
     let sent: ClientRequest | undefined;
     let isLate = false;
@@ -124,6 +132,7 @@ export class HttpApiserverClient implements ApiserverClient {
       this.#recordAnswer(status);
       if (status !== 200) throw readError('GET shadow/stream', status, await bodyOf(response));
       cancel();
+      isOpen = true;
       for await (const line of linesOf(response, clock)) {
         this.#recordAnswer(200);
         yield readMessage(streamMessage, line, 'message');
@@ -131,8 +140,20 @@ export class HttpApiserverClient implements ApiserverClient {
     } catch (error) {
       throw asApiError('GET shadow/stream', error);
     } finally {
+      if (!isOpen) hostCalls?.putBack(counts);
       cancel();
       sent?.destroy();
+    }
+  }
+
+  async #withHostCalls<T>(call: (headers: Record<string, string>) => Promise<T>): Promise<T> {
+    const { hostCalls } = this.#options;
+    const counts = hostCalls?.take() ?? new Map<string, number>();
+    try {
+      return await call(hostCallsHeader(counts));
+    } catch (error) {
+      hostCalls?.putBack(counts);
+      throw error;
     }
   }
 
@@ -161,7 +182,7 @@ export class HttpApiserverClient implements ApiserverClient {
     });
   }
 
-  #request({ method, action, signal }: Call, agent: Agent): ClientRequest {
+  #request({ method, action, headers = {}, signal }: Call, agent: Agent): ClientRequest {
     const { node, apiserver } = this.#options;
     return request({
       host: apiserver.host,
@@ -173,6 +194,7 @@ export class HttpApiserverClient implements ApiserverClient {
       headers: {
         authorization: `Bearer ${readFileSync(apiserver.tokenFile, 'utf8').trim()}`,
         'user-agent': AGENT_USER_AGENT,
+        ...headers,
       },
       agent,
       signal,

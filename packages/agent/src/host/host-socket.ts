@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
+import type { HostCalls } from '@brupop/shared/api/host-calls';
 import { nestedOf, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten, describe, messageOf } from '@brupop/shared/runtime/errors';
@@ -27,6 +28,8 @@ interface HostSocketOptions {
   readonly socketPath: string;
   readonly bootIDFile: string;
   readonly clock: Clock;
+  /** Counts the calls. */
+  readonly calls?: HostCalls;
 }
 
 interface Call {
@@ -147,6 +150,19 @@ export class HostSocket implements Host {
   }
 
   async #call(call: Call): Promise<string> {
+    const { calls } = this.#options;
+    const route = `${call.method} ${call.path}`;
+    try {
+      const body = await this.#exchange(call);
+      calls?.record(route, 'ok');
+      return body;
+    } catch (error) {
+      if (error instanceof HostError) calls?.record(route, error.kind);
+      throw error;
+    }
+  }
+
+  async #exchange(call: Call): Promise<string> {
     const { method, path, query, body, limitMs = LIMITS.hostCall, signal, guard } = call;
     const { socketPath, clock } = this.#options;
     const name = `${method} ${path}`;

@@ -2,7 +2,13 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { caught } from '../../../../test/framework/caught.ts';
 import { ApiError } from '../errors.ts';
 import type { AgentPod } from './agent-pods.ts';
-import { Authenticator, type AuthenticatorOptions, bearerToken, identityOf } from './authenticator.ts';
+import {
+  type AuthenticationResult,
+  Authenticator,
+  type AuthenticatorOptions,
+  bearerToken,
+  identityOf,
+} from './authenticator.ts';
 import type { TokenReviewStatus } from './token-review.ts';
 import type { AgentToken } from './token.ts';
 
@@ -35,6 +41,7 @@ interface SetUp {
   readonly clock: FakeClock;
   readonly world: World;
   readonly reviews: () => number;
+  readonly counted: readonly AuthenticationResult[];
 }
 
 /** An authenticator of a cluster that a test can change. */
@@ -43,6 +50,7 @@ function setUp(lifeMs = 600_000): SetUp {
   const expiresAt = clock.now() + lifeMs;
   const world: World = { answer: accepted, pod: agentPod(), verified: true, podUID: 'p' };
   let reviews = 0;
+  const counted: AuthenticationResult[] = [];
   const known = (_name: string, uid: string): AgentPod | undefined =>
     world.pod?.metadata.uid === uid ? world.pod : undefined;
   const options: AuthenticatorOptions = {
@@ -68,14 +76,28 @@ function setUp(lifeMs = 600_000): SetUp {
     },
     namespace: 'brupop',
     clock,
+    count: (result) => void counted.push(result),
   };
   const authenticator = new Authenticator(options);
   const call = (token = 'a.b.c', node = 'node-1'): Promise<unknown> =>
     authenticator.authenticate({ authorization: `Bearer ${token}`, address: '10.0.0.1', node });
-  return { call, clock, world, reviews: () => reviews };
+  return { call, clock, world, reviews: () => reviews, counted };
 }
 
 const failing = (code: string): unknown => expect.objectContaining({ code }) as unknown;
+
+it('counts how each call was authenticated', async () => {
+  const { call, world, counted } = setUp();
+  await call();
+  await call();
+  await expect(call('a.b.c', 'node-2')).rejects.toEqual(failing('Forbidden'));
+  world.answer = new ApiError('Unavailable', 'no answer');
+  await expect(call('a.b.d')).rejects.toEqual(failing('Unavailable'));
+  world.verified = false;
+  for (let n = 0; n < 6; n += 1) await call(`a.b.${n}`).catch(() => undefined);
+  expect([...new Set(counted)]).toEqual(['Reviewed', 'Cached', 'Rejected', 'Unavailable', 'Throttled']);
+  expect(counted.filter((one) => one === 'Throttled')).toHaveLength(1);
+});
 
 describe('an accepted token', () => {
   it('is reviewed again after a minute', async () => {

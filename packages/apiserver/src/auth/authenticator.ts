@@ -39,6 +39,15 @@ export interface AuthenticatorOptions {
   readonly pods: Pick<AgentPods, 'known' | 'find'>;
   readonly namespace: string;
   readonly clock: Clock;
+  readonly count: (result: AuthenticationResult) => void;
+}
+
+export type AuthenticationResult = 'Cached' | 'Reviewed' | 'Rejected' | 'Throttled' | 'Unavailable';
+
+function resultOf(error: unknown): AuthenticationResult {
+  const code = error instanceof ApiError ? error.code : undefined;
+  if (code === 'TooManyRequests') return 'Throttled';
+  return code === 'Unauthenticated' || code === 'Forbidden' ? 'Rejected' : 'Unavailable';
 }
 
 const ACCEPTED_MS = 60_000;
@@ -85,10 +94,13 @@ export class Authenticator {
     try {
       const token = bearerToken(authorization);
       const key = createHash('sha256').update(token).digest('base64');
-      const identity = this.#cached(key) ?? (await this.#verify(token, key, node));
+      const cached = this.#cached(key);
+      const identity = cached ?? (await this.#verify(token, key, node));
       requireNode(identity.node, node);
+      this.#options.count(cached === undefined ? 'Reviewed' : 'Cached');
       return identity;
     } catch (error) {
+      this.#options.count(resultOf(error));
       const rejected = error instanceof ApiError && (error.code === 'Unauthenticated' || error.code === 'Forbidden');
       if (!rejected || this.#failures.take(address)) throw error;
       const message = `too many rejected tokens from this address; wait some seconds: ${error.message}`;
