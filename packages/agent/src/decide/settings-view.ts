@@ -132,7 +132,7 @@ function recordOf(settings: SettingsStatus | undefined): Pick<AgentStatus, 'sett
 /** What is claimed when all that may be set is in force. */
 function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
   const { kept, pending, awaitsBoot, conflicts, cannotUnset } = plan;
-  const others = new Set([...pending.map(({ key }) => key), ...conflicts]);
+  const others = new Set([...[...pending, ...awaitsBoot].map(({ key }) => key), ...conflicts]);
   const set = requested(shadow).filter(([key]) => !others.has(key));
   const { lastApplied, inFlight } = shadow.status?.settings ?? {};
   const hash = hashOf(set);

@@ -128,7 +128,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...failedVersion(transition, shadow),
   }),
   Configured: endedRollback,
-  SettingsFailed: (transition) => settingsFailed(transition, transition.failedSettings ?? ''),
+  SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
@@ -169,9 +169,12 @@ function rebooted({ spec }: Transition, shadow: ShadowView): Annotations {
   };
 }
 
-function settingsFailed({ spec }: Transition, hash: string): Annotations {
+function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string): Annotations {
   const record = `${hash}=${spec.state_transition_timestamp ?? ''}`;
-  return { [SETTINGS_FAILED_ANNOTATION]: record, [SETTINGS_REBOOTED_ANNOTATION]: record };
+  return {
+    [SETTINGS_FAILED_ANNOTATION]: record,
+    ...(isReboot(shadow) && { [SETTINGS_REBOOTED_ANNOTATION]: record }),
+  };
 }
 
 const UNTIL_SUCCESS = [
@@ -245,7 +248,7 @@ function hasRefused({ status }: ShadowView): boolean {
 /** The version is not the cause. What was before is good. */
 function failedReboot(transition: Transition, shadow: ShadowView): Annotations {
   const settings = requestedOf(shadow);
-  return ownSettings(settings).length === 0 ? {} : settingsFailed(transition, hashOfSettings(settings));
+  return ownSettings(settings).length === 0 ? {} : settingsFailed(transition, shadow, hashOfSettings(settings));
 }
 
 /** A failure that soon passes does not use up an attempt with the version. */

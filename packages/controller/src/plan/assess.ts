@@ -121,9 +121,9 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   };
 }
 
-/** It is rebooted with what it had before settings that failed. */
+/** It is rebooted with what it had before settings with which a reboot has failed. */
 function restoresSettings({ name, shadow }: NodePair, { settings }: FleetState): boolean {
-  return isReboot(shadow) && settings.get(name)?.state === 'failed';
+  return isReboot(shadow) && settings.get(name)?.rebootFailedAt !== undefined;
 }
 
 /** The rest of its update has to fit into the window. */

@@ -237,6 +237,19 @@ it('restores them with another reboot, also of a node that is not Ready, which h
   expect(outcomes(planOf([member('b', { ...parts, annotations: restored })]))).toEqual([]);
 });
 
+it('restores with a reboot what a change without one has undone, as any other reboot', () => {
+  const parts = {
+    annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}` },
+    spec: { settings: null, state_transition_timestamp: ago(MINUTE) },
+    status: { settings: { ...inForce, ...pending } },
+  };
+  const closed = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '24h' }] } };
+  expect(reasons(planOf([member('b', parts)], closed))).toEqual(['b OutsideMaintenanceWindow']);
+  expect(reasons(planOf([member('b', parts, { ready: false })]))).toEqual(['b NodeNotReady']);
+  const made = planOf([member('a', parts), member('b', parts)], { rollout: { failureBudget: 0 } });
+  expect(outcomes(made)).toEqual([`a Started ${OLD}`]);
+});
+
 it('cancels a reboot before its drain when other settings are requested, and finishes it afterwards', () => {
   const other = { settings: { kernel: { lockdown: 'none' } } };
   const before = rebooting('StagedAndPerformedUpdate', { status: { current_state: 'Idle' } });

@@ -41,7 +41,8 @@ export class SettingsRollouts {
   /** Returns why a node may not be rebooted for its settings yet. */
   whyNotRebooted(node: ManagedNode): Blocked | undefined {
     const rollout = this.#of(node);
-    if (rollout === undefined) return undefined;
+    // What was before has been good.
+    if (rollout === undefined || rollout.failed.includes(node.name)) return undefined;
     return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? undefined : FIRST);
   }
 

@@ -50,8 +50,8 @@ export interface SettingsFacts {
   readonly cannotUnset: readonly string[];
   /** Why a change has failed; only before it is put back. */
   readonly failure?: string;
-  /** When they failed, epoch milliseconds. */
-  readonly failedAt?: number;
+  /** When they failed with the reboot for them, epoch milliseconds. */
+  readonly rebootFailedAt?: number;
   /** The node was rebooted for what it is to have now. */
   readonly isRebooted: boolean;
   /** When the state may change by time alone, epoch milliseconds. */
@@ -135,7 +135,8 @@ export function settingsFacts(input: Input): SettingsFacts {
   const failed = isWanted ? failedAt(shadow, hash, policy, now) : undefined;
   const isRebooted = wasRebooted(input, failed === undefined ? hash : hashOfSettings([]));
   const found = { hash, isRebooted, ...reportedOf(shadow) };
-  if (failed !== undefined) return { ...found, state: 'failed', failedAt: failed };
+  if (failed !== undefined)
+    return { ...found, state: 'failed', ...(wasRebooted(input, hash) && { rebootFailedAt: failed }) };
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
   const isChange = isGranted(shadow) && !needsMore(shadow);
@@ -241,9 +242,9 @@ export function needsReboot(facts: SettingsFacts | undefined): facts is Settings
   return isDone && allowedAtReboot(facts) === 'NeedsReboot' && !facts.isRebooted;
 }
 
-/** True while a reboot is to bring back what was before settings that failed. */
-export function awaitsRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { failedAt: number } {
-  return needsReboot(facts) && facts.failedAt !== undefined;
+/** True while a reboot is to bring back what was before settings with which a reboot has failed. */
+export function awaitsRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { rebootFailedAt: number } {
+  return needsReboot(facts) && facts.rebootFailedAt !== undefined;
 }
 
 /** What an update that starts may set before its reboot. */

@@ -65,7 +65,7 @@ function slotOfPair(pair: NodePair, now: number): Slot | undefined {
 
 /** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
 export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
-  if (awaitsRestore(facts)) return { deadline: facts.failedAt + START_LIMIT_MS, expires: false };
+  if (awaitsRestore(facts)) return { deadline: facts.rebootFailedAt + START_LIMIT_MS, expires: false };
   if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
     return undefined;
   return { deadline: facts.changesAt ?? Infinity, expires: true };
