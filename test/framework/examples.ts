@@ -38,7 +38,15 @@ export const fullShadow = {
     state_transition_timestamp: '2026-01-02T03:04:05Z',
     timeoutSeconds: 900,
     settings: {
-      leaves: [{ key: 'settings.updates.version-lock', value: '"1.21.0"', owner: 'BrupopConfig', force: true }],
+      leaves: [
+        {
+          key: 'settings.container-registry.credentials',
+          value: '"sha256:0123456789abcdef0123456789abcdef"',
+          secretKeyRef: { name: 'registry', key: 'credentials.json' },
+          owner: 'BottlerocketNodeGroup/web',
+          force: true,
+        },
+      ],
       allow: 'RestartsService',
     },
   },
@@ -254,6 +262,9 @@ export const fullGroup = {
     health,
     order,
     settings: { motd: 'hello', kernel: { sysctl: { 'vm.max_map_count': '262144' } } },
+    secretSettings: [
+      { setting: 'container-registry.credentials', secretKeyRef: { name: 'registry', key: 'credentials.json' } },
+    ],
     settingsConflicts: 'Force',
   },
   status: {
@@ -266,6 +277,7 @@ export const fullGroup = {
       annotations: { 'example.com/contact': 'data@example.com' },
       taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
       settings: { 'settings.motd': '"hello"' },
+      secrets: { 'settings.container-registry.credentials': { name: 'registry', key: 'credentials.json' } },
       dropped: {
         labels: ['example.com/pool'],
         annotations: ['example.com/pager'],

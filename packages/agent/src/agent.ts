@@ -10,6 +10,7 @@ import { ApiError } from './apiserver/messages.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
 import { decide } from './decide/decide.ts';
 import { type Host, HostError, StaleDecisionError } from './host/host.ts';
+import { SecretHost } from './host/secret-host.ts';
 import { LIMITS } from './limits.ts';
 import { type Observation, observe } from './state/observe.ts';
 import { Tracker } from './state/tracker.ts';
@@ -33,6 +34,7 @@ const RECENT_LINES = 4;
 /** The agent's loop: observe, decide, perform one action, repeat. */
 export class Agent {
   readonly #options: AgentOptions;
+  readonly #host: SecretHost;
   readonly #tracker: Tracker;
   readonly #source: ShadowSource;
   readonly #loop: Loop;
@@ -48,6 +50,7 @@ export class Agent {
     const { api, clock, log, checkIntervalMs } = options;
     const random = options.random ?? Math.random;
     this.#options = options;
+    this.#host = new SecretHost(options.host, (signal) => api.secretSettings(signal));
     this.#dueMs = clock.monotonic();
     this.#tracker = new Tracker(this.#dueMs, checkIntervalMs, random);
     this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
@@ -75,9 +78,9 @@ export class Agent {
   }
 
   async #step(signal: AbortSignal): Promise<number | undefined> {
-    const { host, clock } = this.#options;
+    const { clock } = this.#options;
     this.#dueMs = clock.monotonic() + LIMITS.hostCall * 3;
-    const seen = await observe(host, clock, () => this.#source.view(), signal);
+    const seen = await observe(this.#host, clock, () => this.#source.view(), signal);
     this.#seen = seen;
     this.#tracker.observe(seen);
     const action = decide(seen, this.#tracker);
@@ -104,9 +107,9 @@ export class Agent {
   }
 
   async #perform(action: RemoteAction, seen: Observation, signal: AbortSignal): Promise<void> {
-    const { host, api, clock, log } = this.#options;
+    const { api, clock, log } = this.#options;
     try {
-      const execution = { host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
+      const execution = { host: this.#host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
       const result = await rowOf(action).perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#loggedError = '';

@@ -170,7 +170,7 @@ function reviews(client: KubeClient, metrics: Metrics): Pick<AuthenticatorOption
 
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
-  const { namespace, podName } = config;
+  const { namespace, podName, settingsSecrets } = config;
   const nodes = new Nodes({ client, clock, log });
   const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
@@ -178,5 +178,5 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
-  return new Routes({ nodes, shadows, settings, hub, drainer });
+  return new Routes({ nodes, shadows, settings, settingsSecrets, hub, drainer });
 }

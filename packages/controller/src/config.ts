@@ -21,6 +21,8 @@ export interface ControllerConfig {
   /** The ConfigMap that the agents mount. */
   readonly caConfigMap: string;
   readonly checks: ChecksConfig;
+  /** Folder of the mounted Secrets with settings of hosts, one folder each. */
+  readonly settingsSecrets: string;
 }
 
 /** Reads the environment. Throws ConfigError that names the variable. */
@@ -37,6 +39,7 @@ export function readConfig(env: Env): ControllerConfig {
     tlsMode: oneOf(env, 'TLS_MODE', TLS_MODES, 'provided'),
     tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
+    settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
     checks: {
       namespace: text(env, 'CHECKS_NAMESPACE', ''),
       serviceAccount: text(env, 'CHECKS_SERVICE_ACCOUNT', 'default'),

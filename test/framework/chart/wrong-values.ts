@@ -8,6 +8,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     '/nodeMetadata/domains/0',
   ],
   'a setting of hosts that is no name': ['hostSettings: { allowed: [kernel.sysctl] }', '/hostSettings/allowed/0'],
+  'the private key as a setting of hosts': [
+    'hostSettings: { secrets: [{ name: brupop-apiserver-tls, keys: [tls.key] }] }',
+    '/hostSettings/secrets/0/name',
+  ],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
   'an address of Prometheus without its protocol': [

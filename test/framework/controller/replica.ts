@@ -45,6 +45,7 @@ export async function startReplica(
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
     checks: NO_CHECKS,
+    settingsSecrets: '',
     ...settings,
   };
   const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });

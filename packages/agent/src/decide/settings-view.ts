@@ -34,6 +34,8 @@ export interface Facts {
   readonly update: UpdateView;
   readonly status: UpdateStatus | undefined;
   readonly live: Leaves | undefined;
+  /** The settings whose former values cannot be set again. */
+  readonly lost: readonly string[];
 }
 
 export type SettingsView =
@@ -45,11 +47,11 @@ export type SettingsView =
   | { readonly state: 'unsettled'; readonly plan: SettingsPlan | undefined; readonly givenUp: boolean };
 
 export function viewSettings(facts: Facts): SettingsView {
-  const { shadow, live, tracker, seen } = facts;
+  const { shadow, live, lost, tracker, seen } = facts;
   const plan =
     live === undefined
       ? undefined
-      : planSettings(shadow, { live, classes: tracker.settings.classes, bootID: seen.bootID });
+      : planSettings(shadow, { live, lost, classes: tracker.settings.classes, bootID: seen.bootID });
   if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;

@@ -30,6 +30,8 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
       'settings.kubernetes.static-pods.web.enabled',
       'settings.aws.region',
       'settings.oci-hooks.log4j-hotpatch-enabled',
+      'settings.aws.credentials',
+      'settings.host-containers.admin.user-data',
     ],
   ],
   [
@@ -52,6 +54,7 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
     /it restarts containerd$/,
     [
       'settings.container-registry.mirrors',
+      'settings.container-registry.credentials',
       'settings.container-runtime.max-concurrent-downloads',
       'settings.pki.my-ca.data',
       'settings.oci-defaults.capabilities.sys-admin',
@@ -66,6 +69,7 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
       'settings.boot.kernel-parameters.x',
       'settings.boot.reboot-to-reconcile',
       'settings.bootstrap-commands.x.commands',
+      'settings.bootstrap-containers."my.container".user-data',
       'settings.bootstrap-containers.x.mode',
       'settings.container-runtime.snapshotter',
     ],
@@ -82,22 +86,10 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
   ],
   [
     'Refused',
-    /secrets cannot be set yet/,
-    [
-      'settings.aws.credentials',
-      'settings.aws.config',
-      'settings.bootstrap-containers."my.container".user-data',
-      'settings.container-registry.credentials',
-      'settings.host-containers.admin.user-data',
-      'settings.kubernetes.bootstrap-token',
-      'settings."kubernetes".server-key',
-    ],
-  ],
-  [
-    'Refused',
     /identifies the node or its cluster/,
     [
       'settings.kubernetes.api-server',
+      'settings."kubernetes".server-key',
       'settings.kubernetes.hostname-override',
       'settings.kubernetes.provider-id',
       'settings.kubernetes.standalone-mode',

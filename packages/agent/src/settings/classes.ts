@@ -7,7 +7,7 @@
  * Sources: `sources/shared-defaults` of bottlerocket-os/bottlerocket for services and commands, the
  * reference of settings on bottlerocket.dev for what a boot applies.
  */
-import type { Classified } from '@brupop/shared/api/settings';
+import { type Classified, isAtOrBelow } from '@brupop/shared/api/settings';
 
 export interface Service {
   readonly name: string;
@@ -22,16 +22,6 @@ const REFUSED: readonly Rule[] = [
   // The kubelet sets them when it registers the Node, never again (kubernetes/kubernetes#59314).
   [USE_METADATA, 'kubernetes.node-labels', 'kubernetes.node-taints'],
   [
-    'it holds a secret, and secrets cannot be set yet',
-    'aws.config',
-    'aws.credentials',
-    'bootstrap-containers.*.user-data',
-    'container-registry.credentials',
-    'host-containers.*.user-data',
-    'kubernetes.bootstrap-token',
-    'kubernetes.server-key',
-  ],
-  [
     'it identifies the node or its cluster, and another value would take the node out of the cluster',
     'kubernetes.api-server',
     'kubernetes.authentication-mode',
@@ -43,6 +33,7 @@ const REFUSED: readonly Rule[] = [
     'kubernetes.node-ip',
     'kubernetes.provider-id',
     'kubernetes.server-certificate',
+    'kubernetes.server-key',
     'kubernetes.server-tls-bootstrap',
     'kubernetes.standalone-mode',
     'network.hostname',
@@ -102,11 +93,4 @@ function classOfCommands(written: readonly string[]): Classified {
 
 function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
   return rules.find(([, ...keys]) => keys.some((pattern) => isAtOrBelow(key, pattern)))?.[0];
-}
-
-function isAtOrBelow(key: string, pattern: string): boolean {
-  const segments = [...key.matchAll(/"(?<quoted>[^"]*)"|[^."]+/gu)].map(
-    ({ 0: all, groups }) => groups?.['quoted'] ?? all,
-  );
-  return `settings.${pattern}`.split('.').every((segment, i) => segment === segments[i] || segment === '*');
 }

@@ -72,15 +72,21 @@ export function changeKey(key: string, value: string): string {
 
 interface Host {
   readonly live: Leaves;
+  /** The settings whose former values are secrets that the agent no longer has. */
+  readonly lost?: readonly string[];
   readonly classes: Classes;
   readonly bootID: string;
 }
 
-export function planSettings({ spec, status }: AgentShadow, { live, classes, bootID }: Host): SettingsPlan {
+export function planSettings({ spec, status }: AgentShadow, { live, lost = [], classes, bootID }: Host): SettingsPlan {
   const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
   const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
   const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
-  const first = keys.map((key): [string, Step] => [key, stepOf(key, wanted.get(key), records.get(key), live.get(key))]);
+  const first = keys.map((key): [string, Step] => {
+    const record = records.get(key);
+    const origin = originOf(key, record, live.get(key));
+    return [key, stepOf(wanted.get(key), record, { live: live.get(key), origin, isLost: lost.includes(key) })];
+  });
   const asked = first.filter(([key, { change }]) => change !== undefined && !UPDATER_SETTINGS.includes(key));
   const tooLong = refusalOf(first.flatMap(([, { record }]) => record ?? []));
   const found = new Map(asked.map(([key, { change = '' }]) => [key, tooLong ?? classes.get(changeKey(key, change))]));
@@ -178,21 +184,23 @@ function originOf(key: string, record: SettingRecord | undefined, live: string |
   return set.some((one) => sameValue(key, one, live)) ? 'agent' : 'user';
 }
 
-function stepOf(
-  key: string,
-  wanted: Setting | undefined,
-  record: SettingRecord | undefined,
-  live: string | undefined,
-): Step {
-  const origin = originOf(key, record, live);
-  if (wanted !== undefined) return wantedStep(wanted, record, { live, origin });
-  return record !== undefined && origin === 'agent' ? restored(record, live) : { record, target: live };
+/** The value that the host has. */
+interface Live {
+  readonly live: string | undefined;
+  readonly origin: Origin;
+  /** The former value is a secret that the agent no longer has. */
+  readonly isLost: boolean;
+}
+
+function stepOf(wanted: Setting | undefined, record: SettingRecord | undefined, found: Live): Step {
+  if (wanted !== undefined) return wantedStep(wanted, record, found);
+  return record !== undefined && found.origin === 'agent' ? restored(record, found) : { record, target: found.live };
 }
 
 function wantedStep(
   { key, value, owner, force = false }: Setting,
   record: SettingRecord | undefined,
-  { live, origin }: { readonly live: string | undefined; readonly origin: Origin },
+  { live, origin }: Live,
 ): Step {
   if (origin === 'user' && !force && !sameValue(key, value, live))
     return { record, kept: record, problem: 'conflicts' };
@@ -203,9 +211,9 @@ function wantedStep(
   return isOwn ? { record: next, kept: settled(next, owner), target: live } : { record, target: live };
 }
 
-function restored(record: SettingRecord, live: string | undefined): Step {
+function restored(record: SettingRecord, { live, isLost }: Live): Step {
   const { before } = record;
-  if (before === undefined) return { record, kept: record, target: live, problem: 'cannotUnset' };
+  if (before === undefined || isLost) return { record, kept: record, target: live, problem: 'cannotUnset' };
   return { record, change: before, target: before };
 }
 

@@ -1,10 +1,12 @@
 import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import type { SettingRecord } from '@brupop/shared/api/shadow';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
-import { type Host, HostError, type UpdateStatus } from '../host/host.ts';
+import { HostError, type UpdateStatus } from '../host/host.ts';
+import type { SecretHost } from '../host/secret-host.ts';
 
 export type UpdateView =
   | { readonly kind: 'status'; readonly status: UpdateStatus }
@@ -13,7 +15,13 @@ export type UpdateView =
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
 
 export type SettingsReading =
-  | { readonly kind: 'read'; readonly keys: readonly string[]; readonly settings: Leaves }
+  | {
+      readonly kind: 'read';
+      readonly keys: readonly string[];
+      readonly settings: Leaves;
+      /** The keys of records whose former values are secrets that are not in memory. */
+      readonly lost?: readonly string[];
+    }
   | /** The spec became about them after the host was asked. */ { readonly kind: 'unread' }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -44,25 +52,25 @@ export interface Observation extends ShadowView {
  * spec counts. Throws only when aborted, or when the boot ID cannot be read.
  */
 export async function observe(
-  host: Host,
+  host: SecretHost,
   clock: Clock,
   shadow: () => ShadowView,
   signal: AbortSignal,
 ): Promise<Observation> {
   const bootID = await host.bootID();
-  const keys = concernedSettings(shadow().shadow);
-  const view = await viewHost(host, keys, signal);
+  const view = await viewHost(host, shadow().shadow, signal);
   signal.throwIfAborted();
   const newest = shadow();
   const seen = { ...newest, host: forShadow(view, newest.shadow), bootID, uptimeMs: host.uptimeMs() };
   return { ...seen, wallMs: clock.now(), nowMs: clock.monotonic() };
 }
 
-async function viewHost(host: Host, keys: readonly string[], signal: AbortSignal): Promise<HostView> {
+async function viewHost(host: SecretHost, shadow: AgentShadow | undefined, signal: AbortSignal): Promise<HostView> {
+  const keys = concernedSettings(shadow);
   try {
     const version = await host.version(signal);
     const update = await viewUpdate(host, signal);
-    const settings = keys.length === 0 ? undefined : await readSettings(host, keys, signal);
+    const settings = keys.length === 0 ? undefined : await readSettings(host, keys, shadow, signal);
     return { kind: 'answered', version, update, settings };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
@@ -81,16 +89,24 @@ export function forShadow(view: HostView, shadow: AgentShadow | undefined): Host
   return { ...view, settings: isUnread ? { kind: 'unread' } : reading };
 }
 
-async function readSettings(host: Host, keys: readonly string[], signal: AbortSignal): Promise<SettingsReading> {
+async function readSettings(
+  host: SecretHost,
+  keys: readonly string[],
+  shadow: AgentShadow | undefined,
+  signal: AbortSignal,
+): Promise<SettingsReading> {
   try {
-    return { kind: 'read', keys, settings: await host.settings(keys, signal) };
+    const settings = await host.settings(keys, signal);
+    const records = shadow?.status?.settings?.records ?? [];
+    const isLost = ({ key, before }: SettingRecord): boolean => before !== undefined && !host.canSet(key, before);
+    return { kind: 'read', keys, settings, lost: records.filter(isLost).map(({ key }) => key) };
   } catch (error) {
     if (!(error instanceof HostError)) throw error;
     return { kind: 'failed', message: messageOf(error) };
   }
 }
 
-async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> {
+async function viewUpdate(host: SecretHost, signal: AbortSignal): Promise<UpdateView> {
   try {
     return { kind: 'status', status: await host.updateStatus(signal) };
   } catch (error) {

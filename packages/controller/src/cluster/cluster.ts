@@ -35,6 +35,7 @@ import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import { isGroupChange, isSpecChange, Policies, rulesFor, suspended, suspendedPolicy } from './policies.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
+import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
 interface ClusterOptions {
@@ -44,6 +45,8 @@ interface ClusterOptions {
   readonly namespace: string;
   readonly nodeName: string;
   readonly checks: CheckLookups;
+  /** Folder of the mounted Secrets with settings of hosts. */
+  readonly settingsSecrets: string;
   /** Called with the resource of a watch that has failed and is opened again. */
   readonly onWatchRestart?: (resource: string) => void;
 }
@@ -75,8 +78,8 @@ export class Cluster {
   readonly #indexedBudgets: Budgets;
   readonly #leases: Reflector<NodeLease>;
   readonly #guard = new ConnectivityGuard();
-  /** Called when Leases may make a plan differ. */
-  readonly #onLeases = new Set<() => void>();
+  /** Called when Leases or Secrets may make a plan differ. */
+  readonly #onProbe = new Set<() => void>();
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
   readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
@@ -106,7 +109,7 @@ export class Cluster {
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
-    this.#policies = new Policies(this.#configs, this.#groups);
+    this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
     this.#nodes.subscribe(({ type, object }) => {
       const { name } = object.metadata;
       this.#recordMissing(type, name);
@@ -159,10 +162,10 @@ export class Cluster {
       this.checks.onAnswer(listener),
       this.allPods.onAnswer(listener),
     ];
-    this.#onLeases.add(listener);
+    this.#onProbe.add(listener);
     return () => {
       for (const end of ends) end();
-      this.#onLeases.delete(listener);
+      this.#onProbe.delete(listener);
     };
   }
 
@@ -217,8 +220,10 @@ export class Cluster {
   async #keepProbing(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
-      if (signal.aborted || !this.#probeLeases()) continue;
-      for (const listener of this.#onLeases) listener();
+      if (signal.aborted) continue;
+      const isSecretChanged = this.#policies.refreshSecrets();
+      if (!this.#probeLeases() && !isSecretChanged) continue;
+      for (const listener of this.#onProbe) listener();
     }
   }
 

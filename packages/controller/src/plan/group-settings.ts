@@ -92,14 +92,7 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
   const others = members - inForce.length;
   const why = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
   if (members === 0) return { status: 'True', reason: 'NoSettings', message: 'The group sets nothing on its hosts' };
-  if (failed.length > 0) {
-    const next =
-      'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
-    return isFalse(
-      'SettingsFailed',
-      `The settings failed on ${namesOf(failed)}, which have those from before again; ${next}`,
-    );
-  }
+  if (failed.length > 0) return isFalse('SettingsFailed', describeFailed(failed, cannotUnset));
   if (refused !== undefined)
     return isFalse(
       'SettingsRefused',
@@ -123,10 +116,18 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
   if (NeedsReboot.length > 0)
     return isFalse('RebootPending', `Some settings need a drain and a reboot of ${namesOf(NeedsReboot)}${why}`);
   if (cannotUnset.length > 0) {
-    const what = 'had no value for settings that are no longer requested, and the host API cannot remove them';
+    const what =
+      'had no value for settings that are no longer requested, or a secret that is no longer known, and the host API cannot remove them';
     return { status: 'True', reason: 'CannotUnset', message: `${namesOf(cannotUnset)} ${what}` };
   }
   return { status: 'True', reason: 'SettingsInForce', message: `All ${members} hosts have the settings` };
+}
+
+function describeFailed(failed: readonly string[], cannotUnset: readonly string[]): string {
+  const isLost = failed.some((name) => cannotUnset.includes(name));
+  const lost = isLost ? ', except for what had no value before and for secrets that are no longer known' : '';
+  const next = 'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
+  return `The settings failed on ${namesOf(failed)}, which have those from before again${lost}; ${next}`;
 }
 
 /** What needs a user. */

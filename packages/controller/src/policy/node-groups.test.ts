@@ -2,12 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
-import { aGroup, aSnapshot } from '../testing/objects.ts';
+import { aGroup, aSnapshot, noSecret } from '../testing/objects.ts';
 import { groupOf, type NodeGroup, readNodeGroups } from './node-groups.ts';
 
 const HOUR = 3_600_000;
 const read = (groups: readonly BottlerocketNodeGroup[], config: object = {}): NodeGroup[] =>
-  readNodeGroups(groups, aSnapshot([], config).policy);
+  readNodeGroups(groups, aSnapshot([], config).policy, noSecret);
 const one = (spec: object, config: object = {}): NodeGroup => {
   const [group] = read([aGroup('gpu', spec)], config);
   if (group === undefined) throw new Error('there is one');

@@ -15,10 +15,12 @@ import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type Rendered, readRendered } from '@brupop/shared/api/node-metadata';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
 import { isFields } from '@brupop/shared/api/schema';
+import type { Setting } from '@brupop/shared/api/shadow';
 import type { Difference } from '@brupop/shared/api/spec-schema';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
 import { pendingRendering, render, type Rendering } from './rendered.ts';
-import { problemOfSettings, settingsOf } from './settings.ts';
+import { problemOfSettings, type SecretHashOf, settingsOf } from './settings.ts';
 
 /** Limits of one group; those that it does not set are those of the fleet alone. */
 export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
@@ -42,8 +44,12 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
 }
 
 /** `config` is the policy of the BrupopConfig. */
-export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
-  const read = groups.map((group) => readGroup(group, config));
+export function readNodeGroups(
+  groups: readonly BottlerocketNodeGroup[],
+  config: UpdatePolicy,
+  secretHash: SecretHashOf,
+): NodeGroup[] {
+  const read = groups.map((group) => readGroup(group, config, secretHash));
   const byName = new Map(read.map((group) => [group.name, group]));
   const readers = readersOf(read, config);
   return read
@@ -62,7 +68,7 @@ export function groupOf(
   return groups.find(({ selector }) => selects(selector, labels));
 }
 
-function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
+function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy, secretHash: SecretHashOf): NodeGroup {
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
   const { nodeSelector, precedence, after, soakMs } = value;
@@ -70,6 +76,7 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
   const merged = policyWith(config, both);
   const policy = readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged);
   const found = renderingOf(object, render(value));
+  const settings = requestedSettings(metadata.name, value, found, secretHash);
   const missing =
     nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
   const group = {
@@ -82,26 +89,35 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
     after,
     soakMs,
     concurrency: own(merged.concurrency, spec?.concurrency),
-    policy: withSettings(policy, found, [metadata.name, value]),
+    policy: withSettings(policy, settings.own),
     rendering: found.rendering,
     rendered: found.rendered,
     pendingChanges: found.pendingChanges,
     problem: undefined,
   };
   const mistake = config.problem === undefined ? merged.problem : undefined;
-  return withProblem(group, problems[0] ?? missing ?? problemOfSettings(value.settings) ?? mistake);
+  return withProblem(group, problems[0] ?? missing ?? settings.problem ?? mistake);
 }
 
-/** Those of `spec.versions` stay; with a mistake in others none of these is requested. */
-function withSettings(
-  policy: UpdatePolicy,
-  { rendering, rendered, isRecorded }: ReturnType<typeof renderingOf>,
-  [group, rules]: [string, NodeGroupRules],
-): UpdatePolicy {
-  if (problemOfSettings(rules.settings) !== undefined) return policy;
-  const { settings } = isRecorded && rendered !== undefined ? rendered : rendering;
-  const own = settingsOf(group, settings, rules);
+/** Those of `spec.versions` stay. */
+function withSettings(policy: UpdatePolicy, own: readonly Setting[]): UpdatePolicy {
   return own.length === 0 ? policy : { ...policy, settings: [...policy.settings, ...own] };
+}
+
+/** With a mistake in one none is requested. */
+function requestedSettings(
+  group: string,
+  rules: NodeGroupRules,
+  { rendering, rendered, isRecorded }: ReturnType<typeof renderingOf>,
+  secretHash: SecretHashOf,
+): { readonly own: readonly Setting[]; readonly problem?: string } {
+  const problem = problemOfSettings(rules);
+  if (problem !== undefined) return { own: [], problem };
+  try {
+    return { own: settingsOf(group, isRecorded && rendered !== undefined ? rendered : rendering, rules, secretHash) };
+  } catch (error) {
+    return { own: [], problem: `spec.secretSettings: ${messageOf(error)}` };
+  }
 }
 
 function renderingOf(

@@ -12,7 +12,7 @@ const spec: NodeMetadataSpec = {
   confirmNoExecute: false,
 };
 const renderingOf = (labels: Readonly<Record<string, string>>, motd = 'hello'): ReturnType<typeof render> =>
-  render({ nodeMetadata: { ...spec, labels }, settings: { motd } });
+  render({ nodeMetadata: { ...spec, labels }, settings: { motd }, secretSettings: [] });
 
 function record(
   generation: number,

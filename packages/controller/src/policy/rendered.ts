@@ -14,22 +14,25 @@ import type { BottlerocketNodeGroup, NodeGroupRules } from '@brupop/shared/api/n
 import { leavesOf } from '@brupop/shared/api/settings';
 import { type Difference, differences } from '@brupop/shared/api/spec-schema';
 
-export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints' | 'settings'>;
+export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints' | 'settings' | 'secrets'>;
 
 export function render({
   nodeMetadata: { labels, annotations, taints, conflicts },
   settings,
-}: Pick<NodeGroupRules, 'nodeMetadata' | 'settings'>): Rendering {
+  secretSettings,
+}: Pick<NodeGroupRules, 'nodeMetadata' | 'settings' | 'secretSettings'>): Rendering {
+  const secrets = secretSettings.map(({ setting, secretKeyRef }) => [`settings.${setting}`, secretKeyRef] as const);
   return {
     conflicts,
     labels: sorted(labels),
     annotations: sorted(annotations),
     taints: taints.toSorted(byId),
     settings: sorted(Object.fromEntries(leavesOf(settings))),
+    ...(secrets.length > 0 && { secrets: sorted(Object.fromEntries(secrets)) }),
   };
 }
 
-function sorted(values: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+function sorted<T>(values: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
   return Object.fromEntries(Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -90,10 +93,11 @@ export function isEmpty(
 /** What the next change of the spec also changes. */
 export function pendingRendering(recorded: Rendered | undefined, rendering: Rendering): Difference[] {
   if (recorded === undefined) return [];
-  const { settings, ...metadata } = rendering;
+  const { settings, secrets = {}, ...metadata } = rendering;
   const { conflicts, labels, annotations, taints } = recorded;
   return [
     ...differences({ conflicts, labels, annotations, taints }, metadata, 'nodeMetadata'),
     ...differences(recorded.settings, settings),
+    ...differences(recorded.secrets ?? {}, secrets),
   ];
 }

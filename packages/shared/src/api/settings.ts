@@ -98,7 +98,7 @@ function quoted(name: string): string {
 export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>): object {
   const root = empty();
   for (const [key, value] of leaves) {
-    const names = [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
+    const names = namesIn(key);
     const last = names.pop() ?? '';
     const parent = names
       .slice(1)
@@ -119,6 +119,16 @@ type Fields = Record<string, unknown>;
 /** Without a prototype, since a setting may have any name. */
 function empty(): Fields {
   return Object.create(null) as Fields;
+}
+
+/** @param pattern - keys below `settings`; `*` is one segment */
+export function isAtOrBelow(key: string, pattern: string): boolean {
+  const names = namesIn(key);
+  return `settings.${pattern}`.split('.').every((name, i) => name === names[i] || name === '*');
+}
+
+function namesIn(key: string): string[] {
+  return [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
 }
 
 /** A version lock may carry a `v`, and comes back as it was written. */

@@ -4,6 +4,7 @@
  */
 import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
+import { secretKeyRef } from './secret-settings.ts';
 import { MAX_LEAVES, SETTING_CLASSES, settingKey, settingValue } from './settings.ts';
 import { version } from './version.ts';
 
@@ -47,7 +48,11 @@ const setBy = s.described(s.text(80), 'Who asks for it: a BottlerocketNodeGroup,
 
 export const SETTING = {
   key: s.described(settingKey, 'Its key, such as settings.motd; parts with dots are in double quotes.'),
-  value: s.described(settingValue, 'Its value as compact JSON.'),
+  value: s.described(settingValue, 'Its value as compact JSON; of a secret a hash of it.'),
+  secretKeyRef: s.optional(
+    secretKeyRef,
+    'Where the value of a secret is. The API server gives it to the agent of the node.',
+  ),
   owner: setBy,
   force: s.optional(s.flag(), 'True: a value that a user has set on the host is replaced. Otherwise it stays.'),
 };
@@ -91,7 +96,10 @@ export const SPEC = {
 export const shadowSpec = s.object(SPEC);
 export type ShadowSpec = s.Infer<typeof shadowSpec>;
 
-const former = s.optional(settingValue, 'Value that the host had before. Absent: it had none.');
+const former = s.optional(
+  settingValue,
+  'Value that the host had before; of a secret a hash of it. Absent: it had none.',
+);
 const RECORD = {
   key: SETTING.key,
   value: s.described(settingValue, 'Value that the agent set, or was about to set.'),
@@ -141,7 +149,8 @@ export const SETTINGS_STATUS = {
   ),
   conflicts: keys('Settings that a user has changed on the host. They stay as they are.'),
   cannotUnset: keys(
-    'Settings that are no longer requested and had no value before. The host API cannot remove a setting, so they stay.',
+    'Settings that are no longer requested and had no value before, or a secret that the agent no longer has. The host API cannot remove a ' +
+      'setting, so they stay.',
   ),
   message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
 };

@@ -1,4 +1,5 @@
 /** The settings of a host's updater, as tests write them. */
+import { withHashes } from '../api/secret-settings.ts';
 import { IGNORE_WAVES, leavesOf, VERSION_LOCK } from '../api/settings.ts';
 import type { Allowed, SettingRecord, SettingsSpec } from '../api/shadow.ts';
 
@@ -36,9 +37,9 @@ export function pinned(pin: Pin | null): SettingsSpec | null {
 
 export const GROUP = 'BottlerocketNodeGroup/web';
 
-/** The spec for settings that a group has, nested as users write them. */
+/** The spec for settings that a group has, nested as the host has them. */
 export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
-  const leaves = [...leavesOf(nested)].map(([key, value]) => ({ key, value, owner: GROUP }));
+  const leaves = [...withHashes(leavesOf(nested))].map(([key, value]) => ({ key, value, owner: GROUP }));
   return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };
 }
 

@@ -1,6 +1,7 @@
 /** Checks the host's settings: users own them, and the fleet's configuration replaces them for a time. */
 import { sameVersion } from '@brupop/shared/api/version';
 import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
+import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { NEW_HOST, type UpdaterSettings } from '@brupop/shared/testing/settings';
 import { PINS } from './faults.ts';
 import type { Invariants } from './invariants.ts';
@@ -108,11 +109,13 @@ export class UserActions {
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
     this.#motdAtRest();
-    if (settings?.message !== undefined && !this.wasPutBack)
-      this.#invariants.wrong(`the settings are still reported as not in force: ${settings.message}`);
-    const isWanted = cluster.wanted !== null || cluster.motd !== null;
-    if (!isWanted && settings !== undefined && !this.wasPutBack)
-      this.#invariants.wrong('a record remains without a request');
+    if (settings !== undefined && !this.wasPutBack) this.#recordAtRest(settings);
+  }
+
+  #recordAtRest({ message }: SettingsStatus): void {
+    const { leaves: wanted = [] } = this.#world.cluster.settings ?? {};
+    if (message !== undefined) this.#invariants.wrong(`the settings are still reported as not in force: ${message}`);
+    if (wanted.length === 0) this.#invariants.wrong('a record remains without a request');
   }
 
   /** A change has cut the agent off, so the host has the former values until the next spec. */
