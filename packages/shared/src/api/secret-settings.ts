@@ -27,7 +27,7 @@ const SECRET_SETTINGS: Readonly<Record<string, 'text' | 'list'>> = {
 export const MAX_SECRET_VALUE = 16_384;
 
 /** What a user may name, with the pattern for the API server. */
-export const SECRET_SETTING = `one of ${Object.keys(SECRET_SETTINGS).join(', ')}, where * is the name of a container`;
+export const SECRET_SETTING = `one of ${Object.keys(SECRET_SETTINGS).join(', ').replaceAll('*', 'NAME')}, where NAME is that of a container`;
 export const SECRET_SETTING_PATTERN =
   '^(aws[.](config|credentials)|(bootstrap|host)-containers[.][A-Za-z0-9_-]{1,63}[.]user-data|' +
   'container-registry[.]credentials|kubernetes[.]bootstrap-token)$';
