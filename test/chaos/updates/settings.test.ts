@@ -145,7 +145,7 @@ it('secrets come from a Secret, are rotated with it, and are seen nowhere but on
       'hostSettings.secrets[0].name': 'registry',
       'hostSettings.secrets[0].keys': '{credentials.json}',
     },
-    config: { versions: { pin: OLD } },
+    config: { versions: { pin: OLD }, concurrency: { maxUpdating: 2 } },
     before: createPool,
   };
   await withFleet(options, async (context) => {

@@ -96,7 +96,13 @@ function typeOf(schema: Schema & { readonly wrapped?: Schema; readonly entries?:
 const text = changed(v.string('a string'), printable);
 const state = oneOf(SHADOW_STATES);
 const lastOperation = { ...typesOf(LAST_OPERATION), operation: text, state: text, version: text, bootID: text };
-const leaf = object({ key: text, value: v.string(), owner: text, force: ifReadable(v.boolean()) });
+const leaf = object({
+  key: text,
+  value: v.string(),
+  secretKeyRef: ifReadable(object({ name: text, key: text })),
+  owner: text,
+  force: ifReadable(v.boolean()),
+});
 const keys = unlessNull(v.array(text));
 const settingsStatus = object({
   inFlight: unlessNull(v.looseObject({})),
