@@ -76,7 +76,16 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
   ],
   ['NeedsReboot', /only a boot undoes it/, ['settings.kernel.lockdown', 'settings.kernel.modules.sctp.allowed']],
   ['NeedsReboot', /partitions the GPUs/, ['settings.kubelet-device-plugins.nvidia.mig.profile."a100.40gb"']],
-  ['Refused', /empty node/, ['settings.kubernetes.cpu-manager-policy', 'settings.kubernetes.memory-manager-policy']],
+  [
+    'NeedsReboot',
+    /removes the state of the CPU manager/,
+    ['settings.kubernetes.cpu-manager-policy', 'settings.kubernetes.cpu-manager-policy-options'],
+  ],
+  [
+    'Refused',
+    /empty node/,
+    ['settings.kubernetes.memory-manager-policy', 'settings.kubernetes.memory-manager-reserved-memory."0".memory'],
+  ],
   ['NeedsReboot', /does not tell/, ['settings.metrics.send-metrics', 'settings.new-in-a-later-release.x']],
   ['NeedsReboot', /not known what "systemctl try-restart cfsignal.service"/, ['settings.cloudformation.should-signal']],
   [

@@ -5,7 +5,8 @@
  * the keys that need a reboot, the commands. A change that is not known needs a reboot.
  *
  * Sources: `sources/shared-defaults` of bottlerocket-os/bottlerocket for services and commands, the
- * reference of settings on bottlerocket.dev for what a boot applies.
+ * reference of settings on bottlerocket.dev for what a boot applies, and `kubernetes-tmpfiles.conf` of the
+ * Kubernetes packages (bottlerocket-os/bottlerocket, later bottlerocket-core-kit) for what a boot removes.
  */
 import { type Classified, isAtOrBelow } from '@brupop/shared/api/settings';
 
@@ -38,11 +39,9 @@ const REFUSED: readonly Rule[] = [
     'kubernetes.standalone-mode',
     'network.hostname',
   ],
-  // kubernetes.io, "Changing the CPU Manager Policy": otherwise the kubelet does not start again.
+  // The kubelet does not start with /var/lib/kubelet/memory_manager_state of another policy, and no boot removes it.
   [
     'the kubelet needs an empty node and its state removed for it: set it in the user data of new nodes',
-    'kubernetes.cpu-manager-policy',
-    'kubernetes.cpu-manager-policy-options',
     'kubernetes.memory-manager-policy',
     'kubernetes.memory-manager-reserved-memory',
   ],
@@ -51,6 +50,12 @@ const REFUSED: readonly Rule[] = [
 const NEEDS_REBOOT: readonly Rule[] = [
   ['it takes effect at boot', 'boot', 'bootstrap-commands', 'bootstrap-containers', 'container-runtime.snapshotter'],
   ['only a boot undoes it', 'kernel.lockdown', 'kernel.modules'],
+  // `r! /var/lib/kubelet/cpu_manager_state` in kubernetes-tmpfiles.conf: with that of another policy the kubelet does not start.
+  [
+    'only a boot removes the state of the CPU manager, with which the kubelet does not start',
+    'kubernetes.cpu-manager-policy',
+    'kubernetes.cpu-manager-policy-options',
+  ],
   [
     'a boot partitions the GPUs',
     'kubelet-device-plugins.nvidia.device-partitioning-strategy',
