@@ -1,43 +1,53 @@
 /** What the settings of a group have come to on its nodes: the condition SettingsApplied, and what is left to do. */
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Decision } from './assess.ts';
 import { namesOf } from './capacity.ts';
 import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
 import type { FleetState } from './fleet.ts';
+import type { Blocked } from './gates/reasons.ts';
 import type { Grants } from './settings-rollout.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */
   readonly nodes: Readonly<
-    Record<'inForce' | 'failed' | 'conflicts' | 'cannotUnset' | 'rebooted' | SettingClass, readonly string[]>
+    Record<
+      'inForce' | 'failed' | 'conflicts' | 'cannotUnset' | 'rebooted' | 'skipped' | SettingClass,
+      readonly string[]
+    >
   >;
   /** The nodes that have any settings, or are to have some. */
   readonly members: number;
   readonly left: NonNullable<NodeGroupStatus['settings']>;
-  /** Why the first of those that could change theirs does not. */
+  /** Why the first of those that could change theirs, and are not skipped, does not. */
   readonly waitsFor: string | undefined;
 }
 
 const MAX_LEFT = 100;
+
+interface Known {
+  readonly name: string;
+  readonly facts: SettingsFacts;
+  /** Why its update or its reboot does not start. */
+  readonly blocked: Blocked | undefined;
+}
 
 export function groupSettingsOf(
   members: readonly Decision[],
   { settings }: Pick<FleetState, 'settings'>,
   { waiting }: Grants,
 ): GroupSettings {
-  const known = members.flatMap(({ managedNode: { name } }) => {
+  const known = members.flatMap(({ managedNode: { name }, blocked }): Known[] => {
     const facts = settings.get(name);
-    return facts === undefined || facts.state === 'none' ? [] : [{ name, facts }];
+    return facts === undefined || facts.state === 'none' ? [] : [{ name, facts, blocked }];
   });
   const named = (applies: (facts: SettingsFacts) => boolean): string[] =>
     known.filter(({ facts }) => applies(facts)).map(({ name }) => name);
   const withClass = (wanted: SettingClass): string[] =>
     named(({ pending }) => pending.some((one) => one.class === wanted));
-  const [first] = known.flatMap(({ name }) => waiting.get(name) ?? []);
-  const [firstReboot] = members.flatMap(({ candidate, blocked }) =>
-    candidate?.isReboot === true ? (blocked ?? []) : [],
-  );
+  const waits = waitsOf(known, waiting);
+  const skipped = waits.filter(({ blocked }) => blocked.reason === 'Skipped').map(({ name }) => name);
   return {
     nodes: {
       inForce: named(({ state }) => state === 'inForce'),
@@ -45,6 +55,7 @@ export function groupSettingsOf(
       conflicts: named(({ conflicts }) => conflicts.length > 0),
       cannotUnset: named(({ cannotUnset }) => cannotUnset.length > 0),
       rebooted: named((facts) => facts.isRebooted && allowedAtReboot(facts) === 'NeedsReboot'),
+      skipped,
       Live: withClass('Live'),
       RestartsService: withClass('RestartsService'),
       NeedsReboot: withClass('NeedsReboot'),
@@ -52,8 +63,26 @@ export function groupSettingsOf(
     },
     members: known.length,
     left: leftOf(known.map(({ facts }) => facts)),
-    waitsFor: (first ?? firstReboot)?.message,
+    waitsFor: waits.find(({ name }) => !skipped.includes(name))?.blocked.message,
   };
+}
+
+interface Waiting {
+  readonly name: string;
+  readonly blocked: Blocked;
+}
+
+/** Those that need a reboot wait with the update or the reboot that brings them. */
+function waitsOf(known: readonly Known[], waiting: Grants['waiting']): Waiting[] {
+  const named = (found: (one: Known) => Blocked | undefined): Waiting[] =>
+    known.flatMap((one) => {
+      const blocked = found(one);
+      return blocked === undefined ? [] : [{ name: one.name, blocked }];
+    });
+  return [
+    ...named(({ name }) => waiting.get(name)),
+    ...named(({ facts, blocked }) => (allowedAtReboot(facts) === 'NeedsReboot' ? blocked : undefined)),
+  ];
 }
 
 /** Hosts of different versions may tell different classes. */
@@ -90,7 +119,7 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
   const { inForce, failed, conflicts, cannotUnset, rebooted, Refused, NeedsReboot } = nodes;
   const refused = left.find((one) => one.class === 'Refused');
   const others = members - inForce.length;
-  const why = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
+  const why = whyOthersWait(nodes.skipped, waitsFor);
   if (members === 0) return { status: 'True', reason: 'NoSettings', message: 'The group sets nothing on its hosts' };
   if (failed.length > 0) return isFalse('SettingsFailed', describeFailed(failed, cannotUnset));
   if (refused !== undefined)
@@ -128,6 +157,12 @@ function describeFailed(failed: readonly string[], cannotUnset: readonly string[
   const lost = isLost ? ', except for what had no value before and for secrets that are no longer known' : '';
   const next = 'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
   return `The settings failed on ${namesOf(failed)}, which have those from before again${lost}; ${next}`;
+}
+
+function whyOthersWait(skipped: readonly string[], waitsFor: string | undefined): string {
+  const others = waitsFor === undefined ? '' : `; the next one waits: ${waitsFor}`;
+  if (skipped.length === 0) return others;
+  return `${others}; skipped until a user removes the annotation ${SKIP_ANNOTATION}: ${namesOf(skipped)}`;
 }
 
 /** What needs a user. */

@@ -6,6 +6,7 @@ import {
   ROLLBACK_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
+  SKIP_ANNOTATION,
   STARTED_FROM_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
@@ -52,9 +53,14 @@ function member(name: string, parts: ShadowParts = {}, node: NodeParts = {}): Ma
   return aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { ...parts, status });
 }
 
-function atRest(name: string, parts: ShadowParts = {}, leaves: readonly Setting[] = wanted): ManagedNode {
+function atRest(
+  name: string,
+  parts: ShadowParts = {},
+  leaves: readonly Setting[] = wanted,
+  annotations: Readonly<Record<string, string>> = {},
+): ManagedNode {
   const spec = { settings: { leaves, allow: 'None' as Allowed }, state_transition_timestamp: ago(60 * MINUTE) };
-  return member(name, { spec, ...parts, status: { settings: pending, ...parts.status } });
+  return member(name, { spec, ...parts, status: { settings: pending, ...parts.status } }, { annotations });
 }
 
 /** A node that is rebooted for its settings. */
@@ -275,4 +281,16 @@ it('stops after more failures than the budget allows', () => {
   const made = planOf([failed('a'), failed('b'), atRest('c')], { rollout: { failureBudget: 1 } });
   expect(outcomes(made)).toEqual([]);
   expect(reasons(made)).toContain('c HostSettingsNotApplied');
+});
+
+it.each([OLD, NEW])('does not reboot a node with the annotation skip, which is offered %s, and names it', (version) => {
+  const annotations = { [SKIP_ANNOTATION]: 'true' };
+  const made = planOf([
+    atRest('a', { status: { settings: pending, target_version: version } }, wanted, annotations),
+    member('b', { spec: { settings: { leaves: wanted, allow: 'None' } }, status: { settings: inForce } }),
+  ]);
+  expect([outcomes(made), reasons(made)[0]]).toEqual([[], 'a Skipped']);
+  expect(condition(made)).toBe(
+    `RebootPending: Some settings need a drain and a reboot of a; skipped until a user removes the annotation ${SKIP_ANNOTATION}: a`,
+  );
 });

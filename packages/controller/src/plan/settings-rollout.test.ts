@@ -1,5 +1,5 @@
 /** Settings of groups on their way to hosts at rest. */
-import { SETTINGS_FAILED_ANNOTATION } from '@brupop/shared/api/names';
+import { SETTINGS_FAILED_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsSpec, SettingsStatus } from '@brupop/shared/api/shadow';
 import { pinned } from '@brupop/shared/testing/settings';
@@ -201,6 +201,57 @@ it.each([
 it('restarts services inside of windows only; what restarts nothing does not wait for one', () => {
   const closed = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '1h' }] } };
   expect(granted(planOf([proved('a'), classified('b'), classified('c', 'Live')], closed))).toEqual(['c Live']);
+});
+
+describe('a node with the annotation skip', () => {
+  const skipped = (name: string, found: SettingClass, value = 'true'): ManagedNode =>
+    member(
+      name,
+      { spec: spec('None', MINUTE), status: { settings: { pending: [left(found)] } } },
+      { annotations: { [SKIP_ANNOTATION]: value } },
+    );
+
+  it('gets settings that restart nothing, and is asked for the class of others', () => {
+    const asked = member('c', {}, { annotations: { [SKIP_ANNOTATION]: 'true' } });
+    const made = planOf([proved('a'), skipped('b', 'Live'), asked]);
+    expect(granted(made)).toEqual(['b Live']);
+    expect(written(made)).toContainEqual(['c', 'Configured', { leaves: wanted, allow: 'None' }]);
+  });
+
+  it('restarts no service, also to restore settings, until a user removes the annotation', () => {
+    const nodes = (value: string): ManagedNode[] => [proved('a'), skipped('b', 'RestartsService', value)];
+    expect(granted(planOf(nodes('true')))).toEqual([]);
+    expect(granted(planOf(nodes('false')))).toEqual(['b RestartsService']);
+    const restored = {
+      spec: spec('None', MINUTE, []),
+      status: { settings: { ...inForce, pending: [left('RestartsService')] } },
+    };
+    const restoring = (value: string): ManagedNode =>
+      member('b', restored, { annotations: { [SKIP_ANNOTATION]: value } });
+    const none = { settings: undefined };
+    expect(granted(planOf([restoring('true')], {}, none))).toEqual([]);
+    expect(granted(planOf([restoring('false')], {}, none))).toEqual(['b RestartsService']);
+  });
+
+  it('does not keep others from proving the settings, and is named beside what they wait for', () => {
+    const nodes = [skipped('a', 'RestartsService'), classified('b'), classified('c')];
+    const made = planOf(nodes);
+    expect(granted(made)).toEqual(['b RestartsService']);
+    expect(condition(made)[2]).toBe(
+      '0 of 3 hosts have the settings; the next one waits: One node of the group proves the settings first; ' +
+        `skipped until a user removes the annotation ${SKIP_ANNOTATION}: a`,
+    );
+  });
+
+  it('keeps the generation of the group from being observed, and is named by the conditions', () => {
+    const made = planOf([skipped('a', 'RestartsService'), proved('b')]);
+    expect(made.groups[0]?.unconfirmed).toEqual(['a']);
+    expect(condition(made)).toEqual([
+      'False',
+      'ChangingSettings',
+      `1 of 2 hosts have the settings; skipped until a user removes the annotation ${SKIP_ANNOTATION}: a`,
+    ]);
+  });
 });
 
 it('allows none of the settings when a host refuses one, and says which and why', () => {

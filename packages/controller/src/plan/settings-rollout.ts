@@ -4,7 +4,8 @@
  *
  *     until one node has proved them    one node at a time
  *     then, if nothing restarts         many nodes at once
- *     then, if services restart         within the limits of spec.concurrency, inside the windows
+ *     then, if services restart         within the limits of spec.concurrency, inside the windows, and
+ *                                       not on nodes that a user has left out with the annotation skip
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
  * Nothing is granted during a pause, while watches are stale or connectivity is lost, or with a mistake in
@@ -14,6 +15,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
+import { notSkipped } from './gates/node.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 /** Hosts that get a grant in one plan. */
@@ -52,8 +54,9 @@ export function grantsOf(decisions: readonly Decision[], fleetState: FleetState)
 function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState): Blocked | undefined {
   const { node, group, policy } = managedNode;
   if (node === undefined) return undefined;
-  const input = { ...fleetState, ...managedNode, policy, needMs: RESTART_MS };
-  const first = GATES.map((gate) => gate(input)).find((blocked) => blocked !== undefined);
+  const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
+  const gates = grant === 'Live' ? GATES : [...GATES, notSkipped];
+  const first = gates.map((gate) => gate(input)).find((blocked) => blocked !== undefined);
   const blocked = first ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked !== undefined || grant === 'Live') return blocked;
   return windowOpen(input) ?? fleetState.capacity.check({ node, group });

@@ -20,7 +20,7 @@ const NOT_SELECTED: Blocked = {
   message: 'spec.nodeSelector of BrupopConfig "cluster" does not select this node',
 };
 
-export const notSkipped: Gate = ({ node }) => {
+export const notSkipped = ({ node }: Pick<GateInput, 'node'>): Blocked | undefined => {
   const value = skippedBy(node);
   if (value === undefined) return undefined;
   return { reason: 'Skipped', message: `The Node has the annotation ${SKIP_ANNOTATION}=${shorten(value, 100)}` };
