@@ -18,6 +18,8 @@ const POINTS: readonly (readonly [on: CallName, times: number])[] = [
 const points = POINTS.flatMap(([on, times]) =>
   Array.from({ length: times }, (_one, nth) => [false, true].map((after) => ({ on, nth, after }))).flat(),
 );
+/** Of the points, those whose call comes in every case: 768 interruptions in all, and the agent dies in 256 of them. */
+const REACHED = 32;
 
 interface Case {
   /** The value in force before B is requested, and after. */
@@ -83,7 +85,7 @@ it.each(
   async (_name, _way, _value, given) => {
     let reached = 0;
     for (const at of points) if (await interrupted(given, at)) reached += 1;
-    expect(reached).toBeGreaterThan(points.length / 2);
+    expect(reached).toBeGreaterThanOrEqual(REACHED);
   },
   120_000,
 );
