@@ -1,29 +1,21 @@
 /** The documented walk through labels, annotations and taints of a node group, on a whole fleet. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { commandsOf, runCommands } from '../framework/commands.ts';
+import { blocksOf, commandsOf, runCommands, withFile } from '../framework/commands.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { withFleet } from '../framework/fleet/with-fleet.ts';
-import { sectionOf } from '../framework/markdown.ts';
 
 jest.setTimeout(360_000);
 
 const PAGE = 'docs/node-groups.md';
 const SECTION = 'Labels, annotations and taints';
-const POOLS = commandsOf(PAGE, 'A walk through');
+const [LABELS = ''] = blocksOf(PAGE, 'A walk through', 'sh');
+const [MANIFEST = ''] = blocksOf(PAGE, SECTION, 'yaml');
 const COMMANDS = commandsOf(PAGE, SECTION);
 
 it('the documented commands give the Nodes of a pool a label, show a conflict, end it, and take the label back', async () => {
-  const page = await readFile(join(import.meta.dirname, '../..', PAGE), 'utf8');
-  const manifest = /```yaml\n(?<yaml>.*?)^```$/msu.exec(sectionOf(page, SECTION))?.groups?.['yaml'] ?? '';
-  const folder = await mkdtemp(join(tmpdir(), 'brupop-docs-'));
-  try {
-    const file = join(folder, 'db.yaml');
-    await writeFile(file, manifest);
+  await withFile('db.yaml', MANIFEST, async (file) => {
     await withFleet({ nodes: fleetNodes(4), config: { paused: true } }, async ({ cluster, fleet }) => {
-      await runCommands(cluster, POOLS);
+      await runCommands(cluster, LABELS);
       const output = await runCommands(cluster, COMMANDS.replaceAll('db.yaml', file), 180_000);
       expect(output).toMatch(/^node-3 .*\n(?:.*\n)*node-4 /mu);
       expect(output).toContain('the label "example.com/team" of Node "node-3" is that of "kubectl-label"');
@@ -33,7 +25,5 @@ it('the documented commands give the Nodes of a pool a label, show a conflict, e
         'example.com',
       );
     });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 });

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Connection } from './control-plane/connection.ts';
@@ -19,8 +21,26 @@ export async function runCommands({ env }: Connection, text: string, limitMs = 1
 
 /** The commands of a section of a page: all its blocks that are marked as `sh`. */
 export function commandsOf(page: string, heading: string): string {
+  return blocksOf(page, heading, 'sh').join('\n');
+}
+
+/** The blocks of a section of a page that are marked as of a language. Throws if there is none. */
+export function blocksOf(page: string, heading: string, language: 'sh' | 'yaml'): string[] {
   const section = sectionOf(readFileSync(join(ROOT, page), 'utf8'), heading);
-  const blocks = [...section.matchAll(/^ *```sh\n(?<block>.*?)^ *```$/gmsu)];
-  if (blocks.length === 0) throw new Error(`${page} has no commands under "${heading}"`);
-  return blocks.map(({ groups }) => groups?.['block'] ?? '').join('\n');
+  const pattern = new RegExp(`^ *\`\`\`${language}\n(?<block>.*?)^ *\`\`\`$`, 'gmsu');
+  const blocks = [...section.matchAll(pattern)].map(({ groups }) => groups?.['block'] ?? '');
+  if (blocks.length === 0) throw new Error(`${page} has no ${language} under "${heading}"`);
+  return blocks;
+}
+
+/** Runs `body` with the path of a file that has `text`. */
+export async function withFile(name: string, text: string, body: (path: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'brupop-docs-'));
+  try {
+    const path = join(folder, name);
+    await writeFile(path, text);
+    await body(path);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }

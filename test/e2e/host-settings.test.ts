@@ -1,0 +1,49 @@
+/** The documented walk through the settings of a node group, on a whole fleet. */
+import { jest } from '@jest/globals';
+import { blocksOf, runCommands, withFile } from '../framework/commands.ts';
+import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
+import { type FleetTestOptions, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+
+jest.setTimeout(600_000);
+
+const PAGE = 'docs/node-groups.md';
+const SECTION = 'Settings of the hosts';
+const [LABELS = ''] = blocksOf(PAGE, 'A walk through', 'sh');
+const [MANIFEST = ''] = blocksOf(PAGE, SECTION, 'yaml');
+const [ALLOW = '', APPLY = '', REMOVE = ''] = blocksOf(PAGE, SECTION, 'sh');
+const NODES = fleetNodes(4);
+const WELCOME = 'Welcome to Bottlerocket!';
+const DATABASES = 'Databases. Ask before you touch anything.';
+const LIMIT_MS = 300_000;
+
+/** Of each host, in the order of their names. */
+const valuesOf = (fleet: Fleet, key: string): unknown[] =>
+  NODES.map(({ name }) => fleet.node(name).host.settings.live.get(`settings.${key}`));
+
+/** Nothing but the settings changes: there is no version to update to. */
+const options: FleetTestOptions = { nodes: NODES, before: async ({ fleet }) => fleet.publish([OLD]) };
+
+it('the documented commands allow settings, show what they disrupt, set them, and give former values back', async () => {
+  await withFile('db.yaml', MANIFEST, async (file) => {
+    await withFleet(options, async ({ cluster, fleet }) => {
+      await runCommands(cluster, LABELS);
+      await expect(runCommands(cluster, `kubectl apply -f ${file}`)).rejects.toThrow('hostSettings.allowed');
+      await runCommands(cluster, ALLOW);
+
+      const [podsBefore] = valuesOf(fleet, 'kubernetes.max-pods');
+      const set = await runCommands(cluster, APPLY.replaceAll('db.yaml', file), LIMIT_MS);
+      expect(set).toContain('settings.kubernetes.max-pods: RestartsService, it restarts kubelet\n');
+      expect(set).toContain('settings.motd: Live, it restarts no service that pods need\n');
+      expect(set).toMatch(/^brs-node-1 +<none>\nbrs-node-2 +<none>\nbrs-node-3 +20.*Z\nbrs-node-4 +20.*Z\n$/mu);
+      expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, DATABASES, DATABASES]);
+      expect(valuesOf(fleet, 'kubernetes.max-pods')).toEqual([podsBefore, podsBefore, 90, 90]);
+      expect(valuesOf(fleet, 'kernel.sysctl."vm.max_map_count"').slice(2)).toEqual(['262144', '262144']);
+
+      const restored = await runCommands(cluster, REMOVE, LIMIT_MS);
+      expect(restored).toMatch(/^node-3, node-4 had no value for settings that are no longer requested/mu);
+      expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, WELCOME, WELCOME]);
+      expect(fleet.observer.mostUnavailable).toBe(0);
+      for (const { host } of fleet.nodes.values()) expect(host.reboots).toBe(0);
+    });
+  });
+});
