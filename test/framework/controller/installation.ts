@@ -23,6 +23,11 @@ export async function installForController(cluster: Connection, ...args: string[
   await installCrds(cluster);
   await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
   for (const object of await renderChart(cluster, ...args)) await create(cluster, object);
+  return await accountOfController(cluster);
+}
+
+/** Returns a folder with `token` and `ca.crt` of the controller's service account, which exists. */
+export async function accountOfController(cluster: Connection): Promise<string> {
   const account = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/brupop-controller/token`;
   const { status } = await cluster.api.create<{ status: { token: string } }>(account, {
     spec: { audiences: [cluster.issuer] },

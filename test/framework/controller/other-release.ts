@@ -5,14 +5,13 @@ import type { serve } from '../../../packages/controller/src/main.ts';
 
 const packages = join(import.meta.dirname, '../../../packages');
 
-/**
- * Builds the controller of another release into `folder`: each text of `changes` is replaced in `file`,
- * by default the one of the defaults.
- */
+/** What replaces each text of a file. */
+type Changes = Readonly<Record<string, string>>;
+
+/** Builds the controller of another release into `folder`: in each file, each text is replaced. */
 export async function otherRelease(
   folder: string,
-  changes: Readonly<Record<string, string>>,
-  file: 'config-spec' | 'rendered' = 'config-spec',
+  changes: Partial<Readonly<Record<'config-spec' | 'rendered', Changes>>>,
 ): Promise<{ readonly serve: typeof serve }> {
   const outfile = join(folder, 'controller-of-another-release.mjs');
   await build({
@@ -29,10 +28,12 @@ export async function otherRelease(
       {
         name: 'other release',
         setup: (bundler) => {
-          bundler.onLoad({ filter: new RegExp(String.raw`${file}\.ts$`) }, async ({ path }) => ({
-            contents: replaced(await readFile(path, 'utf8'), changes),
-            loader: 'ts',
-          }));
+          for (const [file, texts] of Object.entries(changes)) {
+            bundler.onLoad({ filter: new RegExp(String.raw`/${file}\.ts$`) }, async ({ path }) => ({
+              contents: replaced(await readFile(path, 'utf8'), texts),
+              loader: 'ts',
+            }));
+          }
         },
       },
     ],
@@ -40,7 +41,7 @@ export async function otherRelease(
   return (await import(outfile)) as { readonly serve: typeof serve };
 }
 
-function replaced(source: string, changes: Readonly<Record<string, string>>): string {
+function replaced(source: string, changes: Changes): string {
   return Object.entries(changes).reduce((text, [before, after]) => {
     if (!text.includes(before)) throw new Error(`expected the source to have ${before}`);
     return text.replace(before, after);

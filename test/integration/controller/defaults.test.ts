@@ -81,7 +81,7 @@ test('a release with other defaults changes nothing until the configuration is c
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
   expect(await mostAtOnce('first')).toBe(1);
 
-  await start(await otherRelease(folder, { 'always(1)': '{ default: 3, absent: 1 }' }));
+  await start(await otherRelease(folder, { 'config-spec': { 'always(1)': '{ default: 3, absent: 1 }' } }));
   expect(await mostAtOnce('second')).toBe(1);
   expect(await untilInForce()).toEqual({ maxUpdating: 1 });
   expect(await pendingChanges()).toMatch(

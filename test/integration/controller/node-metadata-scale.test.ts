@@ -89,7 +89,7 @@ test('a release that renders the same spec otherwise writes nothing until the sp
   await replica?.stop();
   replica = undefined;
   const position = await auditPosition(cluster.auditLogPath);
-  await start(await otherRelease(folder, prefixed, 'rendered'));
+  await start(await otherRelease(folder, { rendered: prefixed }));
   const pending = await eventually(async () => {
     const found = (await groupOf()).status?.conditions?.find(({ type }) => type === 'PendingChanges');
     expect(found?.reason).toBe('OtherRendering');
