@@ -1,8 +1,8 @@
 /** The documented walk through the settings of a node group, on a whole fleet. */
 import { jest } from '@jest/globals';
-import { blocksOf, runCommands, withFile } from '../framework/commands.ts';
-import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
-import { type FleetTestOptions, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import { blocksOf, runCommands, withFile } from '../../framework/commands.ts';
+import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
+import { type FleetTestOptions, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
@@ -11,6 +11,9 @@ const SECTION = 'Settings of the hosts';
 const [LABELS = ''] = blocksOf(PAGE, 'A walk through', 'sh');
 const [MANIFEST = ''] = blocksOf(PAGE, SECTION, 'yaml');
 const [ALLOW = '', APPLY = '', REMOVE = ''] = blocksOf(PAGE, SECTION, 'sh');
+const SECRETS = 'Secrets';
+const [SECRET_MANIFEST = ''] = blocksOf(PAGE, SECRETS, 'yaml');
+const [CREATE = '', MOUNT = '', APPLY_SECRET = ''] = blocksOf(PAGE, SECRETS, 'sh');
 const NODES = fleetNodes(4);
 const WELCOME = 'Welcome to Bottlerocket!';
 const DATABASES = 'Databases. Ask before you touch anything.';
@@ -44,6 +47,23 @@ it('the documented commands allow settings, show what they disrupt, set them, an
       expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, WELCOME, WELCOME]);
       expect(fleet.observer.mostUnavailable).toBe(0);
       for (const { host } of fleet.nodes.values()) expect(host.reboots).toBe(0);
+    });
+  });
+});
+
+it('the documented commands set the credentials of a registry from a Secret, and show a hash of them', async () => {
+  await withFile('db.yaml', SECRET_MANIFEST, async (file) => {
+    await withFleet(options, async ({ cluster, fleet }) => {
+      await runCommands(cluster, LABELS);
+      await runCommands(cluster, `PASSWORD=p4ssw0rd\n${CREATE}`);
+      await runCommands(cluster, MOUNT, LIMIT_MS);
+      const shown = await runCommands(cluster, APPLY_SECRET.replaceAll('db.yaml', file), LIMIT_MS);
+      expect(shown).toMatch(/^settings\.container-registry\.credentials: "sha256:[0-9a-f]{32}"$/mu);
+      expect(shown).not.toContain('p4ssw0rd');
+      const credentials = [{ registry: 'registry.example.com', username: 'pull', password: 'p4ssw0rd' }];
+      const set = valuesOf(fleet, 'container-registry.credentials');
+      expect(set).toEqual([undefined, undefined, credentials, credentials]);
+      expect(fleet.observer.mostUnavailable).toBe(0);
     });
   });
 });

@@ -1,8 +1,8 @@
 /** The documented walk through two pools of nodes, on a whole fleet. */
 import { jest } from '@jest/globals';
-import { blocksOf, runCommands, withFile } from '../framework/commands.ts';
-import { fleetNodes } from '../framework/fleet/fleet.ts';
-import { NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import { blocksOf, runCommands, withFile } from '../../framework/commands.ts';
+import { fleetNodes } from '../../framework/fleet/fleet.ts';
+import { NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
