@@ -1,3 +1,4 @@
+import { fullShadow } from '../../../../test/framework/examples.ts';
 import { answers, isSettled, readShadow } from './shadow.ts';
 
 const raw = (state: string, status?: object): unknown => ({
@@ -41,4 +42,9 @@ test('a shadow without a spec is rejected with what is missing', () => {
 test('the Progressing condition is kept before an agent has reported', () => {
   const condition = { type: 'Progressing', status: 'False', reason: 'AgentNotResponding', message: 'm' };
   expect(readShadow(raw('Idle', { conditions: [condition] })).progressing).toEqual(condition);
+});
+
+test('the spec is read with every field of its settings, so that a write of it is known again', () => {
+  const { spec } = fullShadow;
+  expect(readShadow(fullShadow).spec.settings).toEqual(spec.settings);
 });
