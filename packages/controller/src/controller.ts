@@ -55,6 +55,11 @@ export class Controller {
     this.#running?.loop.wake();
   }
 
+  /** How many writes that failed wait for their next attempt, and Events to be sent, by kind. */
+  pendingWrites(): ReadonlyMap<string, number> {
+    return new Map([...(this.#running?.writer.pending() ?? []), ['event', this.#events.queued]]);
+  }
+
   /** Why this process must be restarted, or undefined. */
   stalled(): string | undefined {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());

@@ -29,7 +29,8 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const onWatchRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
   const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart });
   const registry = createRegistry(CONTROLLER);
-  const metrics = createMetrics(registry, () => cluster.watchLags());
+  const pendingWrites = (): ReadonlyMap<string, number> => controller.pendingWrites();
+  const metrics = createMetrics(registry, { watchLags: () => cluster.watchLags(), pendingWrites });
   const writes = { client: client.fenced(isLeading), isLeading };
   const onReport = (): void => controller.wake();
   const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });

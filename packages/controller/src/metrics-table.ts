@@ -180,4 +180,10 @@ export const METRICS = {
     'kind',
     'result',
   ),
+  pendingWrites: gauge(
+    'controller_pending_writes',
+    'Writes that failed and wait for their next attempt, by `kind` as above, and Events (`event`) that wait to be sent. Only the leader ' +
+      'has others than `event`; a kind of which none waits has no value.',
+    'kind',
+  ),
 };

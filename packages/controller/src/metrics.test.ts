@@ -92,6 +92,19 @@ describe('the metrics of failures', () => {
   });
 });
 
+test('pending writes are read for each scrape, and a kind of which none waits has no value', async () => {
+  const registry = new Registry();
+  let pending = new Map([
+    ['spec', 2],
+    ['event', 0],
+  ]);
+  createMetrics(registry, { watchLags: () => [], pendingWrites: () => pending });
+  const read = async (): Promise<string> => await registry.getSingleMetricAsString('brupop_controller_pending_writes');
+  expect(await read()).toContain('{kind="spec"} 2');
+  pending = new Map([['event', 3]]);
+  expect((await read()).match(/^brupop.*$/gmu)).toEqual(['brupop_controller_pending_writes{kind="event"} 3']);
+});
+
 describe('the metrics of the fleet', () => {
   const show = async (snapshot: Snapshot, names: RegExp): Promise<string[]> => {
     const registry = new Registry();

@@ -17,11 +17,23 @@ const STEPS = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpda
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-export function createMetrics(registry: Registry, watchLags: () => readonly WatchLag[] = () => []) {
+/** What is read for each scrape. */
+interface Sources {
+  readonly watchLags: () => readonly WatchLag[];
+  /** By kind. */
+  readonly pendingWrites: () => ReadonlyMap<string, number>;
+}
+const NO_SOURCES: Sources = { watchLags: () => [], pendingWrites: () => new Map() };
+
+export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES) {
   const watchLag = (): void => {
-    for (const { resource, ms } of watchLags()) metrics.watchLag.set({ resource }, ms / 1000);
+    for (const { resource, ms } of sources.watchLags()) metrics.watchLag.set({ resource }, ms / 1000);
   };
-  const metrics = createFrom(METRICS, registry, { watchLag });
+  const pendingWrites = (): void => {
+    metrics.pendingWrites.reset();
+    for (const [kind, count] of sources.pendingWrites()) metrics.pendingWrites.set({ kind }, count);
+  };
+  const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites });
   // From the start, so that a rate sees the first step.
   for (const state of STEPS) metrics.stepDuration.zero({ state });
   return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS) };

@@ -153,6 +153,23 @@ test('writes are counted by their result', async () => {
   expect(text).toContain('{kind="spec",result="conflict"} 1');
 });
 
+test('what failed is pending until its next attempt, and what waits for the watch is not', async () => {
+  const { writer, clock } = setUp();
+  for (const key of ['a', 'b']) await writer.attempt('spec', key, fail(500));
+  await writer.attempt('condition', 'c', fail(409));
+  await writer.create('shadow_create', 'd', fail(409));
+  await writer.once('e', async () => undefined);
+  writer.backOff('f');
+  expect([...writer.pending()]).toEqual([
+    ['spec', 2],
+    ['shadow_create', 1],
+  ]);
+  await writer.attempt('spec', 'a', async () => undefined);
+  expect(writer.pending().get('spec')).toBe(1);
+  await clock.advance(2_000);
+  expect(writer.pending().size).toBe(0);
+});
+
 test('each of many items is processed once, ten at a time', async () => {
   const done: number[] = [];
   let running = 0;

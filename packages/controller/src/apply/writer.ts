@@ -58,13 +58,16 @@ type WriteKind =
   | 'shadow_delete';
 
 interface Retry {
+  /** Of the write that failed; absent while the key waits for something else, such as the watch. */
+  readonly kind?: WriteKind | undefined;
   readonly delays: Backoff;
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
-  readonly writeRejection: string | undefined;
+  readonly writeRejection?: string | undefined;
   /** Consecutive. */
   readonly conflicts?: number;
 }
+type Failure = Pick<Retry, 'kind' | 'writeRejection'>;
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** The watch shows a change, usually sooner. */
@@ -118,9 +121,9 @@ export class Writer {
     return this.#retries.get(key)?.writeRejection;
   }
 
-  backOff(key: string, writeRejection?: string): void {
+  backOff(key: string, failure?: Failure): void {
     const delays = this.#retries.get(key)?.delays ?? backoff(RETRY);
-    this.#delay(key, delays, delays.next(), writeRejection);
+    this.#delay(key, delays, delays.next(), failure);
   }
 
   /** Delays `key` until the watch has shown what became of it. */
@@ -139,7 +142,7 @@ export class Writer {
   async create(kind: WriteKind, key: string, send: () => Promise<void>): Promise<void> {
     await this.once(key, async () => {
       const created = await this.attempt(kind, key, send);
-      if (!created && this.latestRejection(key) === undefined) this.backOff(key);
+      if (!created && this.latestRejection(key) === undefined) this.backOff(key, { kind });
     });
   }
 
@@ -156,6 +159,15 @@ export class Writer {
     }
     this.#delayed.clear();
     return next;
+  }
+
+  /** How many writes that failed wait for their next attempt. */
+  pending(): ReadonlyMap<WriteKind, number> {
+    const now = this.#options.clock.monotonic();
+    const counts = new Map<WriteKind, number>();
+    for (const { kind, at } of this.#retries.values())
+      if (kind !== undefined && at > now) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return counts;
   }
 
   /** Milliseconds since a write last ended, successful or not. Each write has a time limit. */
@@ -194,10 +206,10 @@ export class Writer {
       this.#conflicted(kind, key);
     } else if (error instanceof FieldPrunedError) {
       log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
-      this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, messageOf(error));
+      this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#warn(kind, key, messageOf(error));
-      this.backOff(key, isRejection(error) ? messageOf(error) : undefined);
+      this.backOff(key, { kind, writeRejection: isRejection(error) ? messageOf(error) : undefined });
     }
   }
 
@@ -218,14 +230,15 @@ export class Writer {
     if (conflicts < MAX_CONFLICTS) this.settle(key);
     else {
       this.#options.log.warn('object changes before each write, backing off', { kind, key, conflicts });
-      this.backOff(key, `the object changed before each of ${MAX_CONFLICTS} attempts`);
+      const writeRejection = `the object changed before each of ${MAX_CONFLICTS} attempts`;
+      this.backOff(key, { kind, writeRejection });
     }
     const retry = this.#retries.get(key);
     if (retry !== undefined) this.#retries.set(key, { ...retry, conflicts });
   }
 
-  #delay(key: string, delays: Backoff, ms: number, writeRejection?: string): void {
-    this.#retries.set(key, { delays, at: this.#options.clock.monotonic() + ms, writeRejection });
+  #delay(key: string, delays: Backoff, ms: number, failure?: Failure): void {
+    this.#retries.set(key, { ...failure, delays, at: this.#options.clock.monotonic() + ms });
   }
 }
 

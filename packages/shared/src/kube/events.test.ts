@@ -18,9 +18,11 @@ describe('Events of a fleet of 5,000 nodes', () => {
   it('are bounded when all nodes begin to wait at once, and leave room for those of updates', async () => {
     for (let index = 0; index < 5_000; index += 1) events.record(event(index, true));
     events.record(event(0, false));
+    expect(events.queued).toBe(101);
     await clock.advance(0);
     while ((counts['ok'] ?? 0) < 101) await new Promise((done) => setImmediate(done));
     expect(counts).toEqual({ dropped: 4_900, ok: 101 });
+    expect(events.queued).toBe(0);
   });
 
   it('continue at one a second', async () => {

@@ -65,6 +65,11 @@ export class Events {
     this.#minor = new TokenBucket(options.clock, MINOR_RATE);
   }
 
+  /** How many are waiting to be sent. */
+  get queued(): number {
+    return this.#queued;
+  }
+
   /** Queues an Event. Never throws; drops and counts it when there are too many. */
   record(occurrence: EventSource): void {
     const isTooMany = this.#queued >= MAX_QUEUE || (occurrence.isMinor === true && !this.#minor.take());
