@@ -52,10 +52,22 @@ describe.each(dashboards.map((one) => [one.uid, one] as const))('the dashboard %
   });
 });
 
+const needed = Object.keys(REASONS).filter((reason) => isReason(reason) && traitsOf(reason).needsAttention === true);
+
 it('the dashboard counts every reason that needs a user', () => {
   const [panel] = dashboards.flatMap(({ panels }) => panels.filter(({ title }) => title === 'Need a user'));
-  const needed = Object.keys(REASONS).filter((reason) => isReason(reason) && traitsOf(reason).needsAttention === true);
   expect(reasonsIn(panel?.targets[0]?.expr ?? '').toSorted()).toEqual(needed.toSorted());
+});
+
+it('an alert fires for every reason that needs a user', () => {
+  const ofTheFleet = { Frozen: 'brupop_frozen_versions', ConnectivityLost: 'brupop_connectivity_lost' };
+  const told = [
+    ...rules.flatMap(({ expr }) => reasonsIn(expr)),
+    ...Object.entries(ofTheFleet).flatMap(([reason, metric]) =>
+      rules.some(({ expr }) => expr.includes(metric)) ? [reason] : [],
+    ),
+  ];
+  expect(needed.filter((reason) => !told.includes(reason))).toEqual([]);
 });
 
 it.each(rules.map((rule) => [rule.alert, rule] as const))('%s has a section of the runbook', (_alert, rule) => {
