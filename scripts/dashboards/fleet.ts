@@ -167,6 +167,7 @@ export const fleet = dashboard({
         'Nodes that failed with a version and were not accepted, by code. Look the code up in docs/error-codes.md.',
       queries: { '{{version}} {{code}}': `sum by (version, code) (brupop_failed_nodes{${CLUSTER}})` },
       stacked: true,
+      shades: 'red',
       width: 12,
     }),
     graph({

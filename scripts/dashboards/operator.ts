@@ -2,18 +2,41 @@
 import { dashboard, graph, stat, timeline } from './panels.ts';
 import { newly, quantiles } from './queries.ts';
 
+/** Outcomes of calls to a host API that are no sign of a fault: without an update, or a setting, there is nothing to read. */
+const EXPECTED = 'ok|uninitialized|unset';
+
 const CLUSTER = 'cluster=~"$cluster"';
 const rate = (metric: string, by: string, more = ''): string =>
   `sum by (${by}) (rate(${metric}{${CLUSTER}${more}}[$__rate_interval]))`;
-/** A metric of the processes of the operator, by program and instance. */
-const ofProcess = (metric: string): string =>
-  `${metric}{${CLUSTER}} * on (job, instance) group_left (component) brupop_component_info{${CLUSTER}}`;
+/** The largest value of a metric of the process among the replicas of each program. */
+const largest = (metric: string): Record<string, string> => ({
+  '{{component}}': `max by (component) (${metric} * on (job, instance) group_left (component) brupop_component_info{${CLUSTER}})`,
+});
 const replicas = (component: string): string =>
   `count(brupop_component_info{${CLUSTER},component="${component}"}) or vector(0)`;
 const GOOD_FROM_1 = [
   [null, 'red'],
   [1, 'green'],
 ] as const;
+
+const HOST_OUTCOMES = {
+  ok: 'green',
+  uninitialized: 'blue',
+  unset: 'super-light-blue',
+  locked: 'yellow',
+  unsupported: 'purple',
+  refused: 'orange',
+  unanswered: 'red',
+  answer: 'dark-red',
+  unreadable: 'dark-orange',
+};
+const AUTHENTICATIONS = {
+  Cached: 'green',
+  Reviewed: 'blue',
+  Rejected: 'red',
+  Throttled: 'orange',
+  Unavailable: 'dark-red',
+};
 
 export const operator = dashboard({
   uid: 'brupop-operator',
@@ -104,6 +127,14 @@ export const operator = dashboard({
       width: 12,
     }),
     graph({
+      title: 'Writes that wait',
+      description:
+        'Writes that failed and are tried again later, and Events to be sent. If one stays, its error is in the log with the line write failed.',
+      queries: { '{{kind}}': `sum by (kind) (brupop_controller_pending_writes{${CLUSTER}})` },
+      stacked: true,
+      width: 6,
+    }),
+    graph({
       title: 'Errors',
       description:
         'Failed reconciles, failed watches and Events that were dropped. If they repeat, look at the log of the program.',
@@ -118,7 +149,7 @@ export const operator = dashboard({
         'Events dropped': newly(`brupop_controller_writes_total{${CLUSTER},kind="event",result="dropped"}`, []),
       },
       bars: true,
-      width: 12,
+      width: 6,
     }),
     graph({
       title: 'Requests of agents',
@@ -137,6 +168,31 @@ export const operator = dashboard({
       width: 12,
     }),
     graph({
+      title: 'Calls of host APIs',
+      description:
+        'Calls of agents to the API of their hosts by outcome. If unanswered or refused lasts, see docs/runbook.md, An agent does not respond.',
+      queries: { '{{outcome}}': newly(`brupop_apiserver_host_api_calls_total{${CLUSTER}}`, ['outcome']) },
+      bars: true,
+      stacked: true,
+      colors: HOST_OUTCOMES,
+      width: 12,
+    }),
+    graph({
+      title: 'Failed calls of host APIs',
+      description:
+        'Calls that failed, by route. A host that boots refuses some; if a route repeats, look for it in the logs of agents, and at the host.',
+      queries: {
+        '{{route}} {{outcome}}': newly(`brupop_apiserver_host_api_calls_total{${CLUSTER},outcome!~"${EXPECTED}"}`, [
+          'route',
+          'outcome',
+        ]),
+      },
+      bars: true,
+      stacked: true,
+      shades: 'red',
+      width: 12,
+    }),
+    graph({
       title: 'Agents by release',
       description:
         'Open streams by the release of the agent. If an old release stays, the upgrade of the DaemonSet has not ended.',
@@ -147,12 +203,14 @@ export const operator = dashboard({
     graph({
       title: 'Authentication',
       description:
-        'Token reviews by result, and closed connections by limit. If rejected repeats, look for closing connections in the log.',
+        'Calls of agents by what decided about their token, and closed connections. If Rejected or closed repeats, look for closing connections in the log; for Unavailable, at kube-apiserver.',
       queries: {
-        'review {{result}}': rate('brupop_apiserver_token_reviews_total', 'result'),
-        'closed: {{limit}}': rate('brupop_apiserver_rejected_connections_total', 'limit'),
+        '{{result}}': newly(`brupop_apiserver_authentications_total{${CLUSTER}}`, ['result']),
+        'closed: {{limit}}': newly(`brupop_apiserver_rejected_connections_total{${CLUSTER}}`, ['limit']),
       },
-      unit: 'ops',
+      bars: true,
+      stacked: true,
+      colors: AUTHENTICATIONS,
       width: 8,
     }),
     graph({
@@ -167,25 +225,24 @@ export const operator = dashboard({
     graph({
       title: 'Memory',
       description:
-        'Resident memory by replica. If one comes near its limit, raise resources of the chart (docs/sizing.md).',
-      queries: { '{{component}} {{instance}}': ofProcess('process_resident_memory_bytes') },
+        'Resident memory of the largest replica of each program. If it comes near its limit, raise resources of the chart (docs/sizing.md).',
+      queries: largest(`process_resident_memory_bytes{${CLUSTER}}`),
       unit: 'bytes',
       width: 8,
     }),
     graph({
       title: 'CPU',
       description:
-        'Processor time by replica. If it stays high with a quiet fleet, look at Requests of agents for one that repeats.',
-      queries: {
-        '{{component}} {{instance}}': `rate(process_cpu_seconds_total{${CLUSTER}}[$__rate_interval]) * on (job, instance) group_left (component) brupop_component_info{${CLUSTER}}`,
-      },
+        'Processor time of the busiest replica of each program. If it stays high with a quiet fleet, look at Requests of agents for one that repeats.',
+      queries: largest(`rate(process_cpu_seconds_total{${CLUSTER}}[$__rate_interval])`),
+      unit: 'short',
       width: 8,
     }),
     graph({
       title: 'Delay of the event loop',
       description:
-        'The 99th percentile of the delay. Above a second, replicas renew the Lease and answer probes late: give them more processor time.',
-      queries: { '{{component}} {{instance}}': ofProcess('nodejs_eventloop_lag_p99_seconds') },
+        'The 99th percentile of the slowest replica. Above a second, replicas renew the Lease and answer probes late: give them more processor time.',
+      queries: largest(`nodejs_eventloop_lag_p99_seconds{${CLUSTER}}`),
       unit: 's',
       width: 8,
     }),

@@ -57,6 +57,8 @@ interface Graph extends Options {
   readonly bars?: true;
   /** By name of the series. */
   readonly colors?: Readonly<Record<string, string>>;
+  /** One color, in a shade for each series. */
+  readonly shades?: string;
 }
 
 interface Stat extends Options {
@@ -115,6 +117,9 @@ export function graph(options: Graph): Builder<Panel> {
     .legend(legend());
   if (options.stacked === true) panel.stacking(new StackingConfigBuilder().mode(StackingMode.Normal).group('A'));
   if (options.bars === true) panel.drawStyle(GraphDrawStyle.Bars).fillOpacity(80).interval('1m');
+  if (options.unit === undefined) panel.decimals(0);
+  if (options.shades !== undefined)
+    panel.colorScheme(new FieldColorBuilder().mode(FieldColorModeId.Shades).fixedColor(options.shades));
   for (const [name, fixedColor] of Object.entries(colors))
     panel.overrideByName(name, [{ id: 'color', value: { mode: 'fixed', fixedColor } }]);
   return panel;
