@@ -21,7 +21,7 @@ const FLAGS = [
 ];
 /** Pixels: of a laptop and of a screen on a wall, and what the dashboards need. */
 const WIDTHS = { laptop: 1280, wall: 2560 } as const;
-const HEIGHTS = { fleet: 1440, operator: 1670 } as const;
+const HEIGHTS = { fleet: 1440, operator: 1975 } as const;
 
 export async function takePictures(pageUrl: string, folder: string, minutes: number): Promise<void> {
   mkdirSync(folder, { recursive: true });
