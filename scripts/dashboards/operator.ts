@@ -2,8 +2,8 @@
 import { dashboard, graph, stat, timeline } from './panels.ts';
 import { newly, quantiles } from './queries.ts';
 
-/** Outcomes of calls to a host API that are no sign of a fault: without an update, or a setting, there is nothing to read. */
-const EXPECTED = 'ok|uninitialized|unset';
+/** Outcomes of calls to a host API that each update has, such as `locked` while a command runs. */
+const EXPECTED = 'ok|locked|uninitialized|unset';
 
 const CLUSTER = 'cluster=~"$cluster"';
 const rate = (metric: string, by: string, more = ''): string =>
@@ -170,7 +170,7 @@ export const operator = dashboard({
     graph({
       title: 'Calls of host APIs',
       description:
-        'Calls of agents to the API of their hosts by outcome. If unanswered or refused lasts, see docs/runbook.md, An agent does not respond.',
+        'Calls of agents to the API of their hosts by outcome; locked is normal during an update. If refused or unanswered lasts, see docs/runbook.md, An agent does not respond.',
       queries: { '{{outcome}}': newly(`brupop_apiserver_host_api_calls_total{${CLUSTER}}`, ['outcome']) },
       bars: true,
       stacked: true,

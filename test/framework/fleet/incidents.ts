@@ -1,6 +1,7 @@
 /**
- * What goes wrong in a fleet, one after the other: a pause, a blackout, a drain that is blocked, and a version that boots on no
- * host, which is frozen. Each lasts `forMs`, so that a dashboard shows it; at the end all nodes run the last version.
+ * What goes wrong in a fleet, one after the other: a pause, a blackout, a drain that is blocked, a version that boots on no
+ * host, which is frozen, and calls that hosts answer with errors. Each but the last lasts `forMs`, so that a dashboard shows it; at
+ * the end all nodes run the last version.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -45,8 +46,9 @@ export async function incidents(context: FleetContext, { forMs, config, say }: I
     if (!isFrozen) throw new Error(`the version is not frozen, or a node updates: ${JSON.stringify(nodes)}`);
   }, LIMIT);
   await sleep(forMs);
-  for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: false } });
-  say('A later version…');
+  say('A later version, and hosts that answer some calls with errors…');
+  const api = { answer: 'error', path: '/updates/status', times: 2 } as const;
+  for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack: false }, api });
   await fleet.untilAllRun(fleet.publishNext(), LIMIT.limitMs);
 }
 
