@@ -117,6 +117,18 @@ const ofBadRelease = fc.oneof(
 /** What happens when hosts do not boot a version. */
 export const badRelease: fc.Arbitrary<Happening[]> = fc.array(ofBadRelease, { minLength: 60, maxLength: 200 });
 
+const reports = (nodes: readonly number[], how: Report): Happening[] =>
+  nodes.map((one) => ({ kind: 'report', node: one, how }));
+const EVERY_NODE = Array.from({ length: NODES }, (_, i) => i);
+/** All nodes stage a version, and two or more do not boot it, so that it is frozen. */
+export const freeze: fc.Arbitrary<Happening[]> = fc
+  .subarray(EVERY_NODE, { minLength: 2 })
+  .map((failing) => [
+    { kind: 'config', spec: { concurrency: { maxUpdating: '100%' } } },
+    ...reports(EVERY_NODE, 'reached'),
+    ...reports(failing, 'failed'),
+  ]);
+
 const ofUnhealthyRelease = fc.oneof(
   {
     weight: 12,
