@@ -1,8 +1,11 @@
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import type { Server } from 'node:https';
 import { connect } from 'node:tls';
+import { Worker } from 'node:worker_threads';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { ANSWERS, type EagerClient, SENT } from '../../../../test/framework/apiserver/eager-client.ts';
 import { eventually } from '../../../../test/framework/eventually.ts';
 import { makeServingCertificate } from '../../../../test/framework/certificates.ts';
 import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
@@ -17,13 +20,16 @@ const { cert, key, caCert } = makeServingCertificate({
   days: 1,
 });
 const REQUEST = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
+const WITH_BODY = 'PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nabcde';
 const BLANKS = '\n'.repeat(1_000);
+const eagerClient = new URL('../../../../test/framework/apiserver/eager-client.ts', import.meta.url);
+const ok = (response: ServerResponse): void => void response.end('ok');
 
 describe('a connection', () => {
   let server: Server;
   let port = 0;
-  /** Answers are sent when this resolves. */
-  let answerAt = Promise.resolve();
+  /** Called with each whole request. */
+  let respond = ok;
 
   beforeAll(async () => {
     const metrics = createMetrics(createRegistry('test'));
@@ -33,7 +39,7 @@ describe('a connection', () => {
     const connections = new Connections({ ...limits, agents, clock: new FakeClock(), log, metrics });
     server = createHttpsServer({
       listener: (request, response) => {
-        request.resume().once('end', () => void answerAt.then(() => response.end('ok')));
+        request.resume().once('end', () => respond(response));
       },
       certificate: { cert, key },
       connections,
@@ -43,7 +49,7 @@ describe('a connection', () => {
     port = await listen(server, '127.0.0.1', 0);
   });
 
-  afterEach(() => (answerAt = Promise.resolve()));
+  afterEach(() => (respond = ok));
 
   afterAll(async () => {
     server.close();
@@ -82,6 +88,29 @@ describe('a connection', () => {
     expect(await converse(...texts)).toEqual({ answers: texts.map(() => '200'), closed: false });
   });
 
+  it.each([
+    ['a request', REQUEST],
+    ['a request with a body', WITH_BODY],
+    ['several requests', `${WITH_BODY}${REQUEST}${WITH_BODY}`],
+  ])('is closed after the first response when %s came before it', async (_, more) => {
+    expect(await converse(`${REQUEST}${more}`)).toEqual({ answers: ['200'], closed: true });
+    expect(await converse(REQUEST, `${WITH_BODY}${more}`)).toEqual({ answers: ['200', '200'], closed: true });
+  });
+
+  it('may send a request once it has a response, before a busy server has recorded that it was sent', async () => {
+    const counts = new Int32Array(new SharedArrayBuffer(8));
+    // Node records it after it has read what came; only what a timer sends can be answered before that.
+    respond = (response) =>
+      void setTimeout(() => {
+        const before = Atomics.load(counts, SENT);
+        ok(response);
+        Atomics.wait(counts, SENT, before, 2_000);
+      }, 1);
+    const workerData: EagerClient = { port, ca: caCert, request: WITH_BODY, requests: 5, counts };
+    await once(new Worker(eagerClient, { workerData }), 'exit');
+    expect(counts[ANSWERS]).toBe(5);
+  });
+
   it('is closed after 8 KiB of blank lines without a request', async () => {
     expect(await converse(...Array.from({ length: 9 }, () => BLANKS))).toEqual({ answers: [], closed: true });
   });
@@ -93,7 +122,7 @@ describe('a connection', () => {
 
   it('is closed after 8 KiB of blank lines during a request', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    answerAt = promise;
+    respond = (response) => void promise.then(() => ok(response));
     expect(await converse(REQUEST, ...Array.from({ length: 9 }, () => BLANKS))).toEqual({ answers: [], closed: true });
     resolve();
   });

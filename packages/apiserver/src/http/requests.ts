@@ -19,41 +19,54 @@ interface Parser {
 }
 
 /**
- * Passes on one request of a connection at a time. With a second one, and with a body in chunks,
+ * Passes on one request of a connection at a time. With a second one before the answer, and with a body in chunks,
  * the connection is read no further, and closed after the answer to the first.
  *
  * Node's parser would go through all that is received already, thousands of requests at 30 µs each,
  * and make a response for each. So it is stopped at the second one.
  */
 export function oneAtATime(listener: RequestListener): RequestListener {
-  const busy = new WeakSet<Socket>();
   return (request: IncomingMessage, response: ServerResponse) => {
     const socket: Socket & { readonly parser?: Parser | null } = request.socket;
     const { parser } = socket;
-    if (parser == null || busy.has(socket)) {
+    if (parser == null) {
       socket.destroy();
       return;
     }
-    busy.add(socket);
-    // A chunk may be one byte, and each costs as much as a large one. Node drops them then.
-    if (request.headers['transfer-encoding'] !== undefined) {
-      socket.pause();
-      Object.assign(request, { _dumped: true });
-    }
-    const { onIncoming } = parser;
+    let isLast = false;
     const stop = (): number => {
+      isLast = true;
       socket.pause();
       return 2;
     };
-    parser.onIncoming = stop;
+    // A chunk may be one byte, and each costs as much as a large one. Node drops them then.
+    if (request.headers['transfer-encoding'] !== undefined) {
+      stop();
+      Object.assign(request, { _dumped: true });
+    }
+    const { onIncoming } = parser;
+    const next = (...another: unknown[]): number => {
+      if (isLast || !canFollow(response)) return stop();
+      parser.onIncoming = onIncoming;
+      return onIncoming?.(...another) ?? 2;
+    };
+    parser.onIncoming = next;
     response.once('close', () => {
-      busy.delete(socket);
-      // The parser may serve another connection by now.
-      if (parser.onIncoming === stop) parser.onIncoming = onIncoming;
-      if (socket.isPaused()) socket.destroySoon();
+      // The parser may serve the next request by now, or another connection.
+      if (parser.onIncoming === next) parser.onIncoming = onIncoming;
+      // Node may have resumed the socket to read the rest of the request.
+      if (isLast) socket.destroySoon();
     });
     listener(request, response);
   };
+}
+
+/**
+ * True when all of the response has been sent, and the connection stays open. A client may have received it, and sent
+ * the next request, before Node emits `finish` and `close`.
+ */
+function canFollow(response: ServerResponse): boolean {
+  return response.writableEnded && response.shouldKeepAlive && response.getHeader('connection') !== 'close';
 }
 
 /** Closes connections that send more than `limit` bytes which do not belong to a request. */
