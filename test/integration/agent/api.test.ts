@@ -162,6 +162,22 @@ it('opens a new connection to another replica when this one is unavailable', asy
   expect(connections).toBe(2);
 });
 
+it('lets a call under way finish when another one opens a new connection to another replica', async () => {
+  const draining = Promise.withResolvers<() => void>();
+  const api = client();
+  answer = (...drain) =>
+    draining.resolve(() => json({ done: true, evicted: 0, remaining: 0, blockedBy: [] })(...drain));
+  const drained = api.drain(reference, signal);
+  const finish = await draining.promise;
+  answer = json({ error: { code: 'Unavailable', message: 'x' } }, 503);
+  expect(await codeOf(api.read(signal))).toBe('Unavailable');
+  answer = json(shadow);
+  expect(await api.read(signal)).toEqual(shadow);
+  finish();
+  expect(await drained).toMatchObject({ done: true });
+  expect(connections).toBe(3);
+});
+
 it('repeats a call whose kept connection was closed by the server', async () => {
   const cut: RequestListener = (request) => request.socket.destroy();
   answer = inTurn(json(shadow), cut, json(shadow));

@@ -52,9 +52,9 @@ export class Connections {
     return new Agent(TLS);
   }
 
-  /** Makes the next call open a new connection, which may reach another replica. */
+  /** Makes the next call open a new connection, which may reach another replica. A call under way keeps its own. */
   leaveReplica(): void {
-    this.#kept.destroy();
+    for (const socket of Object.values(this.#kept.freeSockets).flat()) socket?.destroy();
     this.#kept = keptConnections();
   }
 
