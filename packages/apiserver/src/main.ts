@@ -107,7 +107,7 @@ async function serveWith(
   await serveHealth({ host, port: config.healthPort, signal, live, ready: reachable, metrics: metricsOf(registry) });
   const certificate = await tls.untilUsable(signal);
   if (certificate !== undefined) {
-    const opened = createHttpsServer({ listener, certificate, connections, metrics, log });
+    const opened = createHttpsServer({ listener, certificate, connections, clock, metrics, log });
     const port = await listen(opened, host, config.listenPort);
     server = opened;
     log.info('server listening', { host, port });

@@ -171,7 +171,7 @@ describe('the certificate of an apiserver', () => {
     const { log } = recordingLogger();
     const connections = new Connections({ ...limits, agents: { nodesAt: () => undefined }, clock, log, metrics });
     const certificate = await watched();
-    const server = createHttpsServer({ listener, certificate, connections, metrics, log });
+    const server = createHttpsServer({ listener, certificate, connections, clock, metrics, log });
     const port = await listen(server, '127.0.0.1', 0);
     const names = { host: '127.0.0.1', port, servername: APISERVER };
     const former = connect({ ...names, ca: files.ca });

@@ -43,6 +43,7 @@ describe('a connection', () => {
       },
       certificate: { cert, key },
       connections,
+      clock: new FakeClock(),
       metrics,
       log,
     });

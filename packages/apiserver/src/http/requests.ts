@@ -12,6 +12,8 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { closeGently } from './linger.ts';
 
 /** What Node's parser of a connection calls with each request that it finds; 2 ends the parsing. */
 interface Parser {
@@ -25,7 +27,7 @@ interface Parser {
  * Node's parser would go through all that is received already, thousands of requests at 30 µs each,
  * and make a response for each. So it is stopped at the second one.
  */
-export function oneAtATime(listener: RequestListener): RequestListener {
+export function oneAtATime(listener: RequestListener, clock: Clock): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
     const socket: Socket & { readonly parser?: Parser | null } = request.socket;
     const { parser } = socket;
@@ -55,7 +57,7 @@ export function oneAtATime(listener: RequestListener): RequestListener {
       // The parser may serve the next request by now, or another connection.
       if (parser.onIncoming === next) parser.onIncoming = onIncoming;
       // Node may have resumed the socket to read the rest of the request.
-      if (isLast) socket.destroySoon();
+      if (isLast) closeGently(socket, clock);
     });
     listener(request, response);
   };

@@ -13,6 +13,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 import type { Connections } from './connections.ts';
+import { closeGently } from './linger.ts';
 import { limitBlanks, oneAtATime } from './requests.ts';
 import type { KeyPair } from './tls.ts';
 
@@ -20,6 +21,7 @@ export interface ServerOptions {
   readonly listener: RequestListener;
   readonly certificate: KeyPair;
   readonly connections: Connections;
+  readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'requests'>;
   readonly log: Logger;
 }
@@ -53,7 +55,7 @@ export function createHttpsServer(options: ServerOptions): Server {
       // Otherwise Node answers by itself a request that names no host, and those that follow it.
       requireHostHeader: false,
     },
-    oneAtATime(options.listener),
+    oneAtATime(options.listener, options.clock),
   );
   server.setTimeout(INACTIVITY_MS);
   // The same for an expectation that Node does not know.
@@ -101,7 +103,7 @@ const REPLIES: Readonly<Record<string, Reply>> = {
  * Answers what cannot be parsed as a request and closes the connection, after the answer to a whole
  * request before it on the same connection. The log has the reason and nothing of what was sent.
  */
-function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void {
+function answerUnparsable(server: Server, { clock, metrics, log }: ServerOptions): void {
   const latest = new WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>();
   const seen = new WeakSet<Duplex>();
   server.on('request', (request, response) => latest.set(request.socket, { request, response }));
@@ -120,8 +122,8 @@ function answerUnparsable(server: Server, { metrics, log }: ServerOptions): void
     const { request, response } = latest.get(socket) ?? {};
     const earlier = request?.complete === true && response?.writableFinished === false;
     if (earlier && response.headersSent) socket.destroy();
-    else if (earlier) response.once('close', () => send(socket, reply));
-    else send(socket, reply);
+    else if (earlier) response.once('close', () => send(socket, clock, reply));
+    else send(socket, clock, reply);
   });
 }
 
@@ -131,13 +133,9 @@ function replyTo({ code = '', message }: NodeJS.ErrnoException): Reply | undefin
   return REPLIES[code] ?? (code.startsWith('HPE_') ? [400, 'BadRequest', `expected HTTP/1.1: ${message}`] : undefined);
 }
 
-function send(socket: Duplex, [status, code, message]: Reply): void {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
+function send(socket: Duplex, clock: Clock, [status, code, message]: Reply): void {
   const body = JSON.stringify({ error: { code, message } } satisfies ApiErrorBody);
   const line = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
   const head = `${line}connection: close\r\ncontent-type: application/json; charset=utf-8\r\n`;
-  socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
+  closeGently(socket as Socket, clock, `${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
