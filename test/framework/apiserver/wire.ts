@@ -22,6 +22,8 @@ export interface Wire {
    */
   until(count: number, limitMs?: number): Promise<readonly WireAnswer[]>;
   readonly closed: Promise<unknown>;
+  /** How it ended: `open` when it has not, `closed`, or the code of its error. */
+  end(): string;
 }
 
 /** Opens a TLS connection from a loopback address of choice. */
@@ -32,7 +34,8 @@ export async function openWire(to: { port: number; ca: string }, localAddress = 
     socket.once('close', resolve);
   });
   await once(socket, 'secureConnect');
-  socket.on('error', () => undefined);
+  let failure: string | undefined;
+  socket.on('error', (error: NodeJS.ErrnoException) => (failure = error.code ?? error.message));
   const answers: WireAnswer[] = [];
   let rest: Buffer = Buffer.alloc(0);
   let wake: (() => void) | undefined;
@@ -51,7 +54,8 @@ export async function openWire(to: { port: number; ca: string }, localAddress = 
     clearTimeout(cancel);
     return answers;
   };
-  return { socket, answers, until, closed };
+  const end = (): string => failure ?? (socket.closed ? 'closed' : 'open');
+  return { socket, answers, until, closed, end };
 }
 
 /** Moves complete responses from the bytes to `answers` and returns the remaining bytes. */

@@ -20,6 +20,8 @@ const ADDRESSES_AT_A_TIME = 8;
 export interface Outcome {
   readonly attempt: Attempt;
   readonly answer: WireAnswer | undefined;
+  /** How the connection ended, and after how many answers. */
+  readonly end: string;
 }
 
 export interface Result {
@@ -73,7 +75,7 @@ export class Attack {
     for (const [index, attempt] of attempts.entries())
       outcomes.push({
         attempt,
-        answer: await this.#forge(address, requestOf(attempt, this.#world.victim.node, index)),
+        ...(await this.#forge(address, requestOf(attempt, this.#world.victim.node, index))),
       });
     kept.socket.write(this.#goodCall(), 'latin1');
     const [before, after] = await kept.until(2);
@@ -82,13 +84,14 @@ export class Attack {
   }
 
   /** The only answer on a connection, when the server has closed that. */
-  async #forge(address: string, text: string): Promise<WireAnswer | undefined> {
+  async #forge(address: string, text: string): Promise<Omit<Outcome, 'attempt'>> {
     const wire = await openWire(this.#to, address);
     wire.socket.write(text, 'latin1');
     await Promise.race([wire.closed, sleep(20_000, undefined, { ref: false })]);
     const isOver = wire.socket.closed;
+    const end = `${wire.end()} after ${wire.answers.length} answers`;
     wire.socket.destroy();
-    return isOver && wire.answers.length === 1 ? wire.answers[0] : undefined;
+    return { answer: isOver && wire.answers.length === 1 ? wire.answers[0] : undefined, end };
   }
 
   #goodCall(): string {
