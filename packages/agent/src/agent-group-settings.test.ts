@@ -121,8 +121,12 @@ it('restores former values, and leaves no trace of them', async () => {
 
 /** Another value is set, and from that moment on no call of the apiserver is answered. */
 async function cutOff(w: World, spec: ShadowSpec): Promise<void> {
-  const before = configured(w).length;
   w.api.setSpec(spec);
+  await cutOffAtChange(w);
+}
+
+async function cutOffAtChange(w: World): Promise<void> {
+  const before = configured(w).length;
   for (let turn = 0; turn < 500 && configured(w).length === before; turn += 1) await w.clock.advance(0);
   w.api.unreachable = true;
   w.api.send(new ApiError('Unreachable', 'socket hang up'));
@@ -353,6 +357,31 @@ describe('a secret', () => {
     expect(w.host.valueOf(SECRET)).toBe('"secret-by-hand"');
     expect(w.status?.settings?.conflicts).toEqual([SECRET]);
     expect(texts(w)).not.toContain('secret-by-hand');
+  });
+
+  it('that an apiserver has only after two minutes is no failure', async () => {
+    const w = await idleWorld();
+    const late = new ApiError('Unavailable', 'found another value; repeat');
+    w.api.fail('secretSettings', ...Array.from({ length: 200 }, () => late));
+    await w.spec(secretOf('secret-1'), 2 * MINUTE);
+    w.api.fail('secretSettings');
+    w.api.secrets = new Map([[SECRET, '"secret-1"']]);
+    await w.pass(MINUTE);
+    expect(w.host.valueOf(SECRET)).toBe('"secret-1"');
+    expect(w.api.reports.filter(({ settings }) => settings?.message !== undefined)).toEqual([]);
+  });
+
+  it('of before that is lost does not keep other settings from being put back', async () => {
+    const w = await withSecret('secret-1');
+    const both = wanted({ motd: 'a', aws: { credentials: 'secret-2' } });
+    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
+    await cutOff(w, both);
+    await w.killAgent();
+    w.api.unreachable = false;
+    w.startAgent();
+    await cutOffAtChange(w);
+    await w.pass(5 * MINUTE);
+    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual([OWN, '"secret-2"']);
   });
 
   it('is not set while the apiserver does not have it, and the status says why', async () => {

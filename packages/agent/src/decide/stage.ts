@@ -100,7 +100,7 @@ function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
     do: 'configure',
     changes,
     expected,
-    undo: undoOf(plan, changes, live),
+    undo: undoOf(plan, changes, c),
     reason: `setting ${describeSettings(changes)}`,
   };
 }
@@ -112,10 +112,11 @@ function changesOf({ tracker: { settings } }: AnsweredContext, { recorded, chang
 }
 
 /** What the host has before a change, or had when the change may be stored already. */
-function undoOf({ records }: SettingsPlan, changes: Leaves, live: Leaves): Leaves {
+function undoOf({ records }: SettingsPlan, changes: Leaves, { live, lost }: AnsweredContext): Leaves {
   return new Map(
     records.flatMap(({ key, before }) => {
-      const former = changes.get(key) === live.get(key) ? before : live.get(key);
+      const known = lost.includes(key) ? undefined : before;
+      const former = changes.get(key) === live?.get(key) ? known : live?.get(key);
       const isUndone = changes.has(key) && former !== undefined && !UPDATER_SETTINGS.includes(key);
       return isUndone ? [[key, former] as const] : [];
     }),

@@ -70,6 +70,15 @@ it('sets nothing while the apiserver has another value than was asked for', asyn
   expect(raw.calls).toEqual([]);
 });
 
+it('sends a hash as the value of another setting as it is', async () => {
+  const { raw, host } = made();
+  raw.setSettings(new Map([[KEY, OLD]]));
+  await host.settings([KEY], signal);
+  await host.classify(new Map([[MOTD, OLD_HASH]]), signal);
+  await host.changeSettings(new Map([[MOTD, OLD_HASH]]), signal);
+  expect(raw.valueOf(MOTD)).toBe(OLD_HASH);
+});
+
 it('refuses a secret that is requested by its value, and never sends it', async () => {
   const { raw, host } = made();
   const asked: Leaves[] = [];
@@ -112,10 +121,27 @@ it.each(['PATCH /settings: 400 Invalid value "new-secret"', 'GET /settings: body
   },
 );
 
+it.each(['locked', 'unset', 'unreadable'] as const)('withholds the text of a host that is %s', async (kind) => {
+  const { raw, host } = made();
+  raw.failCall('classify', new HostError(kind, 'PATCH /settings: 423 new-secret'));
+  expect(await messageOf(host.classify(new Map([[KEY, NEW_HASH]]), signal))).not.toContain('new-secret');
+});
+
 it('keeps the text of an error about other settings', async () => {
   const { raw, host } = made();
   raw.failCall('configure', new HostError('answer', 'PATCH /settings: 400 unknown field'));
   await expect(host.changeSettings(new Map([[MOTD, '"a"']]), signal)).rejects.toThrow('unknown field');
+});
+
+it('keeps what it is asked for, however many other values the host has had', async () => {
+  const { raw, host } = made();
+  raw.setSettings(new Map([[KEY, OLD]]));
+  await host.settings([KEY], signal);
+  for (let i = 0; i < 500; i += 1) {
+    raw.setSettings(new Map([[KEY, `"${i}"`]]));
+    await host.settings([KEY], signal);
+    expect(host.canSet(KEY, OLD_HASH)).toBe(true);
+  }
 });
 
 it('keeps a bounded number of values', async () => {

@@ -5,7 +5,7 @@
  *
  * The host may repeat a value that it refuses, so its texts about secrets are withheld.
  */
-import { isSecret, isSecretHash, secretHash } from '@brupop/shared/api/secret-settings';
+import { isSecret, isSecretHash, MAX_SECRET_VALUE, secretHash } from '@brupop/shared/api/secret-settings';
 import type { Classified, Leaves } from '@brupop/shared/api/settings';
 import type { UpdateCommand } from '../limits.ts';
 import { type Guard, type Host, HostError, type UpdateStatus } from './host.ts';
@@ -17,7 +17,7 @@ const PLAIN = { class: 'Refused', reason: 'it holds a secret, which only secretS
 export class SecretHost implements Host {
   readonly #host: Host;
   readonly #fetch: (signal: AbortSignal) => Promise<Leaves>;
-  /** By hash. */
+  /** By hash, the latest used last. */
   readonly #values = new Map<string, string>();
 
   /** @param fetch - asks the apiserver for the values that the spec requests */
@@ -35,16 +35,24 @@ export class SecretHost implements Host {
 
   /** False for a secret that is not in memory. */
   canSet(key: string, value: string): boolean {
-    return !isSecret(key) || this.#values.has(value);
+    const known = this.#values.get(value);
+    if (isSecret(key) && known !== undefined) this.#remember(key, known);
+    return !isSecret(key) || known !== undefined;
   }
 
   async classify(changes: Leaves, signal: AbortSignal): Promise<ReadonlyMap<string, Classified>> {
     const plain = [...changes].filter(([key, value]) => isSecret(key) && !isSecretHash(value));
     const others = new Map([...changes].filter(([key]) => !plain.some(([one]) => one === key)));
     const values = await this.#valuesOf(others, signal);
-    const found = values.size === 0 ? new Map<string, Classified>() : await this.#host.classify(values, signal);
+    const found = values.size === 0 ? new Map<string, Classified>() : await this.#classify(values, signal);
     const shown = [...found].map(([key, one]): [string, Classified] => [key, withheldReason(one, changes)]);
     return new Map([...shown, ...plain.map(([key]) => [key, PLAIN] as const)]);
+  }
+
+  async #classify(values: Leaves, signal: AbortSignal): Promise<ReadonlyMap<string, Classified>> {
+    return this.#host.classify(values, signal).catch((error: unknown) => {
+      throw withheldText(error, [...values.keys()]);
+    });
   }
 
   async changeSettings(changes: Leaves, signal: AbortSignal, guard?: Guard): Promise<void> {
@@ -62,13 +70,15 @@ export class SecretHost implements Host {
     const missing = [...changes].find(isUnknown);
     if (missing !== undefined)
       throw new HostError('answer', `${missing[0]}: the apiserver has another value of this secret`);
-    return new Map([...changes].map(([key, value]) => [key, this.#values.get(value) ?? value]));
+    // A hash as the value of any other setting is a text as any other.
+    return new Map([...changes].map(([key, value]) => [key, (isSecret(key) && this.#values.get(value)) || value]));
   }
 
   #remember(key: string, value: string): string {
     const hash = secretHash(key, value);
     this.#values.delete(hash);
-    this.#values.set(hash, value);
+    // One that is longer was set by a user, and is not set again.
+    if (value.length <= MAX_SECRET_VALUE) this.#values.set(hash, value);
     for (const oldest of [...this.#values.keys()].slice(0, -MAX_VALUES)) this.#values.delete(oldest);
     return hash;
   }
@@ -108,8 +118,9 @@ function withheld(message: string): string {
 }
 
 function withheldText(error: unknown, keys: readonly string[]): unknown {
-  if (!(error instanceof HostError) || error.kind !== 'answer' || !keys.some((key) => isSecret(key))) return error;
-  return new HostError('answer', withheld(error.message));
+  // What was not answered has a cause, and no text of the host.
+  const isAnswered = error instanceof HostError && (error.kind === 'answer' || error.cause === undefined);
+  return isAnswered && keys.some((key) => isSecret(key)) ? new HostError(error.kind, withheld(error.message)) : error;
 }
 
 /** A host that refuses one change refuses all of them, with one text. */

@@ -73,13 +73,17 @@ export class SettingsTracker {
   #known = false;
   #isReadable = true;
   readonly #retry: Retry;
+  /** Since when the apiserver does not have a secret. */
+  #missingSince: number | undefined;
+  readonly #secrets: Retry;
 
   constructor(random: () => number) {
     this.#retry = new Retry(PAUSES.settings, random);
+    this.#secrets = new Retry(PAUSES.secrets, random);
   }
 
   get notBefore(): number {
-    return this.isPutBack ? Infinity : this.#retry.notBefore;
+    return this.isPutBack ? Infinity : Math.max(this.#retry.notBefore, this.#secrets.notBefore);
   }
 
   isApplied(nowMs: number): boolean {
@@ -134,6 +138,7 @@ export class SettingsTracker {
   }
 
   classified(classes: ReadonlyMap<string, Classified>): void {
+    this.#secretFound();
     this.classes = new Map([...this.classes, ...classes]);
   }
 
@@ -158,6 +163,19 @@ export class SettingsTracker {
     this.mustPutBack = false;
     this.isPutBack = true;
     this.error = `${why}${PUT_BACK}`;
+  }
+
+  /** Nothing was asked or stored, since the apiserver does not have a secret, or cannot be reached. */
+  secretMissing(nowMs: number, message: string): void {
+    this.#missingSince ??= nowMs;
+    if (nowMs - this.#missingSince > LIMITS.secretMounted) return this.#fail(nowMs, message);
+    this.error = message;
+    this.#secrets.fail(nowMs);
+  }
+
+  #secretFound(): void {
+    this.#missingSince = undefined;
+    this.#secrets.succeed();
   }
 
   /** Nothing was stored. */
@@ -199,6 +217,7 @@ export class SettingsTracker {
   }
 
   #reset(): void {
+    this.#secretFound();
     this.tries = 0;
     this.error = undefined;
     this.#retry.succeed();

@@ -53,6 +53,8 @@ it('a hash stands for a value, differs by key and value, and is told from a valu
   const hashes = [secretHash(TEXT, '"a"'), secretHash(TEXT, '"b"'), secretHash(LIST, '"a"')];
   expect(new Set(hashes).size).toBe(3);
   expect(hashes.every(isSecretHash)).toBe(true);
+  // Another way of making it would roll out all secrets of all groups again.
+  expect(secretHash(TEXT, '"a"')).toBe('"sha256:920c75f4da5e35621edaf6bd9cf34077"');
   expect(isSecretHash('"a"')).toBe(false);
 });
 
