@@ -8,6 +8,7 @@ import {
   JOBS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
+  SETTINGS_BOOT_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
   RETRY_ANNOTATION,
@@ -73,6 +74,7 @@ const ANNOTATIONS = [
   UNREADY_BEFORE_ANNOTATION,
   JOBS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
+  SETTINGS_BOOT_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
 ];
@@ -105,6 +107,7 @@ const leaf = object({
 });
 const keys = unlessNull(v.array(text));
 const settingsStatus = object({
+  lastApplied: unlessNull(object({ hash: text })),
   inFlight: unlessNull(v.looseObject({})),
   records: unlessNull(v.array(object({ key: text }))),
   pending: unlessNull(v.array(object({ key: text, class: oneOf(SETTING_CLASSES), reason: text }))),

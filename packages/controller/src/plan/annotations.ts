@@ -14,6 +14,7 @@ import {
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
   ROLLBACK_ANNOTATION,
+  SETTINGS_BOOT_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
   STARTED_FROM_ANNOTATION,
@@ -127,7 +128,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
     ...failedVersion(transition, shadow),
   }),
-  Configured: endedRollback,
+  Configured: (transition, shadow) => ({ ...endedRollback(transition, shadow), ...bootAtGrant(transition, shadow) }),
   SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
   Cancelled: cancelled,
   CheckFailed: cancelled,
@@ -210,6 +211,14 @@ function doneRollback({ metadata: { annotations = {} } }: ShadowView): Annotatio
 }
 
 /** A user has ended it before its drain; or it has ended without success, and the node runs the previous version. */
+/** A host that reboots while it changes settings has failed. */
+function bootAtGrant({ spec }: Transition, shadow: ShadowView): Annotations {
+  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
+  return isGrant
+    ? { [SETTINGS_BOOT_ANNOTATION]: shadow.status?.bootID ?? null }
+    : without(shadow, SETTINGS_BOOT_ANNOTATION);
+}
+
 function endedRollback({ spec }: Transition, shadow: ShadowView): Annotations {
   const { failed, previous, isDone = true } = rollbackOf(shadow) ?? {};
   if (isDone || lockOf({ spec }) === previous) return {};

@@ -191,7 +191,7 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const progressing = updatingCondition(input, problem, lookUp);
-  const pending = !sameSettings(requestedOf(shadow), policy.settings);
+  const pending = !sameSettings(requestedOf(shadow), policy.settings) || !isComplete(input.settings);
   return { change, progressing, phase: 'updating', pending, lookUp, jobs, times, isStarting };
 }
 
@@ -270,7 +270,11 @@ function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy):
   return { progressing, phase: 'updating', ...(!isSuspended && { jobs, times: jobs.times }) };
 }
 
-function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | undefined): Partial<Assessment> {
+/** A silent agent has what it has confirmed before. */
+function assessUnsettled(
+  { shadow, settings, now }: TransitionInput,
+  change: Transition | undefined,
+): Partial<Assessment> {
   const at = notRespondingAt(shadow, now);
   if (shadow.status === undefined) {
     const neverConnected = now >= at;
@@ -278,7 +282,8 @@ function assessUnsettled({ shadow, now }: TransitionInput, change: Transition | 
     return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
   }
   if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
-  return { change, progressing: agentNotResponding(shadow.status?.lastOperation), phase: 'waiting', times: [at] };
+  const progressing = agentNotResponding(shadow.status?.lastOperation);
+  return { change, progressing, phase: 'waiting', pending: !isComplete(settings), times: [at] };
 }
 
 function phaseBefore({ progressing }: ShadowView): NodePhase {

@@ -47,6 +47,7 @@ export function groupSettingsOf(
   const withClass = (wanted: SettingClass): string[] =>
     named(({ pending }) => pending.some((one) => one.class === wanted));
   const waits = waitsOf(known, waiting);
+  const messages = known.flatMap(({ facts }) => facts.message ?? []);
   const skipped = waits.filter(({ blocked }) => blocked.reason === 'Skipped').map(({ name }) => name);
   return {
     nodes: {
@@ -63,7 +64,7 @@ export function groupSettingsOf(
     },
     members: known.length,
     left: leftOf(known.map(({ facts }) => facts)),
-    waitsFor: waits.find(({ name }) => !skipped.includes(name))?.blocked.message,
+    waitsFor: waits.find(({ name }) => !skipped.includes(name))?.blocked.message ?? messages[0],
   };
 }
 

@@ -1,6 +1,6 @@
 /** Settings of groups on their way to hosts at rest. */
-import { SETTINGS_FAILED_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
-import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
+import { SETTINGS_BOOT_ANNOTATION, SETTINGS_FAILED_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { hashOf, leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsSpec, SettingsStatus } from '@brupop/shared/api/shadow';
 import { pinned } from '@brupop/shared/testing/settings';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -47,7 +47,7 @@ function member(name: string, parts: ShadowParts = {}, node: NodeParts = {}): Ma
 
 const inForce: SettingsStatus = { records: [{ key: KEY, value: '110', owner: 'x' }] };
 const proved = (name: string): ManagedNode =>
-  member(name, { spec: spec('RestartsService', 60 * MINUTE), status: { settings: inForce } });
+  member(name, { spec: spec('None', 60 * MINUTE), status: { settings: inForce } });
 const classified = (name: string, found: SettingClass = 'RestartsService'): ManagedNode =>
   member(name, { spec: spec('None', MINUTE), status: { settings: { pending: [left(found)] } } });
 
@@ -128,6 +128,55 @@ it('takes a node as proved after a minute of being Ready, and goes on with the n
   ]);
 });
 
+describe('a change that is proved', () => {
+  const made = (status: SettingsStatus = inForce): Plan => planOf([proved('b'), changing('a', 60 * MINUTE, status)]);
+
+  it('ends the grant, so that what changes later waits for another one', () => {
+    expect(written(made())).toEqual([['a', 'Configured', { leaves: wanted, allow: 'None' }]]);
+    expect(condition(made())[1]).toBe('SettingsInForce');
+  });
+
+  it('is still in force while the agent has not confirmed the end of the grant', () => {
+    const applied = hashOf(wanted.map(({ key, value }) => [key, value]));
+    const unconfirmed = member('a', {
+      spec: spec('None'),
+      status: { settings: { ...inForce, lastApplied: { hash: applied, time: ago(0) } }, observedGeneration: 0 },
+    });
+    expect(condition(planOf([proved('b'), unconfirmed]))[1]).toBe('SettingsInForce');
+  });
+
+  it.each([
+    ['a refresh fails', { ...inForce, message: 'settings.motd: not in force: refresh: exit status 1' }],
+    ['the agent sets what a user has changed', { ...inForce, ...flight }],
+  ])('does not fail later, when %s', (_case, settings) => {
+    const later = member('a', { spec: spec('None', 60 * MINUTE), status: { settings } });
+    expect(planOf([proved('b'), later]).specs).toEqual([]);
+  });
+
+  it('is granted anew when a user changes it on the host, within the limits', () => {
+    const drifted = ['a', 'c'].map((name) => classified(name));
+    expect(granted(planOf([proved('b'), ...drifted], { concurrency: { maxUpdating: 1 } }))).toEqual([
+      'a RestartsService',
+    ]);
+    expect(granted(planOf([proved('b'), ...drifted], { paused: true }))).toEqual([]);
+  });
+});
+
+it('records the boot of a grant, and forgets it with the end of the grant', () => {
+  const annotationsOf = ({ specs: [first] }: Plan): unknown => first?.annotations[SETTINGS_BOOT_ANNOTATION];
+  const node = member('a', {
+    spec: spec('None', MINUTE),
+    status: { settings: { pending: [left('Live')] }, bootID: 'this-boot' },
+  });
+  expect(annotationsOf(planOf([node]))).toBe('this-boot');
+  const done = member('a', {
+    spec: spec('Live', MINUTE),
+    status: { settings: inForce, bootID: 'this-boot' },
+    annotations: { [SETTINGS_BOOT_ANNOTATION]: 'this-boot' },
+  });
+  expect(annotationsOf(planOf([done]))).toBeNull();
+});
+
 it('starts no update of a node whose settings are being proved', () => {
   const updating = member('a', {
     spec: spec('RestartsService', 10_000),
@@ -148,7 +197,11 @@ it.each([
   ],
   [
     'the host reboots',
-    member('a', { spec: spec('Live', 30_000), status: { settings: inForce, bootTime: ago(10_000) } }),
+    member('a', {
+      spec: spec('Live', 30_000),
+      status: { settings: inForce, bootID: 'another-boot' },
+      annotations: { [SETTINGS_BOOT_ANNOTATION]: 'boot-of-the-grant' },
+    }),
     'has rebooted',
   ],
 ])('puts back what was before, once, when %s', (_name, node, why) => {
@@ -163,7 +216,7 @@ it.each([
   ]);
 });
 
-const failed = (name: string, agoMs = MINUTE): ManagedNode =>
+const failed = (name: string, agoMs = 10_000): ManagedNode =>
   member(name, {
     spec: spec('RestartsService', agoMs, []),
     annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(agoMs)}` },
@@ -284,7 +337,13 @@ it('lets hosts restore what is no longer requested, by its class, one node first
   const made = planOf([restoring('a'), restoring('b')], {}, none);
   expect(written(made)).toEqual([['a', 'Configured', { leaves: [], allow: 'RestartsService' }]]);
   const done = member('a', { spec: spec('RestartsService', 60 * MINUTE, []) });
-  expect(granted(planOf([done, restoring('b')], {}, none))).toEqual(['b RestartsService']);
+  expect(written(planOf([done, restoring('b')], {}, none))).toEqual([
+    ['a', 'Configured', null],
+    ['b', 'Configured', { leaves: [], allow: 'RestartsService' }],
+  ]);
+  const restored = member('a', { spec: { settings: null } });
+  const two = planOf([restored, restoring('b'), restoring('c')], { concurrency: { maxUpdating: 2 } }, none);
+  expect(granted(two)).toEqual(['b RestartsService', 'c RestartsService']);
 });
 
 it('leaves an update under way alone', () => {

@@ -65,7 +65,8 @@ export class SettingsRollouts {
 type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
 
 function rolloutOf(nodes: readonly Member[]): Rollout {
-  const inForce = nodes.filter(({ facts }) => facts.state === 'inForce');
+  // A node on which nothing is left to restore has proved what was before.
+  const inForce = nodes.filter(({ facts }) => facts.state === 'inForce' || facts.state === 'none');
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),

@@ -93,7 +93,7 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   }),
   Configured: () => ({
     reason: 'HostSettingsChanged',
-    message: 'The host gets the settings of spec.versions of BrupopConfig "cluster", or its own ones back',
+    message: 'The host gets other settings, or may change other ones now',
     isMinor: true,
   }),
   Repaired: (_, { spec }) => ({

@@ -9,7 +9,7 @@
  *     answer      the agent reports the step as reached or failed; a staged node may be deferred
  *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
  *     cancel      the deadline has passed, until the drain is over
- *     configure   an idle host gets other settings, or those from before a change that failed
+ *     configure   an idle host gets other settings, or those from before a change that failed, or may change no more
  *
  * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
  */
@@ -37,6 +37,7 @@ import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
 import {
   allowedAtReboot,
+  isProved,
   ownSettings,
   requestedOf,
   sameSettings,
@@ -118,7 +119,8 @@ function configure(input: TransitionInput): Transition | undefined {
   const { state, state_transition_timestamp } = shadow.spec;
   if (state !== 'Idle') return undefined;
   if (input.settings?.failure !== undefined) return putBack(input, input.settings.failure);
-  if (sameSettings(requestedOf(shadow), input.policy.settings)) return undefined;
+  if (sameSettings(requestedOf(shadow), input.policy.settings))
+    return isProved(input) ? idle(input, 'Configured') : undefined;
   const configured = idle(input, 'Configured');
   if (isSettled(shadow)) return configured;
   // The deadline of the agent stays, because a kubelet may cause changes with the labels of its Node.

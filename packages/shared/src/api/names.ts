@@ -111,6 +111,8 @@ export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
 export const FAILED_VERSION_ANNOTATION = `${GROUP}/failed-version`;
 /** On a shadow: settings that failed on its host, as `HASH=2026-11-22T10:00:00Z`. */
 export const SETTINGS_FAILED_ANNOTATION = `${GROUP}/settings-failed`;
+/** On a shadow: the boot ID of its node when its host was allowed to change settings. */
+export const SETTINGS_BOOT_ANNOTATION = `${GROUP}/settings-boot-id`;
 /** On a shadow: settings for which its node was rebooted, as `HASH=2026-11-22T10:00:00Z`. */
 export const SETTINGS_REBOOTED_ANNOTATION = `${GROUP}/settings-rebooted`;
 /**

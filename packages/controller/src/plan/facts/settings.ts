@@ -7,15 +7,20 @@
  *     classified   the agent has reported the classes, and waits for more than `allow` covers
  *     changing     `allow` covers some: the agent sets them, restarts services, and confirms
  *     proving      all is in force; the node must be Ready for a while, on the same boot
- *     inForce      nothing is left to do, but perhaps for the next reboot or for a user
+ *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written again, so that
+ *                  a later change, such as that of a user which the agent would replace, waits for a grant of its own
  *     failed       the change failed: what was before is set again, once, and stays
  *
  * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
  * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
  * or for these settings alone, but only once, whatever its agent reports.
  */
-import { CLOCK_TOLERANCE_MS, HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import { SETTINGS_FAILED_ANNOTATION, SETTINGS_REBOOTED_ANNOTATION } from '@brupop/shared/api/names';
+import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
+import {
+  SETTINGS_BOOT_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_REBOOTED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import {
   hashOf,
   SETTING_CLASSES,
@@ -48,6 +53,8 @@ export interface SettingsFacts {
   readonly pending: readonly PendingSetting[];
   readonly conflicts: readonly string[];
   readonly cannotUnset: readonly string[];
+  /** Why its agent does not change them. */
+  readonly message: string | undefined;
   /** Why a change has failed; only before it is put back. */
   readonly failure?: string;
   /** When they failed with the reboot for them, epoch milliseconds. */
@@ -149,9 +156,9 @@ function needsMore({ spec, status }: ShadowView): boolean {
   return pending.some((one) => AT_REST.has(one.class) && !covers(spec.settings?.allow, one.class));
 }
 
-function reportedOf({ status }: ShadowView): Pick<SettingsFacts, 'pending' | 'conflicts' | 'cannotUnset'> {
-  const { pending = [], conflicts = [], cannotUnset = [] } = status?.settings ?? {};
-  return { pending, conflicts, cannotUnset };
+function reportedOf({ status }: ShadowView): Pick<SettingsFacts, 'pending' | 'conflicts' | 'cannotUnset' | 'message'> {
+  const { pending = [], conflicts = [], cannotUnset = [], message } = status?.settings ?? {};
+  return { pending, conflicts, cannotUnset, message };
 }
 
 function restingState(shadow: ShadowView): SettingsState {
@@ -172,20 +179,29 @@ function isAnyLeft(shadow: ShadowView): boolean {
 
 /** True until the agent has confirmed that all is in force. */
 function isOpen(shadow: ShadowView): boolean {
-  const { inFlight, message } = shadow.status?.settings ?? {};
-  return !answers(shadow) || inFlight !== undefined || message !== undefined;
+  const { inFlight, message, lastApplied } = shadow.status?.settings ?? {};
+  if (inFlight !== undefined || message !== undefined) return true;
+  // They were in force already, if only what may be disrupted has changed since.
+  const isApplied = lastApplied?.hash === hashOf(requestedOf(shadow).map(({ key, value }) => [key, value]));
+  return !answers(shadow) && !isApplied;
 }
 
 /** @param isWanted - false: what is restored has been good before, and does not fail */
 function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'changesAt'> {
-  const { node, shadow, now } = input;
+  const { shadow, now } = input;
   const grantedAt = idleSince(shadow, now);
   const [provedAt, failsAt] = [grantedAt + PROVING_MS, grantedAt + CHANGE_LIMIT_MS];
   const failure = isWanted ? failureOf(input, grantedAt) : undefined;
   if (failure !== undefined) return { state: 'changing', failure };
   if (isOpen(shadow)) return { state: 'changing', changesAt: failsAt };
-  if (now >= provedAt && node.ready) return { state: 'inForce' };
+  if (isProved(input)) return { state: 'inForce' };
   return { state: 'proving', changesAt: now < provedAt ? provedAt : failsAt };
+}
+
+/** True when what was granted has been done, and the node has been Ready with it long enough. */
+export function isProved({ node, shadow, now }: Pick<Input, 'node' | 'shadow' | 'now'>): boolean {
+  const isDone = isGranted(shadow) && !isOpen(shadow) && !needsMore(shadow);
+  return isDone && node.ready && now >= idleSince(shadow, now) + PROVING_MS;
 }
 
 const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
@@ -193,23 +209,19 @@ const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
 function failureOf({ node, shadow, now }: Input, grantedAt: number): string | undefined {
   const message = rejectionOf(shadow);
   if (message !== undefined) return message;
-  const open = isOpen(shadow);
-  // A node that was proved long ago may fail for any other reason.
-  if (!open && now > grantedAt + CHANGE_LIMIT_MS + PROVING_MS) return undefined;
-  if (hasRebooted(shadow, grantedAt)) return 'the host has rebooted since they were set';
+  if (hasRebooted(shadow)) return 'the host has rebooted since they were set';
   if (now < grantedAt + CHANGE_LIMIT_MS) return undefined;
   if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
-  return open ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : undefined;
+  return isOpen(shadow) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : undefined;
 }
 
 function rejectionOf(shadow: ShadowView): string | undefined {
   return answers(shadow) ? shadow.status?.settings?.message : undefined;
 }
 
-/** By the clock of the node, within the time that the settings have to prove themselves. */
-function hasRebooted({ status }: ShadowView, grantedAt: number): boolean {
-  const bootedAt = parseTime(status?.bootTime) ?? 0;
-  return bootedAt > grantedAt && bootedAt < grantedAt + PROVING_MS + CLOCK_TOLERANCE_MS;
+function hasRebooted({ metadata, status }: ShadowView): boolean {
+  const bootID = metadata.annotations?.[SETTINGS_BOOT_ANNOTATION];
+  return bootID !== undefined && status?.bootID !== undefined && status.bootID !== bootID;
 }
 
 function downSince({ ready, readySince }: NodePair['node']): number {
