@@ -3,6 +3,7 @@ import { jest } from '@jest/globals';
 import type { V1Node, V1Pod } from '@kubernetes/client-node';
 import type { SettingsStatus } from '../../../packages/shared/src/api/shadow.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { Evictions } from '../../framework/fleet/evictions.ts';
 import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
 import { applyGroup, groupStatus, setPool } from '../../framework/fleet/pools.ts';
 import { type FleetContext, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
@@ -17,8 +18,12 @@ const VALUES = { 'hostSettings.allowed': '{motd,kubernetes,unknown}' };
 const WELCOME = 'Welcome to Bottlerocket!';
 
 async function createPool(context: FleetContext): Promise<void> {
+  evictions.follow(context.fleet);
   for (const name of NAMES) await setPool(context, name, 'web');
 }
+
+let evictions = new Evictions();
+beforeEach(() => (evictions = new Evictions()));
 
 const valueOf = (fleet: Fleet, node: string, key: string): unknown => fleet.node(node).host.settings.live.get(key);
 const values = (fleet: Fleet, key: string): unknown[] => NAMES.map((name) => valueOf(fleet, name, key));
@@ -38,6 +43,7 @@ async function expectInPlace({ cluster, fleet }: FleetContext): Promise<void> {
   expect(items.filter(({ spec }) => spec?.unschedulable === true)).toEqual([]);
   expect(fleet.observer.mostUnavailable).toBe(0);
   for (const name of NAMES) expect(fleet.node(name).host.reboots).toBe(0);
+  expect(await evictions.all(fleet)).toEqual([]);
 }
 
 it('one node proves the settings of its group, the others follow, and all get back what they had', async () => {

@@ -1,4 +1,4 @@
-/** Who gets the values of secrets, and what is said when there are none. */
+/** Which agents get the values of secrets, and the errors while there are none. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -301,6 +301,19 @@ describe('what is in effect', () => {
     expect(new Set([groups, ...others].map(digestOf)).size).toBe(others.length + 1);
   });
 
+  it('has one digest for each set of groups, whatever their order', () => {
+    const group = fc.record({ uid: fc.constantFrom('u', 'v', 'w', 'uv'), generation: fc.integer({ min: 1, max: 12 }) });
+    const sets = fc.uniqueArray(group, { selector: ({ uid }) => uid, maxLength: 4 });
+    const named = (of: readonly { uid: string; generation: number }[]): BottlerocketNodeGroup[] =>
+      of.map((one) => edited(aGroup(`group-${one.uid}`), one));
+    const textOf = (of: readonly object[]): string => JSON.stringify(of.map((one) => JSON.stringify(one)).toSorted());
+    fc.assert(
+      fc.property(sets, sets, (a, b) => {
+        expect(digestOf(named(a)) === digestOf(named(b).toReversed())).toBe(textOf(a) === textOf(b));
+      }),
+    );
+  });
+
   it('is not known while something is to be written, a node has not confirmed it, or a group has a mistake', () => {
     const pinned = [aGroup('gpu', { versions: { pin: OLD } })];
     const node = inPool('a', 'gpu');
