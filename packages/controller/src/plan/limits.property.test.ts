@@ -2,12 +2,13 @@ import { lockOf } from './facts/settings.ts';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { type Reconcile, tell } from '../testing/fleet-simulation.ts';
+import { POOLS, type Reconcile, tell } from '../testing/fleet-simulation.ts';
 import { badRelease, freeze, NODES, story } from '../testing/stories.ts';
-import { aSnapshot } from '../testing/objects.ts';
+import { aGroup, aSnapshot } from '../testing/objects.ts';
 import { isUnderWay } from '../testing/world.ts';
 import { isPrevious } from './facts/rollback.ts';
 import type { SpecChange } from './spec-change.ts';
@@ -21,9 +22,10 @@ function never(
   back: number,
   isWrong: (reconcile: Reconcile, settings: UpdatePolicy) => boolean,
   stories = story(maxMinutes, back),
+  groups: readonly BottlerocketNodeGroup[] = [],
 ): void {
   const property = fc.property(stories, (events) => {
-    const wrong = tell(events).filter((reconcile) => {
+    const wrong = tell(events, groups).filter((reconcile) => {
       const settings = aSnapshot([], reconcile.before.config).policy;
       return settings.problem === undefined && isWrong(reconcile, settings);
     });
@@ -92,6 +94,32 @@ test('no node is drained while more than maxUpdating are past that', () => {
     return made.specs.some(drains) && goes > allowed(concurrency.maxUpdating);
   });
   expect.hasAssertions();
+});
+
+test('no node of a group starts beyond the limits of its group or of the fleet', () => {
+  const [maxUpdating, maxUnavailable] = [1, 2];
+  const groups = POOLS.map((pool) => aGroup(pool, { concurrency: { maxUpdating, maxUnavailable } }));
+  let started = 0;
+  never(
+    40,
+    0,
+    ({ made, after }, { concurrency }) => {
+      started += made.specs.filter(starts).length;
+      const fleet = after.managedNodes.filter((managedNode) => isUnavailable(after, managedNode)).length;
+      const ofFleet = made.specs.some(starts) && fleet > allowed(concurrency.maxUnavailable);
+      return ofFleet || POOLS.some((pool) => isBeyond(pool, made.specs, after));
+    },
+    undefined,
+    groups,
+  );
+  expect(started).toBeGreaterThan(0);
+
+  function isBeyond(pool: string, specs: readonly SpecChange[], after: Reconcile['after']): boolean {
+    const of = specs.filter(({ node }) => node.metadata.labels?.['pool'] === pool);
+    const members = after.managedNodes.filter(({ node }) => node?.metadata.labels?.['pool'] === pool);
+    const [updating, gone] = [isUnderWay, isUnavailable].map((is) => members.filter((one) => is(after, one)).length);
+    return of.some(starts) && ((updating ?? 0) > maxUpdating || (gone ?? 0) > maxUnavailable);
+  }
 });
 
 test('no node starts in one zone too many', () => {

@@ -2,6 +2,7 @@
 import { lockOf } from '../plan/facts/settings.ts';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
@@ -12,15 +13,18 @@ import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { statusOf } from '../plan/config-status.ts';
 import { plan, type Plan } from '../plan/plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
-import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NOW } from './objects.ts';
+import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NOW, withGroups } from './objects.ts';
 import { type Happening, NODES, type Report } from './stories.ts';
 import { isConfirmed, isUnderWay, type World } from './world.ts';
+
+/** Values of the label `pool`, half of the nodes each. */
+export const POOLS = ['even', 'odd'] as const;
 
 /** All nodes idle, with an update available. */
 export function newWorld(): World {
   return {
     managedNodes: Array.from({ length: NODES }, (_, i) =>
-      aManagedNode(`node-${i}`, { labels: { [ZONE_LABEL]: `zone-${i % 3}` } }),
+      aManagedNode(`node-${i}`, { labels: { [ZONE_LABEL]: `zone-${i % 3}`, pool: POOLS[i % 2] ?? '' } }),
     ),
     config: undefined,
     now: NOW,
@@ -253,12 +257,12 @@ export interface Reconcile {
 }
 
 /** Tells a story, with a plan that is carried out after each happening. */
-export function tell(events: readonly Happening[]): Reconcile[] {
+export function tell(events: readonly Happening[], groups: readonly BottlerocketNodeGroup[] = []): Reconcile[] {
   const world = newWorld();
   return events.map((event) => {
     happen(world, event);
     const before = { ...world };
-    const made = plan(snapshotOf(world), world.now);
+    const made = plan(withGroups(snapshotOf(world), groups), world.now);
     carryOut(world, made);
     return { before, made, after: { ...world } };
   });
