@@ -9,6 +9,7 @@ import { CONFIG_NAME } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketNodeGroup } from '../../../packages/shared/src/api/node-group.ts';
 import { auditPosition, countRequests, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
+import { kwokNodeAnnotation } from '../../framework/control-plane/stages.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, managedLabel, oldVersion } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
@@ -111,13 +112,16 @@ test('a release that renders the same spec otherwise writes nothing until the sp
   await deleteMembers(cluster, ['gpu-0']);
 });
 
-test(`a change of a group of ${LARGE} nodes is one write of each, and nothing else but its status`, async () => {
+test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each, and nothing else but its status`, async () => {
   await start();
   await applyGroup({ cluster }, 'gpu', {});
   const queue = Array.from({ length: LARGE }, (_, i) => `large-${i}`).values();
   const create = async (): Promise<void> => {
     for (const name of queue) {
-      await cluster.api.create('/api/v1/nodes', { metadata: { name, labels: { ...managedLabel, pool: 'gpu' } } });
+      const annotations = { [kwokNodeAnnotation]: 'fake' };
+      await cluster.api.create('/api/v1/nodes', {
+        metadata: { name, annotations, labels: { ...managedLabel, pool: 'gpu' } },
+      });
     }
   };
   await Promise.all(Array.from({ length: 20 }, create));
