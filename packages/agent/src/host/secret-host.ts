@@ -36,7 +36,7 @@ export class SecretHost implements Host {
   /** False for a secret that is not in memory. */
   canSet(key: string, value: string): boolean {
     const known = this.#values.get(value);
-    if (isSecret(key) && known !== undefined) this.#remember(key, known);
+    if (isSecret(key) && known !== undefined) this.#keep(value, known);
     return !isSecret(key) || known !== undefined;
   }
 
@@ -76,11 +76,15 @@ export class SecretHost implements Host {
 
   #remember(key: string, value: string): string {
     const hash = secretHash(key, value);
+    this.#keep(hash, value);
+    return hash;
+  }
+
+  #keep(hash: string, value: string): void {
     this.#values.delete(hash);
     // One that is longer was set by a user, and is not set again.
     if (value.length <= MAX_SECRET_VALUE) this.#values.set(hash, value);
     for (const oldest of [...this.#values.keys()].slice(0, -MAX_VALUES)) this.#values.delete(oldest);
-    return hash;
   }
 
   version(signal: AbortSignal): Promise<string> {

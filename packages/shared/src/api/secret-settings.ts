@@ -11,7 +11,7 @@
  */
 import { createHash } from 'node:crypto';
 import * as s from './schema.ts';
-import { canonical, isAtOrBelow, type Leaves } from './settings.ts';
+import { canonical, isAtOrBelow } from './settings.ts';
 
 /** The keys below `settings`, and what the key of the Secret has. */
 const SECRET_SETTINGS: Readonly<Record<string, 'text' | 'list'>> = {
@@ -50,11 +50,6 @@ export function isSecretHash(value: string): boolean {
 /** Stands for a value as JSON: half of its SHA-256, which differs by the key. */
 export function secretHash(key: string, value: string): string {
   return `"sha256:${createHash('sha256').update(`${key}=${value}`).digest('hex').slice(0, 32)}"`;
-}
-
-/** These settings with hashes in the place of secret values. */
-export function withHashes(leaves: Leaves): Leaves {
-  return new Map([...leaves].map(([key, value]) => [key, isSecret(key) ? secretHash(key, value) : value]));
 }
 
 /** Returns the value as JSON. Throws an Error that does not repeat the text. */

@@ -1,5 +1,5 @@
 /** The settings of a host's updater, as tests write them. */
-import { withHashes } from '../api/secret-settings.ts';
+import { isSecret, secretHash } from '../api/secret-settings.ts';
 import { IGNORE_WAVES, leavesOf, VERSION_LOCK } from '../api/settings.ts';
 import type { Allowed, SettingRecord, SettingsSpec } from '../api/shadow.ts';
 
@@ -39,7 +39,11 @@ export const GROUP = 'BottlerocketNodeGroup/web';
 
 /** The spec for settings that a group has, nested as the host has them. */
 export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
-  const leaves = [...withHashes(leavesOf(nested))].map(([key, value]) => ({ key, value, owner: GROUP }));
+  const leaves = [...leavesOf(nested)].map(([key, value]) => ({
+    key,
+    value: isSecret(key) ? secretHash(key, value) : value,
+    owner: GROUP,
+  }));
   return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };
 }
 
