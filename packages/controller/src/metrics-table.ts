@@ -112,11 +112,14 @@ export const METRICS = {
     'lost_nodes',
     'Nodes that [did not return](runbook.md#a-node-is-lost) from the reboot of their update.',
   ),
-  countedLeases: gauge('node_leases', 'Managed nodes, without those that are updating, that have a Lease.'),
+  countedLeases: gauge(
+    'node_leases',
+    'Managed nodes, without those that are updating, whose Lease was renewed in the last hour.',
+  ),
   expiredLeases: gauge('expired_node_leases', 'Nodes of `brupop_node_leases` whose Lease has expired.'),
   connectivityLost: gauge(
     'connectivity_lost',
-    '1 while no update starts since [most Leases have expired](runbook.md#connectivity-is-lost), else 0.',
+    '1 while no update starts, in the fleet or in a zone, since [most Leases have expired](runbook.md#connectivity-is-lost), else 0.',
   ),
   deadlineExceeded: counter(
     'deadline_exceeded_total',

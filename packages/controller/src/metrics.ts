@@ -3,6 +3,7 @@ import { BLOCK_REASONS, type BlockReason } from '@brupop/shared/api/shadow';
 import { releaseOf } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
+import { lostZones } from './cluster/connectivity.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
 import type { ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
@@ -79,7 +80,7 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   metrics.lostNodes.set(made.lost.length);
   metrics.expiredLeases.set(connectivity.expired.length);
   metrics.countedLeases.set(connectivity.counted);
-  metrics.connectivityLost.set(connectivity.lost ? 1 : 0);
+  metrics.connectivityLost.set(connectivity.lost || lostZones(connectivity).length > 0 ? 1 : 0);
 }
 
 function resetFleet(metrics: Metrics): void {

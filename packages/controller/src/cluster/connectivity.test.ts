@@ -1,6 +1,14 @@
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ago, aManagedNode, MINUTE, type NodeParts, NOW, POLICY, type ShadowParts } from '../testing/objects.ts';
-import { type Connectivity, ConnectivityGuard, type NodeLease, readLease, RELEASE_AFTER_MS } from './connectivity.ts';
+import {
+  type Connectivity,
+  ConnectivityGuard,
+  lossOf,
+  lostZones,
+  type NodeLease,
+  readLease,
+  RELEASE_AFTER_MS,
+} from './connectivity.ts';
 import type { ManagedNode } from './snapshot.ts';
 
 const SECOND = 1_000;
@@ -88,10 +96,52 @@ it.each<readonly [string, number, number, boolean]>([
   expect(fleet.pass(MINUTE).lost).toBe(lost);
 });
 
-it('one zone that is cut off is enough', () => {
+it('a zone that is cut off is lost, and not the fleet', () => {
   const fleet = new Fleet(10, { node: inZone });
+  fleet.cut(3);
+  const found = fleet.pass(MINUTE);
+  expect(found).toMatchObject({ lost: false, lostUntil: 0 });
+  expect(lostZones(found)).toEqual(['a']);
+  const lossOfZone = (name: string): unknown => lossOf(found, aManagedNode(name, inZone(name)).node);
+  expect(lossOfZone('node-0')).toEqual({ lost: true, lostUntil: NOW + MINUTE });
+  expect(lossOfZone('node-9')).toEqual({ lost: false, lostUntil: 0 });
+  fleet.cutOff.clear();
+  fleet.pass(10 * SECOND);
+  expect(lostZones(fleet.pass(RELEASE_AFTER_MS))).toEqual([]);
+});
+
+it('two kubelets that label themselves into a zone, and no longer renew their Leases, stop nothing', () => {
+  const fleet = new Fleet(7, {
+    node: (name) => ({ labels: { [ZONE_LABEL]: name < 'node-2' ? 'of-their-own' : 'b' } }),
+  });
   fleet.cut(2);
-  expect(fleet.pass(MINUTE).lost).toBe(true);
+  expect(lostZones(fleet.pass(MINUTE))).toEqual([]);
+  const joined = new Fleet(7, { node: (name) => ({ labels: { [ZONE_LABEL]: name < 'node-3' ? 'of-another' : 'b' } }) });
+  joined.cut(2);
+  const found = joined.pass(MINUTE);
+  expect([found.lost, lostZones(found)]).toEqual([false, []]);
+});
+
+it('nodes without the label of a zone are in no zone', () => {
+  const fleet = new Fleet(20, { node: (name) => (name < 'node-13' ? {} : { labels: { [ZONE_LABEL]: 'b' } }) });
+  fleet.cut(5);
+  const found = fleet.pass(MINUTE);
+  expect([found.lost, lostZones(found)]).toEqual([false, []]);
+});
+
+it('nodes that have been silent for an hour are off and do not count', () => {
+  const fleet = new Fleet(8);
+  fleet.cut(5);
+  expect(fleet.pass(60 * MINUTE - SECOND)).toMatchObject({ lost: true, counted: 8 });
+  fleet.pass(SECOND);
+  expect(fleet.pass(RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 3, expired: [] });
+});
+
+it('nodes that were off before this process started do not count', () => {
+  const fleet = new Fleet(8);
+  fleet.cut(5);
+  for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 3 * 24 * 60 * MINUTE));
+  expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 3, expired: [] });
 });
 
 it('connectivity is back when Leases have been renewed for twenty seconds without a break', () => {

@@ -1,10 +1,15 @@
 /**
  * Whether the nodes still reach the control plane, by the Leases that their kubelets renew every ten
  * seconds. When most of them expire at once, the cause is the network or the control plane, not the
- * nodes: then no node may be disrupted, and none that cannot report counts as failed.
+ * nodes: then no node may be disrupted, and none that cannot report counts as failed. The fleet and each
+ * zone have a state of their own; a zone that is lost stops its own nodes only.
  *
- *     connected -- most Leases of the fleet, or of a zone, have expired --> lost
+ *     connected -- most Leases that were renewed in the last hour have expired --> lost
  *     lost -- fewer have expired for RELEASE_AFTER_MS, without a break --> connected
+ *
+ * A node that is silent for longer does not count: it is off, which says nothing about the network. A
+ * kubelet may label its Node with any zone, so a zone is lost only when more nodes have fallen silent
+ * than two that conspire.
  *
  * A Lease expires after three quarters of the time after which kube-controller-manager gives a node up,
  * so that this comes first. A Lease counts from when this process has seen it renewed, since the clocks
@@ -37,24 +42,48 @@ interface ExpiredLease {
   readonly renewedAt: number;
 }
 
-export interface Connectivity {
+interface Loss {
   readonly lost: boolean;
   /**
    * Until when it was lost, or a watch was stale, epoch milliseconds; the current time while that is so, and 0 if it
    * never was.
    */
   readonly lostUntil: number;
-  /** The nodes whose Lease has expired, the oldest first. */
+}
+
+/** That of the whole fleet. */
+export interface Connectivity extends Loss {
+  /** The zones that are lost or were lost, by name. */
+  readonly zones: ReadonlyMap<string, Loss>;
+  /** The nodes whose Lease has expired in the last hour, the oldest first. */
   readonly expired: readonly ExpiredLease[];
   /** How many nodes have a Lease that counts. */
   readonly counted: number;
 }
 
-export const CONNECTED: Connectivity = { lost: false, lostUntil: 0, expired: [], counted: 0 };
+export const CONNECTED: Connectivity = { lost: false, lostUntil: 0, zones: new Map(), expired: [], counted: 0 };
+
+/** Whether the fleet or the zone of a node is lost. */
+export function lossOf({ lost, lostUntil, zones }: Connectivity, node: NodeView | undefined): Loss {
+  const zone = node === undefined ? undefined : zones.get(zoneOf(node));
+  if (zone === undefined) return { lost, lostUntil };
+  return { lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
+}
+
+/** Returns the names of the zones that are lost, in order. */
+export function lostZones({ zones }: Connectivity): string[] {
+  return [...zones].flatMap(([name, { lost }]) => (lost ? [name] : [])).toSorted();
+}
 
 const EXPIRES_AFTER = 3 / 4;
 /** One node that is cut off is a problem of that node. */
 const MIN_EXPIRED = 2;
+/** More than two nodes that conspire. */
+const MIN_EXPIRED_IN_ZONE = 3;
+/** A Lease that was renewed longer ago belongs to a node that is off. */
+const COUNTS_FOR_MS = 60 * 60_000;
+/** The scope of all nodes; no zone has this name, since nodes without the label are in no zone. */
+const FLEET = '';
 /** A kubelet needs some time to renew its Lease for the first time. */
 const NEW_NODE_MS = 60_000;
 /** Two periods in which kubelets renew their Leases. */
@@ -83,13 +112,22 @@ interface Now {
   readonly isStale: boolean;
 }
 
+/** On the monotonic clock, since the other one may be corrected. */
+interface Scope {
+  readonly lost: boolean;
+  /** Undefined while most Leases are expired. */
+  readonly goodSince: number | undefined;
+  /** Undefined: it never was lost. */
+  readonly lostUntil: number | undefined;
+}
+
+const GOOD: Scope = { lost: false, goodSince: -Infinity, lostUntil: undefined };
+
 export class ConnectivityGuard {
   readonly #renewals = new Map<string, Renewal>();
+  /** By zone, those that were lost, and the fleet. */
+  readonly #scopes = new Map<string, Scope>();
   #latest = CONNECTED;
-  /** On the monotonic clock; undefined while most Leases are expired. */
-  #goodSince: number | undefined = -Infinity;
-  /** On the monotonic clock, since the other one may be corrected. */
-  #lostUntil: number | undefined;
 
   get latest(): Connectivity {
     return this.#latest;
@@ -105,19 +143,35 @@ export class ConnectivityGuard {
       this.#renewals.set(metadata.name, { renewTime, seenAt: now.monotonic - Math.max(0, now.wall - renewTime) });
   }
 
-  /** Returns the state at `now`. It remembers when the state changed. */
+  /** Returns the state at `now`. It remembers when the states changed. */
   probe(nodes: readonly NodeAndShadow[], { connectivity }: Pick<UpdatePolicy, 'connectivity'>, now: Now): Connectivity {
     const leases = nodes.flatMap((node) => this.#leaseOf(node, now) ?? []);
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
-    const isBad = mostExpired(leases, limitMs, connectivity.expiredPercent);
-    this.#goodSince = isBad ? undefined : (this.#goodSince ?? now.monotonic);
-    const isGood = this.#goodSince !== undefined && now.monotonic - this.#goodSince >= RELEASE_AFTER_MS;
-    const lost = isBad || (this.#latest.lost && !isGood);
-    if (lost || now.isStale) this.#lostUntil = now.monotonic;
-    const lostUntil = this.#lostUntil === undefined ? 0 : now.wall - (now.monotonic - this.#lostUntil);
-    this.#latest = { lost, lostUntil, expired, counted: leases.length };
+    const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
+    for (const zone of this.#scopes.keys()) if (!byZone.has(zone)) this.#scopes.delete(zone);
+    for (const [zone, some] of byZone) {
+      const min = zone === FLEET ? MIN_EXPIRED : MIN_EXPIRED_IN_ZONE;
+      const silent = some.filter(({ ageMs }) => ageMs >= limitMs).length;
+      const { expiredPercent: percent } = connectivity;
+      const isBad = percent > 0 && silent >= min && silent * 100 >= percent * some.length;
+      this.#update(zone, isBad, now);
+    }
+    const { [FLEET]: fleet = { lost: false, lostUntil: 0 }, ...zones } = Object.fromEntries(
+      [...this.#scopes].map(([zone, scope]) => [zone, lossIn(scope, now)]),
+    );
+    this.#latest = { ...fleet, zones: new Map(Object.entries(zones)), expired, counted: leases.length };
     return this.#latest;
+  }
+
+  #update(zone: string, isBad: boolean, now: Now): void {
+    const before = this.#scopes.get(zone) ?? GOOD;
+    const goodSince = isBad ? undefined : (before.goodSince ?? now.monotonic);
+    const isGood = goodSince !== undefined && now.monotonic - goodSince >= RELEASE_AFTER_MS;
+    const lost = isBad || (before.lost && !isGood);
+    const isUntilNow = lost || (now.isStale && zone === FLEET);
+    const lostUntil = isUntilNow ? now.monotonic : before.lostUntil;
+    if (zone === FLEET || lostUntil !== undefined) this.#scopes.set(zone, { lost, goodSince, lostUntil });
   }
 
   /** Of any node, also one that is updating; undefined: it has no Lease. */
@@ -130,15 +184,17 @@ export class ConnectivityGuard {
     return renewal && monotonic - silentMs - renewal.seenAt >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
   }
 
-  /** Undefined for a node that is new, on its way out or in an update, and for one without a Lease. */
+  /** Undefined for a node that is new, off, on its way out or in an update, and for one without a Lease. */
   #leaseOf({ name, node, shadow }: NodeAndShadow, now: Now): CountedLease | undefined {
     const renewal = this.#renewals.get(name);
     if (node === undefined || renewal === undefined || !isManaged(node)) return undefined;
     const { creationTimestamp, deletionTimestamp } = node.metadata;
     const isNew = now.wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
     if (isNew || deletionTimestamp !== undefined || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
+    const ageMs = now.monotonic - now.silentMs - renewal.seenAt;
+    if (ageMs >= COUNTS_FOR_MS) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
-    return { name, zone: zoneOf(node), ageMs: now.monotonic - now.silentMs - renewal.seenAt, renewedAt };
+    return { name, zone: zoneOf(node), ageMs, renewedAt };
   }
 }
 
@@ -146,12 +202,6 @@ interface CountedLease extends ExpiredLease {
   readonly zone: string;
 }
 
-/** True when most Leases of the fleet or of one zone have expired. `percent` 0: never. */
-function mostExpired(leases: readonly CountedLease[], limitMs: number, percent: number): boolean {
-  if (percent === 0) return false;
-  const zones = Object.values(Object.groupBy(leases, ({ zone }) => zone));
-  return [leases, ...zones].some((some = []) => {
-    const expired = some.filter(({ ageMs }) => ageMs >= limitMs).length;
-    return expired >= MIN_EXPIRED && expired * 100 >= percent * some.length;
-  });
+function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: Now): Loss {
+  return { lost, lostUntil: lostUntil === undefined ? 0 : wall - (monotonic - lostUntil) };
 }

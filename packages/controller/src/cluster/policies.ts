@@ -10,7 +10,7 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
-import type { Connectivity } from './connectivity.ts';
+import { type Connectivity, lossOf } from './connectivity.ts';
 import type { SecretHashes } from './secret-hashes.ts';
 import { groupAtStart, holdsGroup } from './shadow.ts';
 import type { ManagedNode } from './snapshot.ts';
@@ -85,18 +85,25 @@ export function isGroupChange(event: ReflectorEvent<BottlerocketNodeGroup>): boo
   return isSpecChange(event) || !isDeepStrictEqual(now, before);
 }
 
-/** The same nodes while connectivity is lost, or has just been restored. */
+/** The same nodes; those whose fleet or zone is lost, or has just come back, have suspended policies. */
 export function suspended(managedNodes: readonly ManagedNode[], connectivity: Connectivity): readonly ManagedNode[] {
-  if (connectivity.lostUntil === 0) return managedNodes;
-  const policies = new Map<UpdatePolicy, UpdatePolicy>();
+  if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) return managedNodes;
+  const policies = new Map<UpdatePolicy, Map<string, UpdatePolicy>>();
   return managedNodes.map((one) => {
-    const policy = policies.get(one.policy) ?? suspendedPolicy(one.policy, connectivity);
-    policies.set(one.policy, policy);
+    const ofPolicy = policies.get(one.policy) ?? new Map<string, UpdatePolicy>();
+    policies.set(one.policy, ofPolicy);
+    const { lost, lostUntil } = lossOf(connectivity, one.node);
+    const key = `${lost} ${lostUntil}`;
+    const policy = ofPolicy.get(key) ?? suspendedPolicy(one.policy, { lost, lostUntil });
+    ofPolicy.set(key, policy);
     return { ...one, policy };
   });
 }
 
-export function suspendedPolicy(policy: UpdatePolicy, { lost, lostUntil }: Connectivity): UpdatePolicy {
+export function suspendedPolicy(
+  policy: UpdatePolicy,
+  { lost, lostUntil }: Pick<Connectivity, 'lost' | 'lostUntil'>,
+): UpdatePolicy {
   return lostUntil === 0 ? policy : { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
 }
 

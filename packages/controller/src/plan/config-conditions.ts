@@ -8,6 +8,7 @@ import type { Condition } from '@brupop/shared/api/meta';
 import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
+import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck, namesOf } from './capacity.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { unconfirmed } from './gates/fleet.ts';
@@ -140,12 +141,15 @@ function frozen({ policy: { problem }, stale, failed, frozen: versions }: Plan):
 
 const MAX_NAMED_LEASES = 5;
 
-function connected({ connectivity: { lost, expired, counted } }: Plan): Judged {
-  if (!lost) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
+function connected({ connectivity }: Plan): Judged {
+  const { lost, expired, counted } = connectivity;
+  const zones = lostZones(connectivity);
+  if (!lost && zones.length === 0) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
   const list = expired.slice(0, MAX_NAMED_LEASES).map(({ name, renewedAt }) => `${name} since ${rfc3339(renewedAt)}`);
   const oldest = list.length === 0 ? '' : ` (${list.join(', ')})`;
+  const where = lost ? '' : ` in the zone ${namesOf(zones)}`;
   const message =
-    `No update or drain starts: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. ` +
+    `No update or drain starts${where}: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. ` +
     'Updates continue by themselves when they do; look for a failure of the network, of a zone or of the control plane';
   return isFalse('LeasesExpired', message);
 }

@@ -5,6 +5,7 @@ import {
   REBOOT_REQUESTED_ANNOTATION,
   UPDATE_SECONDS_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
+  ZONE_LABEL,
 } from '@brupop/shared/api/names';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -18,7 +19,14 @@ const MANY = Array.from({ length: 7 }, (_, index) => ({
   ageMs: 60_000,
   renewedAt: NOW - 60_000 + index * 10_000,
 }));
-const LOST: Connectivity = { lost: true, lostUntil: NOW, expired: MANY, counted: 10 };
+const LOST: Connectivity = { lost: true, lostUntil: NOW, zones: new Map(), expired: MANY, counted: 10 };
+/** Only the zone `z`. */
+const ZONE_LOST: Connectivity = {
+  ...CONNECTED,
+  zones: new Map([['z', { lost: true, lostUntil: NOW }]]),
+  expired: MANY.slice(0, 3),
+  counted: 10,
+};
 
 /** The plan while connectivity is lost, or after it was until `lostUntil`. */
 function planOf(managedNodes: readonly ManagedNode[], connectivity: Connectivity = LOST): Plan {
@@ -57,6 +65,13 @@ it.each<readonly [string, ManagedNode, string[]]>([
 ])('%s waits while connectivity is lost', (_, node, otherwise) => {
   expect(outcomes(planOf([node]))).toEqual([]);
   expect(outcomes(planOf([node], CONNECTED))).toEqual(otherwise);
+});
+
+it('a zone that is lost stops its own nodes only', () => {
+  const inZone = (name: string, zone: string): ManagedNode => aManagedNode(name, { labels: { [ZONE_LABEL]: zone } });
+  const made = planOf([inZone('a', 'z'), inZone('b', 'y'), aManagedNode('c')], ZONE_LOST);
+  expect(made.specs.map(({ shadow }) => shadow.metadata.name)).toEqual(['brs-b']);
+  expect(planOf([inZone('a', 'z')], ZONE_LOST).specs).toEqual([]);
 });
 
 it.each<readonly [string, ManagedNode]>([
@@ -104,6 +119,10 @@ it('the configuration says how many nodes are cut off, names five, and ends with
       'node-1 since 2027-01-15T07:59:10Z, node-2 since 2027-01-15T07:59:20Z, node-3 since 2027-01-15T07:59:30Z, ' +
       'node-4 since 2027-01-15T07:59:40Z). Updates continue by themselves when they do; ' +
       'look for a failure of the network, of a zone or of the control plane',
+  });
+  expect(conditionOf(planOf([aManagedNode('a')], ZONE_LOST))).toMatchObject({
+    status: 'False',
+    message: expect.stringContaining('No update or drain starts in the zone z: 3 of 10 nodes') as string,
   });
   expect(conditionOf(planOf([], CONNECTED))).toMatchObject({ status: 'True', reason: 'LeasesRenewed' });
 });

@@ -12,6 +12,7 @@
 import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
+import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -45,8 +46,8 @@ export function lostNodesOf(
   managedNodes: readonly ManagedNode[],
   { policy, stale, connectivity, now }: Pick<FleetState, 'policy' | 'stale' | 'connectivity' | 'now'>,
 ): LostNodes {
-  const isKnown = stale.length === 0 && !connectivity.lost;
-  const pairs = managedNodes.filter(isPair).filter(({ node }) => isKnown && isManaged(node));
+  const isKnown = (node: NodeView): boolean => stale.length === 0 && !lossOf(connectivity, node).lost;
+  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown(node));
   const times = new Map<ManagedNode, number | undefined>(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
   const isLost = (one: ManagedNode): boolean => (times.get(one) ?? Infinity) <= now;
   return {

@@ -162,8 +162,9 @@ export const SAFETY = {
     ),
   }),
   connectivity: group(
-    'When most nodes have lost the control plane: then no update and no drain starts, and no node that is updating counts ' +
-      'as failed. It ends by itself, 20 seconds after enough nodes have renewed their Leases.',
+    'When most nodes of the fleet have lost the control plane: then no update and no drain starts, and no node that is ' +
+      'updating counts as failed. A zone that has lost it stops its own nodes only. It ends by itself, 20 seconds after ' +
+      'enough nodes have renewed their Leases, or an hour after they fell silent.',
     {
       nodeMonitorGracePeriod: field(
         duration('10s', '1h'),
@@ -173,8 +174,9 @@ export const SAFETY = {
       ),
       expiredPercent: field(
         whole(0, 100),
-        'The percentage of the managed nodes, of all or of one zone, whose Leases have to be expired, and at least 2 nodes. ' +
-          'Nodes that are updating, being deleted or younger than a minute are not counted. 0: Leases do not matter.',
+        'The percentage of the managed nodes, of all or of one zone, whose Leases have to be expired: at least 2 nodes, ' +
+          'or 3 of a zone. Not counted are nodes that are updating, being deleted, younger than a minute, or silent for more ' +
+          'than an hour. 0: Leases do not matter.',
         always(60),
       ),
     },

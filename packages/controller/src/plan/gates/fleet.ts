@@ -2,6 +2,8 @@
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { lossOf } from '../../cluster/connectivity.ts';
+import { zoneOf } from '../../cluster/node.ts';
 import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
 import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
@@ -25,9 +27,10 @@ export function unconfirmed(resources: readonly string[]): string {
 }
 
 /** The cause is the network or the control plane: a node that is rebooted now might not come back. */
-export const connected = ({ connectivity }: Pick<GateInput, 'connectivity'>): Blocked | undefined => {
-  if (!connectivity.lost) return undefined;
-  const message = 'Most nodes have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"';
+export const connected = ({ connectivity, node }: Pick<GateInput, 'connectivity' | 'node'>): Blocked | undefined => {
+  if (!lossOf(connectivity, node).lost) return undefined;
+  const which = connectivity.lost ? 'nodes' : `nodes of its zone ${zoneOf(node)}`;
+  const message = `Most ${which} have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"`;
   return { reason: 'ConnectivityLost', message };
 };
 
