@@ -165,13 +165,10 @@ export class ConnectivityGuard {
   }
 
   #update(zone: string, isBad: boolean, now: Now): void {
-    const before = this.#scopes.get(zone) ?? GOOD;
-    const goodSince = isBad ? undefined : (before.goodSince ?? now.monotonic);
-    const isGood = goodSince !== undefined && now.monotonic - goodSince >= RELEASE_AFTER_MS;
-    const lost = isBad || (before.lost && !isGood);
-    const isUntilNow = lost || (now.isStale && zone === FLEET);
-    const lostUntil = isUntilNow ? now.monotonic : before.lostUntil;
-    if (zone === FLEET || lostUntil !== undefined) this.#scopes.set(zone, { lost, goodSince, lostUntil });
+    const next = scopeAfter(this.#scopes.get(zone) ?? GOOD, isBad, now.monotonic);
+    const isStale = now.isStale && zone === FLEET;
+    const scope = isStale ? { ...next, lostUntil: now.monotonic } : next;
+    if (zone === FLEET || scope.lostUntil !== undefined) this.#scopes.set(zone, scope);
   }
 
   /** Of any node, also one that is updating; undefined: it has no Lease. */
@@ -200,6 +197,13 @@ export class ConnectivityGuard {
 
 interface CountedLease extends ExpiredLease {
   readonly zone: string;
+}
+
+function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
+  if (isBad) return { lost: true, goodSince: undefined, lostUntil: monotonic };
+  const goodSince = before.goodSince ?? monotonic;
+  const lost = before.lost && monotonic - goodSince < RELEASE_AFTER_MS;
+  return { lost, goodSince, lostUntil: lost ? monotonic : before.lostUntil };
 }
 
 function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: Now): Loss {
