@@ -158,6 +158,7 @@ export const fullConfig = {
       podsBefore: 'Required',
       podGracePeriod: '15m',
       ignoredNamespaces: ['sandbox'],
+      trustedNamespaces: ['kube-system', 'networking'],
       workloads: 'Required',
       room: 'Required',
       unhealthyNodes: 'Last',

@@ -151,6 +151,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     watchLags: [],
     connectivity: CONNECTED,
     checks: NO_CHECKS_KNOWN,
+    ownNamespace: 'brupop',
     ownNode: 'node-0',
   };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);

@@ -199,6 +199,7 @@ export class Cluster {
       watchLags: this.watchLags(),
       connectivity,
       checks: this.checks.view,
+      ownNamespace: this.#options.namespace,
       ownNode: this.#options.nodeName,
     };
   }

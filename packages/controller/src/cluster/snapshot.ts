@@ -91,6 +91,8 @@ export interface Snapshot {
   readonly watchLags: readonly WatchLag[];
   readonly connectivity: Connectivity;
   readonly checks: ChecksView;
+  /** That of the operator. */
+  readonly ownNamespace: string;
   /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;
 }

@@ -197,6 +197,16 @@ describe('the update of a node', () => {
     expect(outcomes(planOf(updated(), { spec, pods: [broken('cni')] }))).toEqual(['Succeeded']);
   });
 
+  it('has succeeded although the DaemonSet of a namespace that is not trusted has no Ready pod', () => {
+    const inNamespace = (namespace: string): DrainPod =>
+      broken('cni', { daemonSet: `${namespace}/cni`, metadata: { ...aPod('cni').metadata, namespace } });
+    expect(outcomes(planOf(updated(), { pods: [inNamespace('tenant')] }))).toEqual(['Succeeded']);
+    expect(outcomes(planOf(updated(), { pods: [inNamespace('brupop')] }))).toEqual([]);
+    const spec = { health: { trustedNamespaces: ['tenant'] } };
+    expect(outcomes(planOf(updated(), { spec, pods: [inNamespace('tenant')] }))).toEqual([]);
+    expect(outcomes(planOf(updated(), { spec, pods: [inNamespace('kube-system')] }))).toEqual(['Succeeded']);
+  });
+
   it('has failed with NotHealthy when they are not Ready in time', () => {
     const made = planOf(updated(30 * MINUTE), { pods: [broken('cni')] });
     expect(made.failed).toMatchObject([{ name: 'a', version: NEW, code: 'NotHealthy' }]);

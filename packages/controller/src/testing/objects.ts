@@ -236,7 +236,8 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
-  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ownNode: 'own' };
+  const own = { ownNamespace: 'brupop', ownNode: 'own' };
+  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ...own };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
   const all = {
     nodes,

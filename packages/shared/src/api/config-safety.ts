@@ -39,9 +39,16 @@ export const SAFETY = {
     ),
     daemonSets: field(
       oneOf(['Required', 'Ignored']),
-      'Required: after its update, a node is healthy when the pods of DaemonSets on it are Ready, except those that were not Ready ' +
-        'before its drain, and those with the label or annotation brupop.bottlerocket.aws/health=ignore. Ignored: these pods do not count.',
+      'Required: after its update, a node is healthy when the pods of DaemonSets in trustedNamespaces on it are Ready, except those ' +
+        'that were not Ready before its drain, and those with the label or annotation brupop.bottlerocket.aws/health=ignore. Ignored: ' +
+        'these pods do not count.',
       { default: 'Required', absent: 'Ignored' },
+    ),
+    trustedNamespaces: field(
+      listOf(namespaceName, 50, 'set'),
+      'Namespaces whose DaemonSets count for daemonSets, at most 50. That of the operator counts as well. Anyone who may create ' +
+        'DaemonSets there can stop the updates of the fleet.',
+      { default: ['kube-system'], absent: ['kube-system'] },
     ),
     pods: field(
       oneOf(['Required', 'Ignored']),

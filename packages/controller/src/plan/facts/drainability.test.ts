@@ -6,9 +6,13 @@ import { describeBlocks, type Drainable, Drains, isDrainable, isDrainBlocked } f
 import { plan } from '../plan.ts';
 
 const node = aNode();
-const view = (known?: Parameters<typeof podsOf>[1], seenAt = NOW): Pick<Snapshot, 'pods' | 'budgets'> => ({
+const view = (
+  known?: Parameters<typeof podsOf>[1],
+  seenAt = NOW,
+): Pick<Snapshot, 'pods' | 'budgets' | 'ownNamespace'> => ({
   pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
   budgets: indexedBudgets([aBudget('web')]),
+  ownNamespace: 'brupop',
 });
 const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), NOW).of(node, POLICY);
 

@@ -25,7 +25,7 @@ export interface Drainable {
 
 /** Of the pods on the node. */
 export interface PodHealth {
-  /** The DaemonSets whose pods are not Ready, as `namespace/name`, in order. */
+  /** The DaemonSets in trusted namespaces whose pods are not Ready, as `namespace/name`, in order. */
   readonly unready: readonly string[];
   /** Since when their other pods are Ready, epoch milliseconds. */
   readonly readySince: number;
@@ -46,7 +46,7 @@ const RECHECK_MS = 60_000;
 /** and this much later for each node whose pods are known, to limit the load. */
 const RECHECK_EACH_MS = 100;
 
-type DrainView = Pick<Snapshot, 'pods' | 'budgets'>;
+type DrainView = Pick<Snapshot, 'pods' | 'budgets' | 'ownNamespace'>;
 
 /** The drains of the nodes for which one plan asks. */
 export class Drains {
@@ -62,7 +62,7 @@ export class Drains {
 
   of({ metadata }: NodeView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {
     this.requested.add(metadata.name);
-    const { pods, budgets } = this.#view;
+    const { pods, budgets, ownNamespace } = this.#view;
     const known = pods.get(metadata.name);
     if (known === undefined || known.nodeUID !== metadata.uid) return UNKNOWN;
     const { seenAt, problem } = known;
@@ -74,7 +74,7 @@ export class Drains {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => healthOf(known.pods, health.ignoredNamespaces),
+      podHealth: () => healthOf(known.pods, { ...health, ownNamespace }),
     };
   }
 }
@@ -96,12 +96,22 @@ const UNKNOWN: Drainable = {
   podHealth: () => NO_PODS,
 };
 
-function healthOf(pods: readonly DrainPod[], ignoredNamespaces: readonly string[]): PodHealth {
+interface Namespaces extends Pick<UpdatePolicy['health'], 'ignoredNamespaces' | 'trustedNamespaces'> {
+  readonly ownNamespace: string;
+}
+
+function healthOf(
+  pods: readonly DrainPod[],
+  { ignoredNamespaces, trustedNamespaces, ownNamespace }: Namespaces,
+): PodHealth {
   const healthCounts = ({ healthIgnored, metadata: { namespace = '' } }: DrainPod): boolean =>
     !healthIgnored && !ignoredNamespaces.includes(namespace);
   const staying = pods.filter((pod) => !isTerminating(pod));
   const counted = staying.filter(healthCounts);
-  const daemons = counted.filter(({ daemonSet }) => daemonSet !== undefined);
+  const daemons = counted.filter(({ daemonSet }) => {
+    const [namespace = ''] = daemonSet?.split('/') ?? [];
+    return daemonSet !== undefined && (namespace === ownNamespace || trustedNamespaces.includes(namespace));
+  });
   const unready = daemons.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
   const others = counted.filter((pod) => pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror);
   const failing = others.filter((pod) => pod.failing);
