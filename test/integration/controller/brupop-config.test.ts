@@ -171,6 +171,44 @@ it('a controller records the defaults soon after its start, and again after a us
   await replica.stop();
 });
 
+it('a controller creates a configuration that pauses the fleet as the deleted one did, with its reason or one of its own', async () => {
+  const replica = await startReplica(cluster, serviceAccountDir);
+  const untilFound = async (spec: object): Promise<void> =>
+    await eventually(async () => expect(await find()).toMatchObject({ spec }), { limitMs: 30_000 });
+  await untilFound({});
+  await cluster.api.patch(path, { spec: { paused: true, pauseReason: 'change freeze' } });
+  await eventually(async () => expect((await find())?.status).toMatchObject({ observedGeneration: 2 }));
+  await cluster.api.delete(path);
+  await untilFound({ paused: true, pauseReason: 'change freeze' });
+  await replica.stop();
+});
+
+it('a leader that finds no configuration keeps the pause that the conditions of shadows show', async () => {
+  const [node, shadow] = ['paused-node', 'brs-paused-node'];
+  const shadows = `/apis/${GROUP}/v2/namespaces/${releaseNamespace}/bottlerocketshadows`;
+  const condition = { type: 'Progressing', status: 'False', reason: 'Paused', message: 'paused' };
+  const metadata = { name: node, labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0' } };
+  const {
+    metadata: { uid },
+  } = await cluster.api.create<{ metadata: { uid: string } }>('/api/v1/nodes', { metadata });
+  const ownerReferences = [{ apiVersion: 'v1', kind: 'Node', name: node, uid }];
+  await cluster.api.create(shadows, {
+    apiVersion: `${GROUP}/v2`,
+    kind: 'BottlerocketShadow',
+    metadata: { name: shadow, ownerReferences },
+    spec: { state: 'Idle' },
+  });
+  await cluster.api.patch(`${shadows}/${shadow}/status`, {
+    status: { conditions: [{ ...condition, lastTransitionTime: '2026-01-01T00:00:00Z' }] },
+  });
+  const replica = await startReplica(cluster, serviceAccountDir);
+  const spec = { paused: true, pauseReason: 'The BrupopConfig was deleted while it paused the fleet' };
+  await eventually(async () => expect(await find()).toMatchObject({ spec }), { limitMs: 30_000 });
+  await replica.stop();
+  await cluster.api.delete(`/api/v1/nodes/${node}`);
+  await cluster.api.delete(`${shadows}/${shadow}`);
+});
+
 it('a leader whose cluster has lost the definition goes on, and creates the configuration when it is back', async () => {
   const leader = aLeader();
   await leader.seesNone();

@@ -73,6 +73,17 @@ describe('a reflector', () => {
     expect(reflector.get('many-000', namespace)?.data).toEqual({ value: '1' });
   });
 
+  it('removes a deleted object also when what is kept of it has no namespace', async () => {
+    const reflector = reflect((raw) => {
+      const { name, uid, resourceVersion } = (raw as ConfigMap).metadata;
+      return { metadata: { name, uid, resourceVersion } };
+    });
+    await create('without-namespace');
+    await eventually(() => expect(names(reflector)).toContain('without-namespace'));
+    await cluster.api.delete(`${path()}/without-namespace`);
+    await eventually(() => expect(names(reflector)).not.toContain('without-namespace'));
+  });
+
   it('leaves an object out that cannot be read, and keeps the others', async () => {
     const reflector = reflect((raw) => {
       const object = raw as ConfigMap;

@@ -46,6 +46,19 @@ it('leaves a pod behind that was to be gone a minute ago, and no other', () => {
 });
 
 describe('the settings of a drain', () => {
+  it('remain those of a configuration that was deleted, or whose spec is no object', () => {
+    const good = { metadata: { name: 'cluster' }, spec: { drain: { emptyDirPods: 'Block' } } } as BrupopConfig;
+    let found: BrupopConfig | undefined = good;
+    const sources = { configs: { get: () => found }, groups: { get: () => undefined } };
+    const settings = new Settings(sources, recordingLogger().log);
+    expect(settings.current().emptyDirPods).toBe('Block');
+    found = undefined;
+    expect(settings.current().emptyDirPods).toBe('Block');
+    found = { ...good, spec: 'none' as BrupopConfig['spec'] };
+    expect(settings.current().emptyDirPods).toBe('Block');
+    expect(() => new Settings(sources, recordingLogger().log).current()).toThrow('expected an object, found a string');
+  });
+
   const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1' };
   const of = (config: object, group: object, name: string | undefined): DrainSettings => {
     const configs = { get: () => ({ metadata, spec: config }) as BrupopConfig };

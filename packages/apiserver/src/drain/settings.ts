@@ -10,6 +10,7 @@ import {
 } from '@brupop/shared/api/config-spec';
 import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
+import { problemOfShape } from '@brupop/shared/api/spec-schema';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
@@ -48,12 +49,13 @@ export class Settings {
 
   /**
    * Returns what the controller has put in force, or the spec while it has not seen it. While the
-   * configuration is invalid, the last valid one applies to updates under way; the controller starts
+   * configuration is invalid or was deleted, the last valid one applies to updates under way; the controller starts
    * none. Throws ApiError `Unavailable` when this replica has seen no valid one.
    */
   current(): DrainSettings {
+    if (this.#sources.configs.get(CONFIG_NAME) === undefined && this.#lastValid !== undefined) return this.#lastValid;
     const { value, problems } = readDrainSettings(this.#inForce());
-    const [problem] = problems;
+    const problem = problemOfShape(this.#sources.configs.get(CONFIG_NAME)?.spec) ?? problems[0];
     if (problem !== undefined && problem !== this.#logged) this.#log.error('the BrupopConfig is invalid', { problem });
     this.#logged = problem;
     if (problem === undefined) this.#lastValid = value;

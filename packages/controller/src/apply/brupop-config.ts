@@ -4,6 +4,7 @@ import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/
 import { crPath } from '@brupop/shared/kube/paths';
 import { statusOf } from '../plan/config-status.ts';
 import type { Plan } from '../plan/plan.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { CONFIG_OBJECT, recordChanges } from './config-events.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -12,6 +13,7 @@ const MIN_GAP_MS = 1_000;
 const WATCH_LIMIT_MS = 30_000;
 /** Leaves a user the time to create one with the chart, and after a deletion (`kubectl replace --force`). */
 const CREATE_AFTER_MS = 10_000;
+const KEPT_PAUSED = 'The BrupopConfig was deleted while it paused the fleet';
 const STATUS_KEY = 'config_status';
 const CREATE_KEY = 'config_create';
 const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
@@ -36,7 +38,7 @@ export class ConfigWriter {
    * after how many milliseconds there is more to write, or undefined.
    */
   async write(config: BrupopConfig | undefined, plan: Plan, isWritten: boolean): Promise<number | undefined> {
-    if (config === undefined) return await this.#create();
+    if (config === undefined) return await this.#create(plan.policy);
     this.#missingSince = undefined;
     return await this.#writeStatus(config, plan, isWritten);
   }
@@ -48,21 +50,22 @@ export class ConfigWriter {
     return status === undefined ? snapshot : { ...snapshot, config: { ...config, status } };
   }
 
-  async #create(): Promise<number | undefined> {
+  async #create(policy: UpdatePolicy): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     this.#missingSince ??= clock.monotonic();
     const waitMs = this.#missingSince + CREATE_AFTER_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;
-    await writer.create('config_create', CREATE_KEY, () => this.#post());
+    await writer.create('config_create', CREATE_KEY, () => this.#post(policy));
     return undefined;
   }
 
-  /** Without any field, so that the defaults apply and no field has an owner. */
-  async #post(): Promise<void> {
+  /** Without any field, so that the defaults apply and no field has an owner; but a pause outlives a deletion. */
+  async #post({ paused, pauseReason = KEPT_PAUSED }: UpdatePolicy): Promise<void> {
     const { client, log, signal } = this.#context;
-    const body = { ...CONFIG_OBJECT, metadata: { name: CONFIG_NAME }, spec: {} };
+    const spec = paused ? { paused, pauseReason } : {};
+    const body = { ...CONFIG_OBJECT, metadata: { name: CONFIG_NAME }, spec };
     await client.request({ method: 'POST', path: COLLECTION, query: { fieldManager: CONTROLLER }, body, signal });
-    log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME });
+    log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME, paused });
   }
 
   async #writeStatus(config: BrupopConfig, plan: Plan, isWritten: boolean): Promise<number | undefined> {

@@ -171,13 +171,16 @@ export class Cluster {
 
   /**
    * Reads all shadows live, so that a new leader counts what an earlier one has just started, and the
-   * configuration, whose status says what is frozen. Throws KubeError.
+   * configuration, whose status says what is frozen. Without one, shadows say whether it paused the fleet. Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
     this.assumeCache.clear();
     const [shadows, configs] = await Promise.all([this.#shadows.readAll(signal), this.#configs.readAll(signal)]);
     for (const shadow of shadows.items) this.assumeCache.shadow(shadow);
-    return configs.items.find(({ metadata }) => metadata.name === CONFIG_NAME);
+    const config = configs.items.find(({ metadata }) => metadata.name === CONFIG_NAME);
+    const isPaused = shadows.items.some(({ progressing }) => progressing?.reason === 'Paused');
+    if (config === undefined && isPaused) this.#policies.keepPaused();
+    return config;
   }
 
   /** Throws while a cache is not synced. */

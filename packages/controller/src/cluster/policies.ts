@@ -56,7 +56,13 @@ export class Policies {
     if (object.metadata.name !== CONFIG_NAME) return;
     const isSame = old !== undefined && isDeepStrictEqual(policySource(object), policySource(old));
     if (type === 'Modified' && isSame) return;
-    this.#fleet = readPolicy(type === 'Deleted' ? undefined : object);
+    this.#fleet = type === 'Deleted' ? readPolicy(undefined, this.#fleet) : readPolicy(object);
+    this.#read = undefined;
+  }
+
+  /** For a configuration that was deleted while no controller was running, and paused the fleet. */
+  keepPaused(): void {
+    this.#fleet = { ...this.#fleet, paused: true };
     this.#read = undefined;
   }
 }

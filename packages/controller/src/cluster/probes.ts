@@ -135,9 +135,9 @@ export function judgeQuery(body: unknown): Answer {
   return { passed: false, found: shorten(`the query is ${zero.value[1]} for {${labels.join(', ')}}`, MAX_FOUND) };
 }
 
-/** NaN does not hold. */
+/** NaN and what is no number do not hold. */
 function holds(value: string): boolean {
-  const number = value.endsWith('Inf') ? Infinity : Number(value);
+  const number = /^[+-]?Inf$/.test(value) ? Infinity : Number(value);
   return !Number.isNaN(number) && number !== 0;
 }
 

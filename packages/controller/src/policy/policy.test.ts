@@ -1,11 +1,11 @@
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { plan } from '../plan/plan.ts';
-import { aManagedNode, aSnapshot, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
-import { nodesAtOnce, readPolicy } from './policy.ts';
+import { aManagedNode, aSnapshot, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
+import { nodesAtOnce, readPolicy, type UpdatePolicy } from './policy.ts';
 
 const read = (spec: unknown): ReturnType<typeof readPolicy> => readPolicy(aSnapshot([], spec).config);
 
 const limits: Record<string, [unknown, number, number]> = {
-  'without a configuration one node updates at once': [undefined, 10, 1],
   'without a limit one node updates at once': [{}, 10, 1],
   'a number is the limit': [{ concurrency: { maxUpdating: 3 } }, 10, 3],
   'a percentage is rounded down': [{ concurrency: { maxUpdating: '25%' } }, 11, 2],
@@ -28,6 +28,40 @@ const problems: Record<string, [unknown, RegExp]> = {
   'a pause that is neither true nor false cannot be followed': [{ paused: 'yes' }, /paused: expected .* found "yes"/],
 };
 test.each(Object.entries(problems))('%s', (_, [spec, expected]) => expect(read(spec).problem).toMatch(expected));
+
+test.each([
+  ['a text', 'a string'],
+  [['paused'], 'a list'],
+  [7, 'a number'],
+])('a spec that is %p starts nothing, and says so', (spec, found) => {
+  const { config } = aSnapshot([], {});
+  const misshapen = { ...config, spec } as unknown as BrupopConfig;
+  expect(readPolicy(misshapen).problem).toBe(`spec: expected an object, found ${found}`);
+});
+
+test('a spec of null means the defaults', () => {
+  const { config } = aSnapshot([], {});
+  expect(readPolicy({ ...config, spec: null } as unknown as BrupopConfig).problem).toBeUndefined();
+});
+
+describe('without a configuration', () => {
+  const outcomes = (policy: UpdatePolicy): string[] =>
+    plan({ ...withPolicy(aSnapshot([aManagedNode('a')], {}), policy), config: undefined }, NOW).specs.map(
+      ({ outcome }) => outcome,
+    );
+
+  it('nothing starts', () => {
+    expect(outcomes(read({}))).toEqual(['Started']);
+    expect(outcomes(readPolicy(undefined))).toEqual([]);
+  });
+
+  it('nodes that are updating follow the one that was deleted, and a pause remains', () => {
+    const before = read({ paused: true, pauseReason: 'freeze', drain: { timeout: '1h' } });
+    const after = readPolicy(undefined, before);
+    expect(after).toMatchObject({ paused: true, pauseReason: 'freeze', drain: { timeoutMs: 60 * MINUTE } });
+    expect(after.problem).toContain('does not exist');
+  });
+});
 
 test('how long a node is monitored is a setting that acts at the next plan', () => {
   const node = aManagedNode(

@@ -17,7 +17,7 @@ import type { LabelSelector } from '@brupop/shared/api/label-selector';
 import { CONFIG_KIND } from '@brupop/shared/api/names';
 import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Setting } from '@brupop/shared/api/shadow';
-import { type Difference, differences } from '@brupop/shared/api/spec-schema';
+import { type Difference, differences, problemOfShape } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';
 
@@ -49,12 +49,26 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly problem: string | undefined;
 }
 
+const NO_CONFIG =
+  'it does not exist. The controller creates it within seconds; if it does not, look for "config_create" in its log';
+
 type Fields = Readonly<Record<string, unknown>>;
 type Read = Omit<UpdatePolicy, 'inForce' | 'pendingChanges'>;
 
-/** The API server refuses most mistakes; `problem` names any other. */
-export function readPolicy(config: BrupopConfig | undefined): UpdatePolicy {
-  if (config === undefined) return { ...read(withDefaults(undefined)), inForce: undefined, pendingChanges: [] };
+/**
+ * The API server refuses most mistakes; `problem` names any other. Without a configuration nothing starts.
+ * @param before - the policy of the one that was deleted; it still holds for nodes that are updating
+ */
+export function readPolicy(config: BrupopConfig | undefined, before?: UpdatePolicy): UpdatePolicy {
+  if (config === undefined) {
+    const policy = before ?? { ...read(withDefaults(undefined)), inForce: undefined, pendingChanges: [] };
+    return { ...policy, interrupt: false, problem: NO_CONFIG };
+  }
+  const misshapen = problemOfShape(config.spec);
+  if (misshapen !== undefined) {
+    const good = config.status?.inForce;
+    return { ...lastGood(good, read(withDefaults(undefined))), problem: misshapen, inForce: good, pendingChanges: [] };
+  }
   const inForce = inForceOf(config);
   const policy = read(inForce.spec);
   const pendingChanges = differences(inForce.spec, withDefaults(config.spec));

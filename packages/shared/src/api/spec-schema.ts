@@ -174,6 +174,12 @@ function without(value: unknown, [key, ...path]: readonly (string | number)[]): 
   return isNested ? { ...others, [key]: without(inner, path) } : others;
 }
 
+/** Says what is wrong with a spec that is no object; null, or none, means all defaults. */
+export function problemOfShape(spec: unknown): string | undefined {
+  if (spec == null || isFields(spec)) return undefined;
+  return `spec: expected an object, found ${Array.isArray(spec) ? 'a list' : `a ${typeof spec}`}`;
+}
+
 /** Fills in `defaults` where `given` has no value. Null counts as none; lists are not merged. */
 export function merged(defaults: Readonly<Record<string, unknown>>, given: unknown): Readonly<Record<string, unknown>> {
   const set = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);

@@ -273,8 +273,9 @@ export class Reflector<T extends KubernetesObject> {
   #apply({ type, object: raw }: WatchEvent): void {
     this.#resourceVersion = raw.metadata.resourceVersion;
     if (type === 'BOOKMARK') return;
-    const object = type === 'DELETED' ? undefined : this.#slim(raw);
-    if (object === undefined) this.#store.remove(raw);
+    // The store knows an object by what `slim` leaves of its metadata.
+    const object = this.#slim(raw);
+    if (type === 'DELETED' || object === undefined) this.#store.remove(object ?? raw);
     else this.#store.set(object);
   }
 
