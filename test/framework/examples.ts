@@ -211,7 +211,9 @@ export const fullConfig = {
       countedFrom: '2026-01-02T03:14:05Z',
     },
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
-    failedNodes: [{ name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z' }],
+    failedNodes: [
+      { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
+    ],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
     updateEstimate: '7m',
     expectedCompletionTime: '2026-01-03T03:00:00Z',

@@ -4,6 +4,7 @@
  */
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
+  BOOT_BEFORE_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
   EVICTED_WORKLOADS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
@@ -38,6 +39,8 @@ import {
   startedAt,
   rollbackOf,
 } from '../cluster/shadow.ts';
+import type { NodeView } from '../cluster/node.ts';
+import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/settings.ts';
@@ -48,14 +51,18 @@ import type { Transition } from './outcomes.ts';
 export type Annotations = Readonly<Record<string, string | null>>;
 
 /** null removes an annotation. */
-export function annotationsOf(transition: Transition, shadow: ShadowView): Annotations {
+export function annotationsOf(
+  transition: Transition,
+  { shadow, node }: Pick<NodePair, 'shadow' | 'node'>,
+): Annotations {
   return {
     ...started(transition, shadow),
     ...endedByConfig(transition, shadow),
     ...reboot(transition, shadow),
+    ...bootBefore(transition, shadow, node),
     ...beforeDrain(transition, shadow),
     ...jobs(transition, shadow),
-    ...BY_OUTCOME[transition.outcome]?.(transition, shadow),
+    ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
   };
 }
 
@@ -90,6 +97,13 @@ function reboot({ outcome, spec }: Transition, shadow: ShadowView): Annotations 
   return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
 }
 
+/** Recorded with the request to drain. A result of the boot counts only after another one. */
+function bootBefore({ spec }: Transition, shadow: ShadowView, { bootID }: NodeView): Annotations {
+  if (spec.state === 'Idle') return without(shadow, BOOT_BEFORE_ANNOTATION);
+  const isRequested = spec.state === 'RebootedIntoUpdate' && shadow.spec.state !== spec.state;
+  return isRequested && bootID !== '' ? { [BOOT_BEFORE_ANNOTATION]: bootID } : {};
+}
+
 const MAX_NAMES = 50;
 
 /** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
@@ -109,12 +123,12 @@ function jobs({ jobs: value }: Transition, shadow: ShadowView): Annotations {
   return value == null ? without(shadow, ...(value === null ? [JOBS_ANNOTATION] : [])) : { [JOBS_ANNOTATION]: value };
 }
 
-type Recorder = (transition: Transition, shadow: ShadowView) => Annotations;
+type Recorder = (transition: Transition, shadow: ShadowView, node: NodeView) => Annotations;
 
-const cancelled: Recorder = (transition, shadow) => ({
+const cancelled: Recorder = (transition, shadow, node) => ({
   ...oneMore(shadow),
   ...oneMoreAttempt(shadow),
-  ...failedVersion(transition, shadow),
+  ...failedVersion(transition, shadow, node),
 });
 
 const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
@@ -123,20 +137,20 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...without(shadow, RETRY_ANNOTATION),
     ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
   }),
-  Failed: (transition, shadow) => ({
+  Failed: (transition, shadow, node) => ({
     ...oneMore(shadow),
     ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
-    ...failedVersion(transition, shadow),
+    ...failedVersion(transition, shadow, node),
   }),
   Configured: (transition, shadow) => ({ ...endedRollback(transition, shadow), ...bootAtGrant(transition, shadow) }),
   SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
-  Reverting: (transition, shadow) => ({
+  Reverting: (transition, shadow, node) => ({
     ...without(shadow, UNSUCCESSFUL_ATTEMPTS_ANNOTATION),
     ...oneMoreAttempt(shadow),
-    ...failedVersion(transition, shadow),
+    ...failedVersion(transition, shadow, node),
     ...startRollback(transition, shadow),
   }),
   Reverted: (transition, shadow) => ({
@@ -241,9 +255,9 @@ function oneMoreAttempt(shadow: ShadowView): Annotations {
 }
 
 /** Of an attempt that ended after the host was asked to reboot into the version. */
-function failedVersion(transition: Transition, shadow: ShadowView): Annotations {
+function failedVersion(transition: Transition, shadow: ShadowView, node: NodeView): Annotations {
   const { outcome, because, spec } = transition;
-  const code = outcome === 'Failed' ? reportedFailure(shadow) : failureAtEnd(shadow, because?.reason);
+  const code = outcome === 'Failed' ? reportedFailure(shadow, node) : failureAtEnd(shadow, node, because?.reason);
   if (isReboot(shadow)) return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
   if (code === undefined || isRollingBack(shadow)) return {};
   const { version } = shadow.spec;

@@ -159,7 +159,9 @@ const MAX_NAMED_FAILED = 5;
 /** Names at most five of the nodes that are still failed. */
 export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
   const nodes = failed.filter((one) => sameVersion(one.version, version));
-  const list = nodes.slice(0, MAX_NAMED_FAILED).map(({ name, code }) => `${name} (${code})`);
+  const list = nodes
+    .slice(0, MAX_NAMED_FAILED)
+    .map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
   const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
   const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
   return (

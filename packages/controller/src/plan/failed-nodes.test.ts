@@ -1,6 +1,7 @@
 /** Nodes that fail with a version, and the freeze that follows when too many do. */
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import {
+  BOOT_BEFORE_ANNOTATION,
   FAILED_VERSION_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   UPDATE_SUCCEEDED_ANNOTATION,
@@ -58,6 +59,71 @@ const reporting = (
       lastOperation: failure(errorCode, { operation: 'Reboot', ...parts }),
     },
   });
+
+/** With what the API server and the kubelet have recorded. */
+const seen = (
+  managedNode: ManagedNode,
+  { drain, bootID = 'boot-2' }: { drain?: unknown; bootID?: string },
+): ManagedNode => {
+  const { node, shadow } = managedNode;
+  if (node === undefined || shadow?.status === undefined) throw new Error('there are a Node and a report');
+  const annotations = { ...shadow.metadata.annotations, [BOOT_BEFORE_ANNOTATION]: 'boot-1' };
+  const status = { ...shadow.status, ...(drain !== undefined && { drain: drain as typeof shadow.status.drain }) };
+  const metadata = { ...shadow.metadata, annotations };
+  return { ...managedNode, node: { ...node, bootID }, shadow: { ...shadow, metadata, status } };
+};
+
+describe('a failure that only an agent claims', () => {
+  const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
+  const claims = (what: Parameters<typeof seen>[1]): Plan => planOf([seen(reporting('a', 'RolledBack'), what)]);
+
+  it('counts with a drain that the API server has recorded, and another boot', () => {
+    const made = claims({});
+    expect(made.failed).toMatchObject([{ name: 'a', code: 'RolledBack' }]);
+    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toContain('RolledBack');
+  });
+
+  it.each([
+    ['no drain', { drain: null }],
+    ['a drain that is not over', { drain: { observedGeneration: 3, startTime: ago(MINUTE) } }],
+    ['a drain that has failed', { drain: { observedGeneration: 3, startTime: ago(MINUTE), result: 'TimedOut' } }],
+    [
+      'the drain of an earlier attempt',
+      { drain: { observedGeneration: 0, startTime: ago(MINUTE), result: 'Drained' } },
+    ],
+  ])('is none of the version with %s', (_, what) => {
+    const made = claims(what);
+    expect(made.failed).toEqual([]);
+    expect(outcomes(made)).toEqual(['Failed']);
+    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toBeUndefined();
+  });
+
+  it('waits until the Node shows the boot, until the deadline', () => {
+    const unconfirmed = claims({ bootID: 'boot-1' });
+    expect([outcomes(unconfirmed), unconfirmed.failed]).toEqual([[], []]);
+    const late = planOf([seen(reporting('a', 'RolledBack'), { bootID: 'boot-1' })], { now: NOW + 3 * HOUR });
+    expect(outcomes(late)).toEqual(['Failed']);
+    expect(late.failed).toEqual([]);
+  });
+
+  it('needs no boot where the host has not rebooted', () => {
+    const made = planOf([seen(reporting('a', 'ActivateFailed'), { bootID: 'boot-1' })]);
+    expect(made.failed).toMatchObject([{ name: 'a', code: 'ActivateFailed' }]);
+  });
+
+  it('is none either after a step to MonitoringUpdate without a drain', () => {
+    const monitored = aManagedNode('a', { ready: false }, { spec: underWay('MonitoringUpdate', 3 * HOUR) });
+    expect(planOf([monitored]).failed).toMatchObject([{ name: 'a', code: 'NotHealthy' }]);
+    expect(planOf([seen(monitored, { drain: null })]).failed).toEqual([]);
+  });
+
+  it('freezes no other version when only nodes that failed know of it', () => {
+    const liar = (name: string): ManagedNode => failedWith(name, 'RolledBack', MINUTE, '999.0.0');
+    const made = planOf([liar('a'), liar('b'), waiting('c')]);
+    expect(made.frozen).toEqual([{ version: '999.0.0', since: NOW, holdsOlder: false }]);
+    expect(started(made)).toEqual(['c']);
+  });
+});
 
 interface World {
   readonly spec?: object;
@@ -157,6 +223,16 @@ describe('a failure that counts against its version', () => {
     const other = { failedNodes: [{ name: 'gone', version: '1.19.0', code: 'NotReturned', since: ago(HOUR) }] };
     expect(planOf([waiting('a')], { status: other }).failed).toEqual([]);
   });
+
+  it('counts no longer when it was deleted and all other nodes run the version, and is shown as deleted until then', () => {
+    const status = { failedNodes: [{ name: 'gone', version: NEW, code: 'NotReturned', since: ago(HOUR) }] };
+    const running = (name: string): ManagedNode => aManagedNode(name, {}, { status: { current_version: NEW } });
+    const made = planOf([running('a'), waiting('b')], { status });
+    expect(statusAfter(made).failedNodes).toMatchObject([{ name: 'gone', deleted: true }]);
+    expect(planOf([running('a'), running('b')], { status }).failed).toEqual([]);
+    const present = { failedNodes: [{ name: 'a', version: NEW, code: 'NotReturned', since: ago(HOUR) }] };
+    expect(planOf([running('a')], { status: present }).failed).toMatchObject([{ name: 'a' }]);
+  });
 });
 
 describe('a node whose shadow was deleted after its failure', () => {
@@ -206,7 +282,7 @@ describe('a version that too many nodes failed with', () => {
     expect(started(planOf([failedWith('a', 'RolledBack'), waiting('c')]))).toEqual(['c']);
     const made = planOf([...two, waiting('c')]);
     expect(started(made)).toEqual([]);
-    expect(made.frozen).toEqual([{ version: NEW, since: NOW }]);
+    expect(made.frozen).toEqual([{ version: NEW, since: NOW, holdsOlder: true }]);
     const condition = statusAfter(made).conditions?.find(({ type }) => type === 'Frozen');
     expect(condition).toMatchObject({ status: 'True', reason: 'FailureBudgetExceeded' });
     expect(condition?.message).toContain(
@@ -239,7 +315,7 @@ describe('a version that too many nodes failed with', () => {
     const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
     const made = planOf([waiting('c')], { status });
     expect(started(made)).toEqual([]);
-    expect(made.frozen).toEqual([{ version: NEW, since: NOW - HOUR }]);
+    expect(made.frozen).toEqual([{ version: NEW, since: NOW - HOUR, holdsOlder: true }]);
   });
 
   it('is forgotten when all nodes run and are offered later versions', () => {

@@ -165,7 +165,7 @@ test('no node starts or is drained for a frozen version, or without a pin for an
       frozen += made.frozen.length;
       const isFrozen = (version: string): boolean =>
         made.frozen.some((one) =>
-          pin === undefined ? !isLater(version, one.version) : sameVersion(version, one.version),
+          pin === undefined && one.holdsOlder ? !isLater(version, one.version) : sameVersion(version, one.version),
         );
       return made.specs
         .filter((write) => starts(write) || drains(write))

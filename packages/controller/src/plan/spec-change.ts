@@ -73,7 +73,7 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome](transition, shadow);
   const event = eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  return { ...transition, shadow, node, annotations: annotationsOf(transition, shadow), event };
+  return { ...transition, shadow, node, annotations: annotationsOf(transition, { shadow, node }), event };
 }
 
 const FOR_SETTINGS = 'for the settings of its group';

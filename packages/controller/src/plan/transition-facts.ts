@@ -25,7 +25,7 @@ interface TransitionFacts {
   readonly code: string;
 }
 
-type Change = Pick<SpecChange, 'shadow' | 'spec' | 'outcome' | 'because'>;
+type Change = Pick<SpecChange, 'shadow' | 'node' | 'spec' | 'outcome' | 'because'>;
 
 export function transitionOf(change: Change): TransitionFacts {
   const { shadow, spec, outcome } = change;
@@ -53,8 +53,8 @@ const CODES: Partial<Record<Outcome, (change: Change) => string>> = {
   Withdrawn: () => 'VersionNotOffered',
 };
 
-function missed({ shadow, because }: Change): string {
-  return failureAtEnd(shadow, because?.reason) ?? 'DeadlineExceeded';
+function missed({ shadow, node, because }: Change): string {
+  return failureAtEnd(shadow, node, because?.reason) ?? 'DeadlineExceeded';
 }
 
 function reportedCode({ status }: ShadowView): string {

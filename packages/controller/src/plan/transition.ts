@@ -32,7 +32,7 @@ import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
 import type { Checks } from './facts/evaluations.ts';
-import { hasFailedCheck } from './facts/failed-nodes.ts';
+import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
 import {
@@ -178,9 +178,10 @@ function redated(spec: ShadowSpec, now: number): Transition {
 }
 
 function answer(input: TransitionInput): Transition | undefined {
-  const { shadow } = input;
+  const { shadow, node, policy, now } = input;
   if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
   const state = shadow.status?.current_state;
+  if (state === 'ErrorReset' && isBootUnconfirmed(shadow, node) && !isOverdue(shadow, policy, now)) return undefined;
   if (state === 'ErrorReset') return idle(input, isFirstWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
   return state === shadow.spec.state ? reached(input) : undefined;
 }

@@ -132,7 +132,13 @@ function answered(managedNode: ManagedNode, node: NodeView, shadow: ShadowView, 
   const ends = how === 'reached';
   const annotations = ends ? {} : (node.metadata.annotations ?? {});
   const given = { ...node, metadata: { ...node.metadata, annotations }, unschedulable: !ends && node.unschedulable };
-  return { ...managedNode, node: given, shadow: reported(shadow, how) };
+  const hasBooted = shadow.spec.state === 'RebootedIntoUpdate' && (how === 'reached' || how === 'failed');
+  const { generation: observedGeneration = 0 } = shadow.metadata;
+  const bootID = hasBooted ? `boot-${observedGeneration}` : node.bootID;
+  const drain = { observedGeneration, startTime: '', result: 'Drained', evicted: 0, remaining: 0 } as const;
+  const { status, ...rest } = reported(shadow, how);
+  const after = status && { status: { ...status, bootID, ...(hasBooted && { drain }) } };
+  return { ...managedNode, node: { ...given, bootID }, shadow: { ...rest, ...after } };
 }
 
 function cordoned(node: NodeView, now: number): NodeView {

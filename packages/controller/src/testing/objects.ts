@@ -117,6 +117,18 @@ export interface ShadowParts {
   readonly progressing?: ShadowView['progressing'];
 }
 
+const AFTER_DRAIN: readonly (string | undefined)[] = ['Activate', 'Reboot', 'Restore'];
+/** True if the agent reports something that follows a drain. */
+function isPastDrain({ spec, status }: ShadowParts): boolean {
+  const { current_state: state, lastOperation } = status ?? {};
+  if (spec?.state === 'MonitoringUpdate') return true;
+  return (
+    spec?.state === 'RebootedIntoUpdate' && (state === 'ErrorReset' || AFTER_DRAIN.includes(lastOperation?.operation))
+  );
+}
+
+const DRAINED = { startTime: ago(MINUTE), endTime: ago(MINUTE), result: 'Drained', evicted: 0, remaining: 0 } as const;
+
 /** The shadow of a node at rest that is offered a newer version; its status answers its spec. */
 export function aShadow(parts: ShadowParts = {}): ShadowView {
   const { node = 'node-a', generation = 3, annotations = {}, progressing } = parts;
@@ -134,6 +146,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     state_transition_failure_timestamp: null,
     observedGeneration: generation,
     bootID: 'boot-1',
+    ...(isPastDrain({ spec, ...parts }) && { drain: { ...DRAINED, observedGeneration: generation } }),
     ...parts.status,
   };
   return {

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
 import { conditions, type KubernetesObject } from './meta.ts';
-import { count, count64, described, type Infer, isFields, object, optional, text, time } from './schema.ts';
+import { count, count64, described, flag, type Infer, isFields, object, optional, text, time } from './schema.ts';
 import { merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
@@ -119,6 +119,11 @@ const statusSchema = object({
         version: described(text(128), 'Version that it failed with.'),
         code: described(text(64), 'An error code of its agent, NotReturned, NotHealthy or CheckFailed.'),
         since: described(time(), 'When it failed, or when its deadline passed.'),
+        deleted: optional(
+          flag(),
+          'True when the Node does not exist any more or is not managed. The failure counts until all managed nodes run the ' +
+            'version, or spec.rollout.resume accepts it.',
+        ),
       }),
     ),
     'The nodes that failed with a version and have neither succeeded since nor been accepted by spec.rollout.resume, at most ' +

@@ -7,17 +7,23 @@
  *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
  *     its attempt ends                                 the annotation `failed-version` on its shadow records it
  *     it succeeds                                      it no longer counts
- *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it
+ *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it, until all run the version
+ *
+ * An agent's word is not enough: the API server has recorded that the node was drained, and its Node shows
+ * another boot ID, where the code says that it booted.
  *
  * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
- * recover: only `rollout.resume` ends it. One agent that lies counts as one node.
+ * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
+ * only if a node that did not fail knows of the frozen one.
  */
-import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
+import { BOOT_BEFORE_ANNOTATION, FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
+import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, isPastDrain, isReboot, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
-import { isPair, type ManagedNode, type Snapshot } from '../../cluster/snapshot.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
 import { success } from './attempts.ts';
@@ -45,10 +51,17 @@ export interface FailedNode {
   readonly code: string;
   /** Epoch milliseconds. */
   readonly since: number;
+  /** Its Node does not exist any more, or is not managed. */
+  readonly deleted?: boolean;
 }
 
 export interface FrozenVersion {
   readonly version: string;
+  /**
+   * Older versions are held as well: a node that did not fail with it runs it or is offered it. Otherwise only the
+   * nodes that failed say that the version exists.
+   */
+  readonly holdsOlder: boolean;
   /** Epoch milliseconds. */
   readonly since: number;
 }
@@ -62,23 +75,65 @@ const CODES: readonly (string | undefined)[] = [
 ] satisfies ErrorCode[];
 const AFTER_DRAIN: readonly (string | undefined)[] = ['Reboot', 'Restore'];
 
-/** Returns the code that the agent reports, unless the version cannot be the cause. */
-export function reportedFailure(shadow: ShadowView): FailureCode | undefined {
+/** With these the host has not rebooted, or the agent has not reported since. */
+const WITHOUT_BOOT: readonly (string | undefined)[] = [
+  'NotReturned',
+  'RebootTimedOut',
+  'ActivateFailed',
+  'RebootRefused',
+  'StepTimedOut',
+] satisfies FailureCode[];
+const SUCCESSES: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies DrainResultName[];
+
+/**
+ * True when more than the agent's word says that the node was drained for this attempt: the API server has recorded the
+ * end of its drain. The spec may have changed once since, to MonitoringUpdate, or been repaired.
+ */
+function isDrained({ spec, status, metadata: { generation = 0 } }: ShadowView): boolean {
+  if (spec.state !== 'RebootedIntoUpdate' && spec.state !== 'MonitoringUpdate') return false;
+  const { observedGeneration = -Infinity, result } = status?.drain ?? {};
+  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
+}
+
+/** True while the Node shows no other boot than before the drain. Without a record any boot counts. */
+function hasNotRebooted({ metadata: { annotations = {} } }: ShadowView, { bootID }: NodeView): boolean {
+  const before = annotations[BOOT_BEFORE_ANNOTATION];
+  return before !== undefined && before === bootID;
+}
+
+/** True when the agent reports the result of a boot that the Node does not show yet; the watches differ for a moment. */
+export function isBootUnconfirmed(shadow: ShadowView, node: NodeView): boolean {
+  const code = codeOf(shadow);
+  return code !== undefined && !WITHOUT_BOOT.includes(code) && isDrained(shadow) && hasNotRebooted(shadow, node);
+}
+
+/** What an agent alone claims is no failure of a version. */
+function witnessed(code: FailureCode | undefined, shadow: ShadowView, node: NodeView): FailureCode | undefined {
+  const hasBooted = WITHOUT_BOOT.includes(code) || !hasNotRebooted(shadow, node);
+  return isDrained(shadow) && hasBooted ? code : undefined;
+}
+
+function codeOf(shadow: ShadowView): FailureCode | undefined {
   const { errorCode, operation } = shadow.status?.lastOperation ?? {};
   const counts = CODES.includes(errorCode) || (errorCode === 'StepTimedOut' && AFTER_DRAIN.includes(operation));
   return counts ? errorCode : undefined;
 }
 
+/** Returns the code that the agent reports, unless the version cannot be the cause. */
+export function reportedFailure(shadow: ShadowView, node: NodeView): FailureCode | undefined {
+  return witnessed(codeOf(shadow), shadow, node);
+}
+
 /** Returns what a missed deadline means; undefined before the reboot. */
-export function missedDeadline(shadow: ShadowView): FailureCode | undefined {
-  if (shadow.spec.state === 'MonitoringUpdate') return 'NotHealthy';
+export function missedDeadline(shadow: ShadowView, node: NodeView): FailureCode | undefined {
+  if (shadow.spec.state === 'MonitoringUpdate') return witnessed('NotHealthy', shadow, node);
   const isActivating = shadow.status?.lastOperation?.operation === 'Activate';
-  return isPastDrain(shadow) && !isActivating ? 'NotReturned' : undefined;
+  return isPastDrain(shadow) && !isActivating ? witnessed('NotReturned', shadow, node) : undefined;
 }
 
 /** Returns why an update that ended without a report of its agent counts; undefined before the reboot. */
-export function failureAtEnd(shadow: ShadowView, reason: string | undefined): FailureCode | undefined {
-  return reason === 'CheckFailed' ? reason : missedDeadline(shadow);
+export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string | undefined): FailureCode | undefined {
+  return reason === 'CheckFailed' ? witnessed(reason, shadow, node) : missedDeadline(shadow, node);
 }
 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
@@ -92,9 +147,11 @@ export function failedNodes(
   const shadows = new Map(managedNodes.map(({ name, shadow }) => [name, shadow]));
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    return !isCounted && !hasSucceeded(one, shadows.get(one.name)) && !isLeftBehind(one, versions);
+    if (isCounted || hasSucceeded(one, shadows.get(one.name)) || isLeftBehind(one, versions)) return false;
+    return shadows.has(one.name) || !runsEverywhere(one, versions);
   });
-  return [...current, ...kept]
+  const before = kept.map(({ deleted: _, ...one }) => (shadows.has(one.name) ? one : { ...one, deleted: true }));
+  return [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
@@ -105,6 +162,12 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
 
 function hasSucceeded({ since }: FailedNode, shadow: ShadowView | undefined): boolean {
   return shadow !== undefined && (success(shadow)?.at ?? 0) >= since;
+}
+
+/** True when all nodes run the version or a later one. */
+function runsEverywhere({ version }: Pick<FailedNode, 'version'>, versions: readonly VersionCount[]): boolean {
+  const running = versions.filter((one) => one.running > 0);
+  return running.length > 0 && !running.some((one) => isLater(version, one.version));
 }
 
 /** True when all nodes run and are offered later versions. */
@@ -120,8 +183,8 @@ function failureOf(
 ): FailedNode | undefined {
   const { name, shadow } = managedNode;
   if (shadow === undefined) return undefined;
-  const isCounted = isPair(managedNode) && isUnderWay(shadow) && !isRollingBack(shadow) && !isReboot(shadow);
-  const current = isCounted ? currentFailure(shadow, input) : undefined;
+  const isCounted = isUnderWay(shadow) && !isRollingBack(shadow) && !isReboot(shadow);
+  const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : undefined;
   if (current === undefined) return recordedFailure(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };
   // A report whose answer cannot be written is not new each time.
@@ -136,14 +199,16 @@ interface FailureInput {
 }
 
 function currentFailure(
-  shadow: ShadowView,
+  { shadow, node }: NodePair,
   { policy, view, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
-  const reported = isReported ? reportedFailure(shadow) : undefined;
+  const reported = isReported ? reportedFailure(shadow, node) : undefined;
   if (reported !== undefined) return { code: reported, since: now };
-  if (hasFailedCheck({ shadow, policy, checks: { view }, now })) return { code: 'CheckFailed', since: now };
-  const missed = isOverdue(shadow, policy, now) ? missedDeadline(shadow) : undefined;
+  const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
+  const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
+  if (checked !== undefined) return { code: checked, since: now };
+  const missed = !isReported && isOverdue(shadow, policy, now) ? missedDeadline(shadow, node) : undefined;
   return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
 }
 
@@ -200,17 +265,30 @@ interface FleetFacts {
 /** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
 export function frozenVersions(
   failed: readonly FailedNode[],
-  { snapshot: { config, policy }, versions, managed, now }: FleetFacts,
+  { snapshot: { managedNodes, config, policy }, versions, managed, now }: FleetFacts,
 ): FrozenVersion[] {
   const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
   const budget = nodesAtOnce(policy.rollout.failureBudget, managed);
   const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
-  return [...releases.values()].flatMap((version) => {
+  const frozen = [...releases.values()].flatMap((version) => {
     const known = before.find((one) => sameVersion(one.version, version));
     if (known !== undefined) return isLeftBehind(known, versions) ? [] : [known];
     const count = failed.filter((one) => sameVersion(one.version, version)).length;
     return managed > 0 && count > budget ? [{ version, since: now }] : [];
   });
+  return frozen.map(({ version, since }) => {
+    const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
+    return {
+      version,
+      since,
+      holdsOlder: managedNodes.some((one) => !failedOnes.has(one.name) && hasSeen(one, version)),
+    };
+  });
+}
+
+function hasSeen({ shadow }: ManagedNode, version: string): boolean {
+  const { current_version: running, target_version: offered } = shadow?.status ?? {};
+  return sameVersion(running, version) || sameVersion(offered, version);
 }
 
 /** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */

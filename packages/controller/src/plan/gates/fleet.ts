@@ -6,6 +6,7 @@ import { lossOf } from '../../cluster/connectivity.ts';
 import { zoneOf } from '../../cluster/node.ts';
 import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
+import type { FrozenVersion } from '../facts/failed-nodes.ts';
 import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
 
 export const paused = ({ policy }: Pick<GateInput, 'policy'>): Blocked | undefined => {
@@ -44,7 +45,9 @@ export const validConfig = ({ policy, group }: Pick<GateInput, 'policy' | 'group
 /** Only a later release, or a user who resumes or pins another version, ends a freeze. */
 export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
   const isPinned = versions.pin !== undefined;
-  const found = frozen.find((one) => (isPinned ? sameVersion(version, one.version) : !isLater(version, one.version)));
+  const isHeld = (one: FrozenVersion): boolean =>
+    sameVersion(version, one.version) || (!isPinned && one.holdsOlder && !isLater(version, one.version));
+  const found = frozen.find(isHeld);
   if (found === undefined) return undefined;
   const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
   return { reason: 'Frozen', message };

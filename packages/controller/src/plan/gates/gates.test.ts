@@ -124,21 +124,28 @@ const cases: Record<string, [Case, string | undefined]> = {
     { config: { concurrency: { maxUpdating: '0%' } } },
     'InvalidConfiguration',
   ],
-  'a frozen version blocks all nodes': [{ frozen: [{ version: NEW, since: NOW }] }, 'Frozen'],
-  'an older version than a frozen one is blocked as well': [{ frozen: [{ version: '1.22.0', since: NOW }] }, 'Frozen'],
+  'a frozen version blocks all nodes': [{ frozen: [{ version: NEW, since: NOW, holdsOlder: true }] }, 'Frozen'],
+  'an older version than a frozen one is blocked as well': [
+    { frozen: [{ version: '1.22.0', since: NOW, holdsOlder: true }] },
+    'Frozen',
+  ],
   'a frozen version that is pinned is blocked': [
-    { frozen: [{ version: NEW, since: NOW }], config: { versions: { pin: NEW } } },
+    { frozen: [{ version: NEW, since: NOW, holdsOlder: true }], config: { versions: { pin: NEW } } },
     'Frozen',
   ],
   'an older version than a frozen one starts if it is pinned': [
     {
-      frozen: [{ version: NEW, since: NOW }],
+      frozen: [{ version: NEW, since: NOW, holdsOlder: true }],
       config: { versions: { pin: '1.20.5' } },
       shadow: { status: { target_version: '1.20.5' }, spec: { settings: pinned({ versionLock: '1.20.5' }) } },
     },
     undefined,
   ],
-  'a later version than a frozen one starts': [{ frozen: [{ version: OLD, since: NOW }] }, undefined],
+  'an older version starts when only nodes that failed know of the frozen one': [
+    { frozen: [{ version: '999.0.0', since: NOW, holdsOlder: false }] },
+    undefined,
+  ],
+  'a later version than a frozen one starts': [{ frozen: [{ version: OLD, since: NOW, holdsOlder: true }] }, undefined],
   'an invalid version blocks the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
