@@ -118,13 +118,12 @@ export interface ShadowParts {
 }
 
 const AFTER_DRAIN: readonly (string | undefined)[] = ['Activate', 'Reboot', 'Restore'];
-/** True if the agent reports something that follows a drain. */
-function isPastDrain({ spec, status }: ShadowParts): boolean {
+/** The end of the drain, if the agent reports something that follows one. */
+function drained({ spec, status }: ShadowParts, observedGeneration: number): Pick<ShadowStatus, 'drain'> {
   const { current_state: state, lastOperation } = status ?? {};
-  if (spec?.state === 'MonitoringUpdate') return true;
-  return (
-    spec?.state === 'RebootedIntoUpdate' && (state === 'ErrorReset' || AFTER_DRAIN.includes(lastOperation?.operation))
-  );
+  const hasStepAfter = state === 'ErrorReset' || AFTER_DRAIN.includes(lastOperation?.operation);
+  const isPast = spec?.state === 'MonitoringUpdate' || (spec?.state === 'RebootedIntoUpdate' && hasStepAfter);
+  return isPast ? { drain: { ...DRAINED, observedGeneration } } : {};
 }
 
 const DRAINED = { startTime: ago(MINUTE), endTime: ago(MINUTE), result: 'Drained', evicted: 0, remaining: 0 } as const;
@@ -146,7 +145,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     state_transition_failure_timestamp: null,
     observedGeneration: generation,
     bootID: 'boot-1',
-    ...(isPastDrain({ spec, ...parts }) && { drain: { ...DRAINED, observedGeneration: generation } }),
+    ...drained({ ...parts, spec }, generation),
     ...parts.status,
   };
   return {

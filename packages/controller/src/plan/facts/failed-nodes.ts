@@ -150,7 +150,10 @@ export function failedNodes(
     if (isCounted || hasSucceeded(one, shadows.get(one.name)) || isLeftBehind(one, versions)) return false;
     return shadows.has(one.name) || !runsEverywhere(one, versions);
   });
-  const before = kept.map(({ deleted: _, ...one }) => (shadows.has(one.name) ? one : { ...one, deleted: true }));
+  const before = kept.map(({ name, version, code, since }) => {
+    const isPresent = shadows.has(name);
+    return { name, version, code, since, ...(!isPresent && { deleted: true }) };
+  });
   return [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
