@@ -135,7 +135,7 @@ export const fullConfig = {
       updateEstimate: '20m',
       margin: '5m',
     },
-    concurrency: { maxUpdating: '10%', maxUnavailable: '20%', maxPerZone: 2, maxZones: 1 },
+    concurrency: { maxUpdating: '10%', maxUnavailable: '20%', maxPerZone: 2, controlPlane: 'Ignored', maxZones: 1 },
     versions: { pin: '1.21.0', minimumAge: '72h', ignoreWaves: true, deny: ['1.20.5'] },
     drain: {
       timeout: '15m',

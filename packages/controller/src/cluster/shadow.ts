@@ -247,6 +247,11 @@ export function mayBeInUpdate(shadow: ShadowView): boolean {
   return isUnderWay(shadow) || rebootRequested(shadow);
 }
 
+/** True from the request to drain the node on, until the end of its update is confirmed. */
+export function isPastStaging(shadow: ShadowView): boolean {
+  return mayBeInUpdate(shadow) && shadow.spec.state !== 'StagedAndPerformedUpdate';
+}
+
 export function rebootRequested({ metadata: { annotations = {} } }: ShadowView): boolean {
   return annotations[REBOOT_REQUESTED_ANNOTATION] !== undefined;
 }

@@ -138,10 +138,14 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const overLimit = isOverLimit ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, policy, now) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node, policy);
-  const input = { ...fleetState, ...candidate, ...NO_LIMITS, drain, needMs };
+  const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
+  const input = { ...fleetState, ...candidate, ...NO_LIMITS, controlPlane, drain, needMs };
   const blocked = whyNotDrained(input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
-  if (blocked === undefined) fleetState.workloads.drains(node);
+  if (blocked === undefined) {
+    fleetState.workloads.drains(node);
+    fleetState.controlPlane.drains(node);
+  }
   return blocked;
 }
 

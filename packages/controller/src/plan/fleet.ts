@@ -19,6 +19,7 @@ import { Canaries } from './canaries.ts';
 import { Capacity, isDown, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
+import { ControlPlane } from './facts/control-plane.ts';
 import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
@@ -66,6 +67,7 @@ export interface FleetState {
   readonly groupsBefore: ReadonlyMap<string, NodeGroupStatus | undefined>;
   /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
+  readonly controlPlane: ControlPlane;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
@@ -116,6 +118,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
+    controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     capacity: limitsOf(slots),
     metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),

@@ -167,7 +167,7 @@ function admit(
   fleetState: FleetState,
   { pods }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, drains, room } = fleetState;
+  const { capacity, controlPlane, drains, room } = fleetState;
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     candidates.map((candidate) => {
@@ -184,6 +184,7 @@ function admit(
       const holdsSlot = candidate.isRollback;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
         room.reserve(node);
+        controlPlane.starts(node);
         if (holdsSlot) return [candidate, blocked];
         capacity.reserve(candidate, true);
         reserve(candidate, fleetState);
@@ -193,14 +194,18 @@ function admit(
   );
 }
 
-type AskedLimits = Pick<GateInput, 'capacity' | 'canary' | 'earlierGroups' | 'reboot'>;
+type AskedLimits = Pick<GateInput, 'capacity' | 'canary' | 'earlierGroups' | 'reboot' | 'controlPlane'>;
 
 /** The order of nodes with a new version says nothing about settings. */
 function limitsOf(candidate: Candidate, fleetState: FleetState): AskedLimits {
   const { node, version, isReboot, isRollback } = candidate;
   const { canaries, groupOrder, settingsRollouts } = fleetState;
   const capacity = fleetState.capacity.check(candidate);
-  const none = { canary: undefined, earlierGroups: undefined, reboot: undefined };
+  // The slot of a rollback is that of the update that failed.
+  const controlPlane = isRollback
+    ? fleetState.controlPlane.whyNotDrained(candidate)
+    : fleetState.controlPlane.whyNotStarted(candidate);
+  const none = { canary: undefined, earlierGroups: undefined, reboot: undefined, controlPlane };
   if (isReboot)
     return { ...none, capacity, reboot: isRollback ? undefined : settingsRollouts.whyNotRebooted(candidate) };
   const earlierGroups = groupOrder.check(candidate, version);

@@ -4,7 +4,8 @@
  *
  *     until one node has proved them    one node at a time
  *     then, if nothing restarts         many nodes at once
- *     then, if services restart         within the limits of spec.concurrency, inside the windows, and
+ *     then, if services restart         within the limits of spec.concurrency, inside the windows, one node of
+ *                                       the control plane at a time, and
  *                                       not on nodes that a user has left out with the annotation skip
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
@@ -45,7 +46,10 @@ export function grantsOf(decisions: readonly Decision[], fleetState: FleetState)
     } else if (granted.size < MAX_GRANTS) {
       granted.set(name, decision.grant);
       fleetState.settingsRollouts.changes(decision.managedNode);
-      if (decision.grant === 'RestartsService') fleetState.capacity.reserve({ node, group }, true);
+      if (decision.grant === 'RestartsService') {
+        fleetState.capacity.reserve({ node, group }, true);
+        fleetState.controlPlane.starts(node);
+      }
     }
   }
   return { granted, waiting };
@@ -59,7 +63,9 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
   const first = gates.map((gate) => gate(input)).find((blocked) => blocked !== undefined);
   const blocked = first ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked !== undefined || grant === 'Live') return blocked;
-  return windowOpen(input) ?? fleetState.capacity.check({ node, group });
+  return (
+    windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group })
+  );
 }
 
 /** What speaks against any disruption. */

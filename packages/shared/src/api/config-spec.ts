@@ -163,6 +163,13 @@ const SPEC = {
       'Nodes of one zone (label topology.kubernetes.io/zone; nodes without it are a zone of their own) that may be updating ' +
         'or unavailable for any other reason at once, from 1. By default zones do not count.',
     ),
+    controlPlane: field(
+      oneOf(['OneAtATime', 'Ignored']),
+      'OneAtATime: nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd (also master and ' +
+        'controlplane) update one at a time, and none starts or is drained while another one, managed or not, is not Ready or is being ' +
+        'deleted: no disruption budget protects their static pods. Ignored: they count as any other node.',
+      { default: 'OneAtATime', absent: 'OneAtATime' },
+    ),
     maxZones: field(
       numberOfNodes,
       'Zones in which nodes may be updating at once, from 1. By default zones do not count.',

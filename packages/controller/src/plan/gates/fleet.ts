@@ -71,6 +71,8 @@ export const groupsInOrder: Gate = (input) => input.earlierGroups;
 /** One node of a group proves its settings first. */
 export const settingsProved: Gate = (input) => input.reboot;
 
+export const controlPlaneFree: Gate = (input) => input.controlPlane;
+
 export const capacity: Gate = (input) => input.capacity;
 
 export const windowOpen = ({

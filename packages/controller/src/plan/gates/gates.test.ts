@@ -78,6 +78,7 @@ function blockedBy({
     capacity,
     canary,
     earlierGroups: undefined,
+    controlPlane: undefined,
     reboot: undefined,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),

@@ -7,6 +7,7 @@ import { checksPass } from './checks.ts';
 import {
   capacity,
   connected,
+  controlPlaneFree,
   groupsInOrder,
   notFrozen,
   paused,
@@ -61,6 +62,7 @@ const GATES: readonly Gate[] = [
   windowOpen,
   drainNotBlocked,
   podsHealthy,
+  controlPlaneFree,
   capacity,
   checksPass,
   workloadsReady,
@@ -83,6 +85,7 @@ const ROLLBACK_GATES: readonly Gate[] = [
   backoff,
   writable,
   drainNotBlocked,
+  controlPlaneFree,
   podsListed,
 ];
 
@@ -102,6 +105,7 @@ const DRAIN_GATES: readonly Gate[] = [
   nodeHealthy,
   notCordonedExternally,
   windowOpen,
+  controlPlaneFree,
   workloadsReady,
 ];
 
@@ -112,6 +116,7 @@ const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
   notSkipped,
   agentCurrent,
   notCordonedExternally,
+  controlPlaneFree,
 ];
 
 export function whyNotDrained(input: GateInput): Blocked | undefined {

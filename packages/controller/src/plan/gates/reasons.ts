@@ -72,6 +72,7 @@ export const REASONS = {
   WaitingForCapacity: { passes: 'capacity' },
   MaxUnavailableReached: { passes: 'capacity' },
   WaitingForZone: { passes: 'capacity' },
+  WaitingForControlPlane: { passes: 'capacity' },
   PodListFailed: { passes: 'time' },
   AgentNotConnected: { passes: 'event', withoutTaint: true },
   AgentNotResponding: { passes: 'event', needsAttention: true },
@@ -120,6 +121,8 @@ export interface GateInput extends Candidate {
   readonly connectivity: Connectivity;
   readonly capacity: Blocked | undefined;
   readonly canary: Blocked | undefined;
+  /** Another node of the control plane is updating or not Ready. */
+  readonly controlPlane: Blocked | undefined;
   /** Another node is rebooted for the same settings first. */
   readonly reboot: Blocked | undefined;
   /** The groups that go first are not done. */

@@ -1,0 +1,83 @@
+/**
+ * Keeps the members of the control plane from being disrupted together: the nodes that run kube-apiserver or etcd as
+ * static pods, which no disruption budget protects. They go one at a time, and only while every other one is well,
+ * whether or not the operator manages it:
+ *
+ *     at the start of an update      no other one holds an update slot, or is not Ready or being deleted
+ *     before the drain of a node     no other one is drained or rebooting, or is not Ready or being deleted
+ *
+ * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
+ */
+import { ownedByUs } from '@brupop/shared/node/ownership';
+import type { NodeView } from '../../cluster/node.ts';
+import { isPastStaging } from '../../cluster/shadow.ts';
+import type { ManagedNode } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { isDown, namesOf } from '../capacity.ts';
+import type { Blocked } from '../gates/reasons.ts';
+
+/** Of kubeadm, also before Kubernetes 1.24, and of distributions with etcd on nodes of its own. */
+const LABELS = ['control-plane', 'master', 'controlplane', 'etcd'].map((role) => `node-role.kubernetes.io/${role}`);
+
+type Asked = { readonly node: NodeView; readonly policy: Pick<UpdatePolicy, 'concurrency'> };
+
+export class ControlPlane {
+  readonly #nodes: readonly NodeView[];
+  /** Names of those that hold an update slot, those that start in this plan included. */
+  readonly #updating: Set<string>;
+  /** Names of those whose drain has begun, those that begin it in this plan included. */
+  readonly #drained: Set<string>;
+
+  /**
+   * @param nodes - all nodes of the cluster
+   * @param slots - the nodes that hold an update slot
+   */
+  constructor(nodes: readonly NodeView[], slots: Iterable<ManagedNode>) {
+    const holders = [...slots];
+    this.#nodes = nodes.filter(isMember);
+    this.#updating = new Set(holders.map(({ name }) => name));
+    this.#drained = new Set(holders.filter(isDisrupted).map(({ name }) => name));
+  }
+
+  /** Returns why this node must not start its update, or restart its services. */
+  whyNotStarted(asked: Asked): Blocked | undefined {
+    return this.#check(asked, this.#updating);
+  }
+
+  /** Returns why this node, which is staged, must not be drained. */
+  whyNotDrained(asked: Asked): Blocked | undefined {
+    return this.#check(asked, this.#drained);
+  }
+
+  starts({ metadata: { name } }: NodeView): void {
+    this.#updating.add(name);
+  }
+
+  drains({ metadata: { name } }: NodeView): void {
+    this.#drained.add(name);
+  }
+
+  #check({ node, policy }: Asked, busy: ReadonlySet<string>): Blocked | undefined {
+    if (policy.concurrency.controlPlane === 'Ignored' || !isMember(node)) return undefined;
+    const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
+    const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
+    if (down !== '') return blocked(`not Ready or being deleted: ${down}`);
+    const updating = namesOf(others.map(({ metadata: { name } }) => name).filter((name) => busy.has(name)));
+    return updating === '' ? undefined : blocked(`updating: ${updating}`);
+  }
+}
+
+function blocked(why: string): Blocked {
+  const message =
+    'Nodes of the control plane update one at a time, and only while all others are Ready ' +
+    `(spec.concurrency.controlPlane). Others of them are ${why}`;
+  return { reason: 'WaitingForControlPlane', message };
+}
+
+function isMember({ metadata: { labels = {} } }: NodeView): boolean {
+  return LABELS.some((label) => labels[label] !== undefined);
+}
+
+function isDisrupted({ node, shadow }: ManagedNode): boolean {
+  return (node !== undefined && ownedByUs(node)) || (shadow !== undefined && isPastStaging(shadow));
+}
