@@ -170,7 +170,8 @@ describe('observedGeneration', () => {
 describe('what is in force', () => {
   it('is recorded with every default', () => {
     const { inForce } = report({ concurrency: { maxUpdating: 3 } }, { generation: 2 });
-    expect(inForce).toEqual({ generation: 2, spec: { ...DEFAULT_SPEC, concurrency: { maxUpdating: 3 } } });
+    const concurrency = { maxUpdating: 3, controlPlane: 'OneAtATime' };
+    expect(inForce).toEqual({ generation: 2, spec: { ...DEFAULT_SPEC, concurrency } });
   });
 
   it('stays as it was recorded for the same generation, whatever the defaults are by now', () => {
