@@ -19,7 +19,7 @@ import { Canaries } from './canaries.ts';
 import { Capacity, isDown, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
-import { ControlPlane } from './facts/control-plane.ts';
+import { ControlPlane } from './control-plane.ts';
 import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';

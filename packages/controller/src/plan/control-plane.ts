@@ -9,12 +9,12 @@
  * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import type { NodeView } from '../../cluster/node.ts';
-import { isPastStaging } from '../../cluster/shadow.ts';
-import type { ManagedNode } from '../../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
-import { isDown, namesOf } from '../capacity.ts';
-import type { Blocked } from '../gates/reasons.ts';
+import type { NodeView } from '../cluster/node.ts';
+import { isPastStaging } from '../cluster/shadow.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
+import { isDown, namesOf } from './capacity.ts';
+import type { Blocked } from './gates/reasons.ts';
 
 /** Of kubeadm, also before Kubernetes 1.24, and of distributions with etcd on nodes of its own. */
 const LABELS = ['control-plane', 'master', 'controlplane', 'etcd'].map((role) => `node-role.kubernetes.io/${role}`);
