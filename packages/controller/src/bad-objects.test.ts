@@ -151,6 +151,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     watchLags: [],
     connectivity: CONNECTED,
     checks: NO_CHECKS_KNOWN,
+    clockSkewMs: 0,
     ownNamespace: 'brupop',
     ownNode: 'node-0',
   };

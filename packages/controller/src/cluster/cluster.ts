@@ -5,6 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
   CONFIG_NAME,
@@ -188,11 +189,15 @@ export class Cluster {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     const managedNodes = this.#managedNodes(rejectionOf);
     const connectivity = this.#connectivityOf(managedNodes);
+    const clockSkewMs = this.#options.client.clockSkewMs();
+    // By a wrong clock, nodes that are updating would miss their deadlines.
+    const isSkewed = Math.abs(clockSkewMs ?? 0) > CLOCK_TOLERANCE_MS;
+    const loss = isSkewed ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
     return {
-      managedNodes: suspended(managedNodes, connectivity),
+      managedNodes: suspended(managedNodes, loss),
       nodes: this.#nodes.list(),
       config: this.#configs.get(CONFIG_NAME),
-      policy: suspendedPolicy(this.#policies.fleet, connectivity),
+      policy: suspendedPolicy(this.#policies.fleet, loss),
       groups: this.#policies.groups,
       groupObjects: this.#groups.list(),
       metadataNotes: this.metadataNotes.view,
@@ -201,6 +206,7 @@ export class Cluster {
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
       connectivity,
+      clockSkewMs,
       checks: this.checks.view,
       ownNamespace: this.#options.namespace,
       ownNode: this.#options.nodeName,

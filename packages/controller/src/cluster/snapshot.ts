@@ -90,6 +90,8 @@ export interface Snapshot {
   readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];
   readonly connectivity: Connectivity;
+  /** By how much the clock of this process is ahead of that of the API server, milliseconds; undefined: unknown. */
+  readonly clockSkewMs: number | undefined;
   readonly checks: ChecksView;
   /** That of the operator. */
   readonly ownNamespace: string;

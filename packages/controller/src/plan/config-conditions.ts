@@ -11,7 +11,7 @@ import { shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck, namesOf } from './capacity.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
-import { unconfirmed } from './gates/fleet.ts';
+import { clockRight, unconfirmed } from './gates/fleet.ts';
 import { describeSettings, judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
 import { describeLost } from './lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
@@ -27,6 +27,7 @@ export const CONFIG_REASONS = [
   'Paused',
   'NotPaused',
   'WatchStale',
+  'ClockSkew',
   'LeasesExpired',
   'LeasesRenewed',
   'FailureBudgetExceeded',
@@ -128,8 +129,10 @@ function paused({ policy: { paused, pauseReason } }: Plan): Judged {
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale, failed, frozen: versions }: Plan): Judged {
+function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: Plan): Judged {
   if (stale.length > 0) return isTrue('WatchStale', `No update starts. ${unconfirmed(stale)}`);
+  const skewed = clockRight({ clockSkewMs });
+  if (skewed !== undefined) return isTrue('ClockSkew', skewed.message);
   if (problem !== undefined) return isTrue('InvalidConfiguration', `No update starts: ${problem}`);
   const [first] = versions;
   if (first !== undefined) return isTrue('FailureBudgetExceeded', describeFrozen(first.version, failed));

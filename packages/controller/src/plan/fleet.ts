@@ -40,6 +40,7 @@ export interface FleetState {
   /** Resources whose watch is stale. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
+  readonly clockSkewMs: number | undefined;
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
   /** By the name of the node; for nodes with a shadow. */
@@ -103,6 +104,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
+    clockSkewMs: snapshot.clockSkewMs,
     drains: new Drains(snapshot, now),
     checks,
     workloads,

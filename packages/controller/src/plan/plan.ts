@@ -70,6 +70,7 @@ export interface Plan extends Rollout {
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
+  readonly clockSkewMs: number | undefined;
   /** The nodes that failed with a version, the latest first. */
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
@@ -121,6 +122,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     policy,
     stale,
     connectivity,
+    clockSkewMs: snapshot.clockSkewMs,
     counts: countsOf(counted),
     failed: fleetState.failed,
     frozen: fleetState.frozen,

@@ -14,6 +14,7 @@ import type { Decision } from './assess.ts';
 import { success } from './facts/attempts.ts';
 import type { FleetState } from './fleet.ts';
 import { isPrevious } from './facts/rollback.ts';
+import { clockRight } from './gates/fleet.ts';
 import { isReason, type ReasonTraits, traitsOf } from './gates/reasons.ts';
 
 /** Times are epoch milliseconds. */
@@ -73,8 +74,12 @@ function latestSuccess(counted: readonly Decision[], now: number): number {
 }
 
 /** False while no node may start or be drained, or all that wait do so because the configuration says so. */
-function mayProgress({ policy, stale, connectivity, now }: FleetState, counted: readonly Decision[]): boolean {
-  const isStopped = policy.paused || policy.problem !== undefined || stale.length > 0 || connectivity.lost;
+function mayProgress(
+  { policy, stale, clockSkewMs, connectivity, now }: FleetState,
+  counted: readonly Decision[],
+): boolean {
+  const isUncertain = stale.length > 0 || connectivity.lost || clockRight({ clockSkewMs }) !== undefined;
+  const isStopped = policy.paused || policy.problem !== undefined || isUncertain;
   if (isStopped) return false;
   const waiting = counted.filter(needsUpdate);
   // Those that wait for another group do when that one is stopped.

@@ -9,13 +9,13 @@
  *                                       not on nodes that a user has left out with the annotation skip
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
- * Nothing is granted during a pause, while watches are stale or connectivity is lost, or with a mistake in
+ * Nothing is granted during a pause, while watches are stale, the clock is wrong or connectivity is lost, or with a mistake in
  * the configuration or the group. What needs a reboot is a candidate in `plan.ts`, as an update is.
  */
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import type { FleetState } from './fleet.ts';
-import { connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
+import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped } from './gates/node.ts';
 import type { Blocked } from './gates/reasons.ts';
 
@@ -69,7 +69,7 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
 }
 
 /** What speaks against any disruption. */
-const GATES = [watchFresh, connected, paused, validConfig, ready];
+const GATES = [watchFresh, clockRight, connected, paused, validConfig, ready];
 
 function ready({ node }: Pick<ManagedNode, 'node'>): Blocked | undefined {
   return node?.ready === false ? { reason: 'NodeNotReady', message: 'The Node is not Ready' } : undefined;

@@ -239,7 +239,7 @@ function succeeded(input: TransitionInput): Transition {
 }
 
 /** They pass by themselves; while the first two hold, other nodes cannot start either. */
-const STAYS: readonly Reason[] = ['WatchStale', 'ConnectivityLost', 'WorkloadsNotReady', 'PodListFailed'];
+const STAYS: readonly Reason[] = ['WatchStale', 'ClockSkew', 'ConnectivityLost', 'WorkloadsNotReady', 'PodListFailed'];
 
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {

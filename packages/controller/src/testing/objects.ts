@@ -249,7 +249,14 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
   const own = { ownNamespace: 'brupop', ownNode: 'own' };
-  const rest = { budgets: new Map(), watchLags: [], connectivity: CONNECTED, checks: NO_CHECKS_KNOWN, ...own };
+  const rest = {
+    budgets: new Map(),
+    watchLags: [],
+    connectivity: CONNECTED,
+    clockSkewMs: 0,
+    checks: NO_CHECKS_KNOWN,
+    ...own,
+  };
   const nodes = managedNodes.flatMap(({ node }) => node ?? []);
   const all = {
     nodes,

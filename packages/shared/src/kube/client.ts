@@ -84,9 +84,15 @@ export class KubeClient {
     return this.request({ method: 'PATCH', path, body, query, contentType: APPLY, signal });
   }
 
-  /** By how much this machine's clock is ahead of the API server's; undefined if that is unknown. */
+  /**
+   * By how much this machine's clock is ahead of the API server's now, also if it was set since the latest answer;
+   * undefined if that is unknown.
+   */
   clockSkewMs(): number | undefined {
-    return this.#connection.clockSkewMs;
+    const { clock } = this.#options;
+    const { latestDate } = this.#connection;
+    if (latestDate === undefined) return undefined;
+    return clock.now() - (latestDate.serverTime + (clock.monotonic() - latestDate.seenAt));
   }
 
   async close(): Promise<void> {
@@ -139,7 +145,8 @@ export class KubeClient {
 
   #noteDate({ headers: { date } }: Answer): void {
     const serverTime = typeof date === 'string' ? parseTime(date) : undefined;
-    if (serverTime !== undefined) this.#connection.clockSkewMs = this.#options.clock.now() - serverTime;
+    if (serverTime === undefined) return;
+    this.#connection.latestDate = { serverTime, seenAt: this.#options.clock.monotonic() };
   }
 
   #unanswered(request: KubeRequest, error: unknown): unknown {

@@ -35,8 +35,8 @@ export class KubeConnection {
   #ca: string;
   #pool: Pool;
   #reloadedAt = -Infinity;
-  /** By how much this machine's clock is ahead of the API server's, as of the latest response. */
-  clockSkewMs: number | undefined;
+  /** That of the latest response: epoch milliseconds by the API server's clock, and on this process' monotonic clock. */
+  latestDate: { readonly serverTime: number; readonly seenAt: number } | undefined;
   #token: { readonly text: string; readonly until: number } | undefined;
 
   private constructor(options: KubeClientOptions, ca: string) {

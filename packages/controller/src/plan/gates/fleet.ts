@@ -1,4 +1,5 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -25,6 +26,18 @@ export function unconfirmed(resources: readonly string[]): string {
   const what = resources.join(', ');
   const found = 'has not been confirmed by an event, a bookmark or a check for more than 2 minutes';
   return `The watch of ${what} ${found}; see "watch failed" in the log`;
+}
+
+/** By a wrong clock, windows, ages and soaks would begin or end at the wrong time. */
+export const clockRight = ({ clockSkewMs = 0 }: Partial<Pick<GateInput, 'clockSkewMs'>>): Blocked | undefined => {
+  if (Math.abs(clockSkewMs) <= CLOCK_TOLERANCE_MS) return undefined;
+  return { reason: 'ClockSkew', message: describeSkew(clockSkewMs) };
+};
+
+function describeSkew(clockSkewMs: number): string {
+  const differs = `${minutes(Math.abs(clockSkewMs))} minutes ${clockSkewMs > 0 ? 'ahead of' : 'behind'}`;
+  const found = `The clock of the controller's node is about ${differs} that of the Kubernetes API`;
+  return `${found}. No update starts until they differ by at most 5 minutes: synchronize the clocks of both`;
 }
 
 /** The cause is the network or the control plane: a node that is rebooted now might not come back. */

@@ -42,6 +42,7 @@ interface Case {
   readonly writeRejection?: string;
   readonly stale?: readonly string[];
   readonly lost?: boolean;
+  readonly clockSkewMs?: number;
   readonly frozen?: GateInput['frozen'];
   readonly drain?: Partial<Drainable>;
 }
@@ -57,6 +58,7 @@ function blockedBy({
   writeRejection,
   stale = [],
   lost = false,
+  clockSkewMs = 0,
   frozen = [],
   drain: found = {},
 }: Case): Blocked | undefined {
@@ -74,6 +76,7 @@ function blockedBy({
     policy,
     stale,
     connectivity: { ...CONNECTED, lost },
+    clockSkewMs,
     frozen,
     capacity,
     canary,
@@ -116,6 +119,9 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a stale watch blocks all nodes': [{ stale: ['brupopconfigs'] }, 'WatchStale'],
   'WatchStale takes precedence over a pause': [{ stale: ['nodes'], config: { paused: true } }, 'WatchStale'],
   'a loss of connectivity blocks all nodes': [{ lost: true }, 'ConnectivityLost'],
+  'a clock that is an hour ahead blocks all nodes': [{ clockSkewMs: 3_600_000 }, 'ClockSkew'],
+  'a clock that is an hour behind blocks all nodes': [{ clockSkewMs: -3_600_000 }, 'ClockSkew'],
+  'a clock that differs by five minutes does not matter': [{ clockSkewMs: 300_000 }, undefined],
   'a pause blocks all nodes': [{ config: { paused: true } }, 'Paused'],
   'Paused takes precedence over an invalid configuration': [
     { config: { paused: true, concurrency: { maxUpdating: '0%' } } },

@@ -6,6 +6,7 @@
 import { checksPass } from './checks.ts';
 import {
   capacity,
+  clockRight,
   connected,
   controlPlaneFree,
   groupsInOrder,
@@ -40,6 +41,7 @@ import { hasRoom, workloadsReady } from './workloads.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
+  clockRight,
   connected,
   paused,
   validConfig,
@@ -73,6 +75,7 @@ const GATES: readonly Gate[] = [
 /** A rollback holds its slot, and what it goes back to was good; only what makes any disruption unsafe or impossible stops it. */
 const ROLLBACK_GATES: readonly Gate[] = [
   watchFresh,
+  clockRight,
   connected,
   paused,
   validConfig,
@@ -95,6 +98,7 @@ export function whyNot(input: GateInput): Blocked | undefined {
 
 const DRAIN_GATES: readonly Gate[] = [
   watchFresh,
+  clockRight,
   connected,
   validGroup,
   notFrozen,
@@ -111,6 +115,7 @@ const DRAIN_GATES: readonly Gate[] = [
 
 const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
   watchFresh,
+  clockRight,
   connected,
   selected,
   notSkipped,

@@ -37,6 +37,7 @@ export const REASONS = {
   Updating: { passes: 'event' },
   WatchStale: { passes: 'event', fleetWide: true },
   ConnectivityLost: { passes: 'event', fleetWide: true, needsAttention: true },
+  ClockSkew: { passes: 'event', fleetWide: true, needsAttention: true },
   Paused: { passes: 'manual', fleetWide: true, isIntended: true },
   InvalidConfiguration: { passes: 'manual', fleetWide: true },
   Frozen: { passes: 'manual', fleetWide: true, needsAttention: true, isIntended: true },
@@ -119,6 +120,7 @@ export interface GateInput extends Candidate {
   readonly policy: UpdatePolicy;
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
+  readonly clockSkewMs: number | undefined;
   readonly capacity: Blocked | undefined;
   readonly canary: Blocked | undefined;
   /** Another node of the control plane is updating or not Ready. */
