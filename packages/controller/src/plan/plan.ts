@@ -88,7 +88,7 @@ export interface Plan extends Rollout {
 
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, connectivity, stuck } = fleetState;
+  const { policy, stale, connectivity, clockSkewMs, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, now }), fleetState, snapshot);
@@ -103,7 +103,6 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...timesOf(fleetState, snapshot),
     ...lostTimes,
-    ...fleetState.canaries.times,
     ...forecast.windowEnds,
     progress?.deadline,
   ];
@@ -122,7 +121,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     policy,
     stale,
     connectivity,
-    clockSkewMs: snapshot.clockSkewMs,
+    clockSkewMs,
     counts: countsOf(counted),
     failed: fleetState.failed,
     frozen: fleetState.frozen,
@@ -145,7 +144,7 @@ function allPodsNow({ workloads: { isRequested, isDue } }: FleetState): Plan['al
 
 /** When the state of the fleet may change by time alone. */
 function timesOf(
-  { slots, policy, checks, workloads, metadata, now }: FleetState,
+  { slots, policy, canaries, checks, workloads, metadata, now }: FleetState,
   { watchLags, pods }: Snapshot,
 ): (number | undefined)[] {
   const deadlines = [...slots.values()].map(({ deadline }) => deadline);
@@ -156,6 +155,7 @@ function timesOf(
     ...checks.times,
     ...workloads.times,
     ...metadata.times,
+    ...canaries.times,
     policy.rollout.resumeMs,
     ...staleCheckTimes(watchLags, now),
   ];
