@@ -76,6 +76,7 @@ export const fullShadow = {
       resumeTime: '2026-01-02T03:04:08Z',
       endTime: '2026-01-02T03:34:05Z',
       result: 'TimedOut',
+      held: true,
       evicted: 4,
       remaining: 1,
       blockedBy: [
@@ -140,6 +141,7 @@ export const fullConfig = {
     drain: {
       timeout: '15m',
       onTimeout: 'Force',
+      blockedBudgets: 'Wait',
       emptyDirPods: 'Block',
       unmanagedPods: 'Block',
       maxGracePeriod: '5m',

@@ -57,7 +57,7 @@ export const METRICS = {
   drainDuration: histogram(
     'apiserver_drain_duration_seconds',
     [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600],
-    'How long drains took from their first pass to their end. `result` is `Drained`, `Forced`, `TimedOut` or `CordonRemoved` ' +
+    'How long drains took from their first pass to their end. `result` is `Drained`, `Forced`, `TimedOut`, `Blocked` or `CordonRemoved` ' +
       '(`status.drain.result`).',
     'result',
   ),

@@ -148,6 +148,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
   );
   const rest = {
     budgets: new Map(),
+    mayForce: true,
     watchLags: [],
     connectivity: CONNECTED,
     checks: NO_CHECKS_KNOWN,

@@ -25,6 +25,7 @@ test('defaults apply where nothing is set', () => {
     tlsMode: 'provided',
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
+    mayForce: false,
     settingsSecrets: '/etc/brupop-settings',
     checks: {
       namespace: '',

@@ -21,6 +21,8 @@ export interface ControllerConfig {
   /** The ConfigMap that the agents mount. */
   readonly caConfigMap: string;
   readonly checks: ChecksConfig;
+  /** Whether the API server of the operator has the right to delete pods (value drain.allowForce of the chart). */
+  readonly mayForce: boolean;
   /** Folder of the mounted Secrets with settings of hosts, one folder each. */
   readonly settingsSecrets: string;
 }
@@ -39,6 +41,7 @@ export function readConfig(env: Env): ControllerConfig {
     tlsMode: oneOf(env, 'TLS_MODE', TLS_MODES, 'provided'),
     tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
+    mayForce: oneOf(env, 'DRAIN_ALLOW_FORCE', ['true', 'false'], 'false') === 'true',
     settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
     checks: {
       namespace: text(env, 'CHECKS_NAMESPACE', ''),

@@ -45,6 +45,7 @@ export async function startReplica(
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
     checks: NO_CHECKS,
+    mayForce: true,
     settingsSecrets: '',
     ...settings,
   };

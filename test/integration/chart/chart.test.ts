@@ -279,6 +279,12 @@ describe('the controller', () => {
     });
   });
 
+  it('knows that the API server may delete pods', async () => {
+    const rendered = await renderChart(cluster, '--set', 'drain.allowForce=true');
+    const env = envOf(podOf(find(rendered, 'Deployment', CONTROLLER)));
+    expect(env).toMatchObject({ DRAIN_ALLOW_FORCE: 'true' });
+  });
+
   it('may run Jobs in a namespace of their own alone, as an account without rights', async () => {
     const withChecks = await renderChart(cluster, '--set', 'checks.enabled=true');
     const added = withChecks.filter(

@@ -7,7 +7,9 @@
  *    drained its own node has evicted itself.
  * 2. A drain that is over, or that the configuration blocks, ends here: nothing is evicted, and the
  *    node is not cordoned.
- * 3. The node is cordoned, and the watches start.
+ * 3. The node is cordoned, and the watches start. If disruption budgets hold pods at the start of the drain, these are
+ *    asked for before any other pod: an operator may move a primary, or open its budget, once it sees the cordon. A drain
+ *    whose pods are not let go in time ends as Blocked.
  * 4. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
  *    the node, the spec changes, or the time of the pass is over. It also ends, and the drain with it,
  *    when pods are to be deleted and this account may not.
@@ -15,6 +17,8 @@
  *    which the Node is cordoned.
  */
 import type { DrainResultName } from '@brupop/shared/api/shadow';
+import { budgetsOf, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
+import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budgets';
 import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -26,14 +30,29 @@ import type { PassContext } from './context.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';
 import type { EvictionOutcome, Evictor } from './evictor.ts';
-import { CORDON_REMOVED, isAbandoned, mayNotForce, type Stage, stageOf, timedOut } from './settings.ts';
+import {
+  CORDON_REMOVED,
+  holdsForBudgets,
+  isAbandoned,
+  isHoldOver,
+  mayNotForce,
+  type Stage,
+  stageOf,
+  timedOut,
+} from './settings.ts';
 import { VolumeHandovers } from './volume-handover.ts';
 
 /** The parts of a pass; the pass calls them, and none of them calls back. */
 interface PassParts {
   readonly view: DrainView;
-  readonly evictor: Pick<Evictor, 'evict' | 'mayDelete'>;
+  readonly evictor: Pick<Evictor, 'evict' | 'mayDelete' | 'budgetsFor'>;
   readonly record: DrainRecord;
+}
+
+interface LoopParts {
+  readonly pods: () => readonly DrainPod[];
+  readonly force: boolean;
+  readonly handovers: VolumeHandovers | undefined;
 }
 
 export class DrainPass {
@@ -55,7 +74,7 @@ export class DrainPass {
     await view.load();
     const node = requireNode(view.node(), identity);
     await view.learnReplicas(view.pods());
-    await record.start(podsToEvict(view.pods(), view.filter()).length);
+    const budgets = await this.#start();
     await view.learnDaemonSets(view.pods());
     const stage = stageOf(record.current, settings, this.#podsToEvict(view.pods(), node), clock.now());
     const force = stage !== 'Evict' && settings.onTimeout === 'Force';
@@ -67,35 +86,59 @@ export class DrainPass {
     const waits = stage === 'Evict' && record.current.handover !== undefined;
     if (node.unschedulable && pods.length === 0 && !waits) return nothingEvicted(pods, await this.#confirm(force));
     view.watch();
-    return this.#evict(stage, force);
+    if (budgets === undefined) return this.#evict(stage, force);
+    const held = await this.#askFor(budgets);
+    if (held.held === true) return held;
+    await record.release();
+    const { evicted, ...outcome } = await this.#evict(stage, force);
+    return { ...outcome, evicted: held.evicted + evicted };
+  }
+
+  /** Returns the budgets of a drain that waits for the pods that they hold. */
+  async #start(): Promise<IndexedBudgets | undefined> {
+    const { view, record, evictor } = this.#parts;
+    const pods = podsToEvict(view.pods(), view.filter());
+    const mayHold = record.isNew ? holdsForBudgets(this.#context.settings) : record.current.held === true;
+    const budgets = mayHold ? await evictor.budgetsFor(pods) : undefined;
+    const isTried = (pod: DrainPod): boolean => {
+      const [budget, ...more] = budgets === undefined ? [] : exhaustedBudgets(pod, budgetsOf(pod, budgets));
+      return budget !== undefined && more.length === 0 && mayBeOpened(budget);
+    };
+    await record.start(pods.length, pods.some(isTried));
+    return record.current.held === true ? budgets : undefined;
+  }
+
+  /** Requests the evictions of the pods that budgets hold, and of no other pod. */
+  async #askFor(budgets: IndexedBudgets): Promise<PassOutcome> {
+    const { settings, clock, signal } = this.#context;
+    const { view, record } = this.#parts;
+    const held = (): readonly DrainPod[] =>
+      this.#remaining(view.pods(), view.node(), false).filter((pod) => isHeld(pod, budgetsOf(pod, budgets)));
+    const handovers = new VolumeHandovers(this.#context, view, record);
+    const { evicted, blockedBy } = await this.#loop({ pods: held, force: false, handovers }).run(signal);
+    const remaining = this.#remaining(view.pods(), view.node(), false);
+    const isBlocked = held().length > 0;
+    const result = isBlocked && isHoldOver(record.current, settings, clock.now()) ? 'Blocked' : undefined;
+    const handover = result === undefined ? handovers.current : undefined;
+    return { ...nothingEvicted(remaining, { blockedBy, handover, result }), evicted, held: isBlocked };
   }
 
   /** The outcome before the node is cordoned; undefined: the pass continues. */
   #endsEarly(stage: Stage, pods: readonly DrainPod[]): PassOutcome | undefined {
     const { settings } = this.#context;
-    const { handover, blockedBy = [] } = this.#parts.record.current;
+    const { handover, blockedBy = [], result, held = false } = this.#parts.record.current;
+    if (result === 'Blocked') return nothingEvicted(pods, { result, blockedBy });
     if (stage === 'Over' && pods.length > 0)
       return nothingEvicted(pods, { result: 'TimedOut', failure: timedOut(settings), blockedBy });
     const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
-    return blocks.length === 0 ? undefined : nothingEvicted(pods, { handover, blockedBy: blocks });
+    return blocks.length === 0 ? undefined : nothingEvicted(pods, { handover, blockedBy: blocks, held });
   }
 
   async #evict(stage: Stage, force: boolean): Promise<PassOutcome> {
-    const { namespace, podName, clock, signal } = this.#context;
     const { view, evictor, record } = this.#parts;
-    const isCordoned = cordonCheck(view);
     const handovers = stage === 'Evict' ? new VolumeHandovers(this.#context, view, record) : undefined;
-    const loop = new EvictionLoop({
-      pods: () => this.#remaining(view.pods(), view.node(), force),
-      evict: (pod) => evictor.evict(pod, force && !pod.own),
-      handovers,
-      order: new EvictionOrder(`${namespace}/${podName}`),
-      mayContinue: () => !record.isOutdated() && isCordoned() && evictor.mayDelete,
-      changes: view.changes,
-      clock,
-      deadline: this.#deadline,
-    });
-    const result = await loop.run(signal);
+    const pods = (): readonly DrainPod[] => this.#remaining(view.pods(), view.node(), force);
+    const result = await this.#loop({ pods, force, handovers }).run(this.#context.signal);
     if (!evictor.mayDelete) {
       const failure = mayNotForce(this.#context.settings);
       return { ...result, handover: undefined, result: 'TimedOut', forced: false, failure };
@@ -104,6 +147,22 @@ export class DrainPass {
     const outcome = { ...result, handover, result: undefined, forced: force && result.evicted > 0 };
     if (result.remaining > 0 || handover !== undefined) return outcome;
     return { ...outcome, ...(await this.#confirm(force)) };
+  }
+
+  #loop({ pods, force, handovers }: LoopParts): EvictionLoop {
+    const { namespace, podName, clock } = this.#context;
+    const { view, evictor, record } = this.#parts;
+    const isCordoned = cordonCheck(view);
+    return new EvictionLoop({
+      pods,
+      evict: (pod) => evictor.evict(pod, force && !pod.own),
+      handovers,
+      order: new EvictionOrder(`${namespace}/${podName}`),
+      mayContinue: () => !record.isOutdated() && isCordoned() && evictor.mayDelete,
+      changes: view.changes,
+      clock,
+      deadline: this.#deadline,
+    });
   }
 
   async #confirm(force: boolean): Promise<Pick<PassOutcome, 'remaining' | 'result'>> {

@@ -28,6 +28,8 @@ export interface PassOutcome {
   /** Whether pods were deleted past their budgets. */
   readonly forced: boolean;
   readonly failure?: DrainFailure;
+  /** Budgets still hold pods, and nothing else is evicted. */
+  readonly held?: boolean;
 }
 
 export class DrainRecord {
@@ -49,6 +51,11 @@ export class DrainRecord {
     return this.#current;
   }
 
+  /** True before {@link start} of a drain that no pass has recorded yet. */
+  get isNew(): boolean {
+    return this.#started !== this.#context.shadow.drain && this.#started.resumeTime === undefined;
+  }
+
   /** True when the watch shows another spec than the one that the drain is for. */
   isOutdated(): boolean {
     const { shadows, identity, shadow } = this.#context;
@@ -57,12 +64,23 @@ export class DrainRecord {
     return known !== undefined && (known.uid !== uid || (known.generation ?? 0) > this.#generation);
   }
 
-  /** Records a new drain: from here its time limit counts, also when this replica ends. */
-  async start(remaining: number): Promise<void> {
+  /**
+   * Records a new drain: from here its time limit counts, also when this replica ends.
+   * @param held - disruption budgets hold pods, which are asked for first
+   */
+  async start(remaining: number, held: boolean): Promise<void> {
     if (this.#started === this.#context.shadow.drain) return;
-    this.#started = { ...this.#started, remaining };
+    this.#started = { ...this.#started, ...(held && { held }), remaining };
     this.#current = this.#started;
     if (!this.#hasSucceeded()) await this.#write(this.#started);
+  }
+
+  /** Records that no budget holds a pod any more: the other pods are evicted from here, within the whole time limit. */
+  async release(): Promise<void> {
+    const { held: _, ...rest } = this.#started;
+    this.#started = { ...rest, resumeTime: rfc3339(this.#context.clock.now()) };
+    const { handover } = this.#current;
+    await this.#set({ ...this.#started, ...(handover !== undefined && { handover }) });
   }
 
   async cancel(): Promise<void> {
@@ -143,7 +161,7 @@ export function continued(
 }
 
 export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'forced'>, now: number): DrainStatus {
-  const { result, handover, remaining } = outcome;
+  const { result, handover, remaining, held = false } = outcome;
   const { observedGeneration, startTime, resumeTime } = before;
   const endTime = before.result === result ? before.endTime : rfc3339(now);
   const blockedBy = outcome.blockedBy.slice(0, MAX_BLOCKS).map((block) => dated(block, before, now));
@@ -151,6 +169,7 @@ export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'force
     observedGeneration,
     startTime,
     ...(resumeTime !== undefined && { resumeTime }),
+    ...(held && result === undefined && { held }),
     evicted: before.evicted + outcome.evicted,
     remaining,
     ...(blockedBy.length > 0 && { blockedBy }),
@@ -160,7 +179,7 @@ export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'force
 }
 
 export function cancelled(before: DrainStatus, now: number): DrainStatus {
-  const { blockedBy: _, handover: __, ...rest } = before;
+  const { blockedBy: _, handover: __, held: ___, ...rest } = before;
   return { ...rest, result: 'Cancelled', endTime: rfc3339(now) };
 }
 

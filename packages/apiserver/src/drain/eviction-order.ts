@@ -10,6 +10,7 @@
  */
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
+import { heldBy } from '@brupop/shared/drain/preflight';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { EvictionOutcome } from './evictor.ts';
@@ -115,13 +116,11 @@ export class EvictionOrder {
   }
 }
 
-function terminating({ metadata, finalizers }: DrainPod, now: number): Attempt['block'] {
-  const { deletionTimestamp } = metadata;
+function terminating(pod: DrainPod, now: number): Attempt['block'] {
+  const { deletionTimestamp } = pod.metadata;
   if (deletionTimestamp === undefined) return undefined;
   if (now <= (parseTime(deletionTimestamp) ?? now) + OVERDUE_MS) {
     return { reason: 'Terminating', message: `terminating until ${deletionTimestamp}` };
   }
-  const cause =
-    finalizers.length === 0 ? 'the kubelet has not terminated it' : `finalizers hold it: ${finalizers.join(', ')}`;
-  return { reason: 'TerminationStuck', message: `its grace period ended at ${deletionTimestamp}: ${cause}` };
+  return { reason: 'TerminationStuck', message: `its grace period ended at ${deletionTimestamp}: ${heldBy(pod)}` };
 }

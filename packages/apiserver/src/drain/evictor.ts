@@ -4,7 +4,7 @@
  * is up to eviction-order.ts. Disruption budgets are read only to name them in a block: they are
  * decided about by kube-apiserver. The caller records a pod with volumes before its eviction.
  */
-import { BudgetIndex } from '@brupop/shared/drain/budget-index';
+import { BudgetIndex, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { slimBudget } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
@@ -95,22 +95,33 @@ export class Evictor {
   async #withBudgets(pod: DrainPod, block: Omit<DrainBlock, 'pod'>): Promise<Omit<DrainBlock, 'pod'>> {
     if (block.reason !== 'DisruptionBudget' && block.reason !== 'MultipleDisruptionBudgets') return block;
     const { namespace = '' } = pod.metadata;
-    const known = this.#budgets.get(namespace) ?? this.#listBudgets(namespace);
+    const known = this.#budgets.get(namespace) ?? this.#nameBudgets(namespace);
     this.#budgets.set(namespace, known);
     const podDisruptionBudgets = (await known).of(pod).map(({ metadata }) => metadata.name);
     return podDisruptionBudgets.length === 0 ? block : { ...block, podDisruptionBudgets };
   }
 
-  async #listBudgets(namespace: string): Promise<BudgetIndex> {
-    const { client, log, signal } = this.#context;
-    const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
+  /** The budgets in the namespaces of these pods. Throws KubeError. */
+  async budgetsFor(pods: readonly DrainPod[]): Promise<IndexedBudgets> {
+    const namespaces = [...new Set(pods.map(({ metadata: { namespace = '' } }) => namespace))];
+    const listed = namespaces.map(async (name) => [name, await this.#listBudgets(name)] as const);
+    return new Map(await Promise.all(listed));
+  }
+
+  async #nameBudgets(namespace: string): Promise<BudgetIndex> {
     try {
-      const { items } = await readList(client, { path, signal, slim: slimBudget });
-      return new BudgetIndex(items);
+      return await this.#listBudgets(namespace);
     } catch (error) {
-      log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
+      this.#context.log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
       return new BudgetIndex([]);
     }
+  }
+
+  async #listBudgets(namespace: string): Promise<BudgetIndex> {
+    const { client, signal } = this.#context;
+    const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
+    const { items } = await readList(client, { path, signal, slim: slimBudget });
+    return new BudgetIndex(items);
   }
 }
 

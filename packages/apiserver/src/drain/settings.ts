@@ -8,12 +8,13 @@ import {
   readDrainSettings,
   withDefaults,
 } from '@brupop/shared/api/config-spec';
-import { FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
+import { budgetHoldMs, FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import { problemOfShape } from '@brupop/shared/api/spec-schema';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { type DrainPod, isTerminating } from '@brupop/shared/drain/pods';
+import { MAY_NOT_FORCE } from '@brupop/shared/drain/preflight';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
@@ -79,6 +80,16 @@ const ABANDON_MS = 60_000;
 
 type Limits = Pick<DrainSettings, 'timeoutMs' | 'onTimeout' | 'maxGracePeriodMs'>;
 
+/** True where pods that budgets hold are asked for before all others. With Force they go at the time limit at the latest. */
+export function holdsForBudgets({ blockedBudgets, onTimeout }: DrainSettings): boolean {
+  return blockedBudgets === 'TryLast' && onTimeout === 'Abort';
+}
+
+/** True when the budgets have had their time to let go of the pods that they hold. */
+export function isHoldOver(drain: DrainStatus, { timeoutMs }: Limits, now: number): boolean {
+  return elapsedMs(drain, now) >= budgetHoldMs(timeoutMs);
+}
+
 /** The limit of a drain with all stages, milliseconds. */
 function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodMs }: Limits, pods: readonly DrainPod[]): number {
   if (onTimeout === 'Abort') return timeoutMs;
@@ -89,11 +100,13 @@ function wholeLimitMs({ timeoutMs, onTimeout, maxGracePeriodMs }: Limits, pods: 
 
 /** What is left of the whole limit, milliseconds; not below 0. */
 export function limitRemainingMs(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): number {
-  return Math.max(0, wholeLimitMs(settings, pods) - elapsedMs(drain, now));
+  if (drain.result === 'Blocked') return 0;
+  const limitMs = drain.held === true ? budgetHoldMs(settings.timeoutMs) : wholeLimitMs(settings, pods);
+  return Math.max(0, limitMs - elapsedMs(drain, now));
 }
 
 export function stageOf(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): Stage {
-  if (elapsedMs(drain, now) < settings.timeoutMs) return 'Evict';
+  if (drain.held === true || elapsedMs(drain, now) < settings.timeoutMs) return 'Evict';
   return limitRemainingMs(drain, settings, pods, now) > 0 ? 'Force' : 'Over';
 }
 
@@ -120,9 +133,5 @@ export function timedOut({ timeoutMs }: Pick<DrainSettings, 'timeoutMs'>): Drain
 /** The time limit is over, and Force, which the configuration asks for, is not permitted. */
 export function mayNotForce(settings: Pick<DrainSettings, 'timeoutMs'>): DrainFailure {
   const { code, message } = timedOut(settings);
-  const remedy = 'set drain.allowForce=true in the values of the chart, or spec.drain.onTimeout to Abort';
-  return {
-    code,
-    message: `${message}; spec.drain.onTimeout is Force, but the API server may not delete pods: ${remedy}`,
-  };
+  return { code, message: `${message}; ${MAY_NOT_FORCE}` };
 }

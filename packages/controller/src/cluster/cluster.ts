@@ -46,6 +46,8 @@ interface ClusterOptions {
   readonly namespace: string;
   readonly nodeName: string;
   readonly checks: CheckLookups;
+  /** Whether the API server of the operator has the right to delete pods. */
+  readonly mayForce: boolean;
   /** Folder of the mounted Secrets with settings of hosts. */
   readonly settingsSecrets: string;
   /** Called with the resource of a watch that has failed and is opened again. */
@@ -209,6 +211,7 @@ export class Cluster {
       clockSkewMs,
       checks: this.checks.view,
       ownNamespace: this.#options.namespace,
+      mayForce: this.#options.mayForce,
       ownNode: this.#options.nodeName,
     };
   }

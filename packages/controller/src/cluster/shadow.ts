@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import {
+  BLOCKED_DRAINS_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
   EVICTED_WORKLOADS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
@@ -58,6 +59,7 @@ export interface ShadowView extends BottlerocketShadow {
 }
 
 const ANNOTATIONS = [
+  BLOCKED_DRAINS_ANNOTATION,
   RETRY_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
@@ -133,6 +135,7 @@ const shadow = object({
         v.looseObject({
           observedGeneration: v.optional(v.number()),
           startTime: v.optional(text),
+          resumeTime: v.optional(text),
           result: v.optional(text),
         }),
       ),

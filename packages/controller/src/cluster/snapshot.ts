@@ -95,6 +95,8 @@ export interface Snapshot {
   readonly checks: ChecksView;
   /** That of the operator. */
   readonly ownNamespace: string;
+  /** Whether the API server of the operator has the right to delete pods (`drain.onTimeout: Force`). */
+  readonly mayForce: boolean;
   /** Updates last, since the drain of this node moves leadership to another replica. */
   readonly ownNode: string;
 }

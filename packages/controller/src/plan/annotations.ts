@@ -5,6 +5,7 @@
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import {
   BOOT_BEFORE_ANNOTATION,
+  BLOCKED_DRAINS_ANNOTATION,
   DEFERRED_AFTER_ANNOTATION,
   EVICTED_WORKLOADS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
@@ -42,6 +43,7 @@ import {
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
@@ -135,6 +137,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   /** It uses up a user's request for another attempt. */
   Started: (transition, shadow) => ({
     ...without(shadow, RETRY_ANNOTATION),
+    ...(transition.isBlocked === true && blockedDrain(shadow, transition.spec)),
     ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
   }),
   Failed: (transition, shadow, node) => ({
@@ -159,7 +162,11 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...without(shadow, ...UNTIL_REVERTED),
   }),
   Withdrawn: (_, shadow) => ({ [WITHDRAWN_ATTEMPTS_ANNOTATION]: String(withdrawn(shadow) + 1) }),
-  Deferred: (transition, shadow) => ({ ...deferredAfter(transition, shadow), ...failedJob(transition, shadow) }),
+  Deferred: (transition, shadow) => ({
+    ...deferredAfter(transition, shadow),
+    ...failedJob(transition, shadow),
+    ...heldPods(transition, shadow),
+  }),
   Succeeded: (transition, shadow) => ({
     ...succeededWith(transition, shadow),
     ...(isReboot(shadow) ? rebooted(transition, shadow) : updated(transition, shadow)),
@@ -193,6 +200,7 @@ function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string):
 }
 
 const UNTIL_SUCCESS = [
+  BLOCKED_DRAINS_ANNOTATION,
   UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
   FAILED_ATTEMPTS_ANNOTATION,
@@ -243,6 +251,16 @@ function endedRollback({ spec }: Transition, shadow: ShadowView): Annotations {
 /** It is retried with a backoff, and is no failure of the version. */
 function failedJob({ because }: Transition, shadow: ShadowView): Annotations {
   return because?.reason === 'CheckFailed' || because?.reason === 'HookFailed' ? oneMore(shadow) : {};
+}
+
+/** The budgets were closed after the node was staged only. */
+function heldPods({ because, spec }: Transition, shadow: ShadowView): Annotations {
+  const isHeld = because?.reason === 'DrainBlocked' && shadow.spec.state === 'RebootedIntoUpdate';
+  return isHeld && !isTrying(shadow) ? blockedDrain(shadow, spec) : {};
+}
+
+function blockedDrain(shadow: ShadowView, { state_transition_timestamp: time }: ShadowSpec): Annotations {
+  return { [BLOCKED_DRAINS_ANNOTATION]: oneMoreBlockedDrain(shadow, time ?? '') };
 }
 
 function oneMore(shadow: ShadowView): Annotations {

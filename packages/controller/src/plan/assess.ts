@@ -44,7 +44,8 @@ import { failedCheckAt } from './facts/failed-nodes.ts';
 import { isRollingBack, pendingRollback } from './facts/rollback.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
-import { type Drainable, isDrainable } from './facts/drainability.ts';
+import { mayBeDrained } from './facts/blocked-drains.ts';
+import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
@@ -212,7 +213,7 @@ function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | '
   const isStaged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
   if (!isStaged || blockedBy !== undefined) return {};
   const { blocked, jobs } = beforeDrain(input);
-  const isDue = blocked === undefined && (jobs.isBegun || isDrainable(drain()));
+  const isDue = blocked === undefined && (jobs.isBegun || mayBeDrained(drain(), shadow));
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
 }
 

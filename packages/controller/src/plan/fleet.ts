@@ -224,6 +224,7 @@ function requestedPolicy({ node, shadow, policy, group }: NodePair, now: number)
 
 /** Compared value by value; the smaller one is first. */
 type Rank = readonly [
+  blocked: number,
   lastAttempt: number,
   own: number,
   health: number,
@@ -238,11 +239,13 @@ const RECENT_MS = 24 * 60 * 60_000;
 
 interface Ordering {
   readonly ownNode: string;
+  /** Its drain can only succeed if its cordon opens disruption budgets. */
+  readonly isBlocked?: (candidate: Candidate) => boolean;
   readonly now: number;
 }
 
 /**
- * Sorts candidates: first the nodes without a recent attempt, then the others by the start of their
+ * Sorts candidates: the nodes whose pods disruption budgets hold go last. Of the others, first those without a recent attempt, then by the start of their
  * latest attempt. After that, the node of the controller goes last, and the rest is sorted by health,
  * priority, fewest failures, `order` and name. A kubelet may set its priority, and an agent may report
  * any failure or success, so neither moves a node before one without a recent attempt.
@@ -254,13 +257,14 @@ export function inOrder(candidates: readonly Candidate[], ordering: Ordering): C
     .map(({ candidate }) => candidate);
 }
 
-function rankOf(candidate: Candidate, { ownNode, now }: Ordering): Rank {
+function rankOf(candidate: Candidate, { ownNode, isBlocked, now }: Ordering): Rank {
   const { node, shadow, version, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   const position = { Name: '', Random: shuffled(uid, version), OldestBoot: byTime(status.bootTime) }[order];
   const own = name === ownNode ? 1 : 0;
   return [
+    isBlocked?.(candidate) === true ? 1 : 0,
     lastAttempt(candidate, now),
     own,
     healthRank(node, policy),

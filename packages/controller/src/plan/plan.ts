@@ -91,7 +91,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const { policy, stale, connectivity, clockSkewMs, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
-  const admitted = admit(inOrder(candidates, { ownNode: snapshot.ownNode, now }), fleetState, snapshot);
+  const admitted = admit(candidates, fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState);
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
@@ -137,6 +137,11 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   };
 }
 
+/** True for a node that can only be drained if its cordon opens disruption budgets. */
+function mayOpen(candidate: Candidate, fleetState: FleetState): boolean {
+  return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
+}
+
 function allPodsNow({ workloads: { isRequested, isDue } }: FleetState): Plan['allPods'] {
   if (!isRequested) return 'forget';
   return isDue ? 'list' : 'keep';
@@ -167,12 +172,13 @@ const MAX_LOOK_UPS = 10;
 function admit(
   candidates: readonly Candidate[],
   fleetState: FleetState,
-  { pods }: Snapshot,
+  { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, controlPlane, drains, room } = fleetState;
+  const { capacity, controlPlane, drains, room, now } = fleetState;
+  const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
-    candidates.map((candidate) => {
+    inOrder(candidates, { ownNode, isBlocked, now }).map((candidate) => {
       const { node, shadow } = candidate;
       const policy = policyFor(candidate, fleetState);
       const estimate = estimateFor(fleetState.estimate, policy.maintenance);
@@ -234,7 +240,8 @@ function decide(
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
   const settings = fleetState.settings.get(candidate.name);
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
-  const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name } as const;
+  const isBlocked = mayOpen(candidate, fleetState);
+  const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name, isBlocked } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
 }

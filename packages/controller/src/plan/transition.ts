@@ -6,6 +6,7 @@
  *     repair      a spec without a usable version or start time
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
  *     supersede   the configuration rules out the version, until the drain is over
+ *     release     disruption budgets did not let go of their pods while the node was cordoned
  *     answer      the agent reports the step as reached or failed; a staged node may be deferred
  *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
  *     cancel      the deadline has passed, until the drain is over
@@ -30,7 +31,8 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
-import { type Drainable, isDrainable, isDrainBlocked } from './facts/drainability.ts';
+import { isTrying, mayBeDrained } from './facts/blocked-drains.ts';
+import { type Drainable, isDrainBlocked } from './facts/drainability.ts';
 import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
@@ -89,15 +91,14 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
 
 export function transition(input: TransitionInput): Transition | undefined {
   const next =
-    repair(input) ??
-    interrupt(input) ??
-    supersede(input) ??
-    answer(input) ??
-    rollBack(input) ??
-    cancel(input) ??
-    configure(input);
+    repair(input) ?? takeBack(input) ?? answer(input) ?? rollBack(input) ?? cancel(input) ?? configure(input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
+}
+
+/** Before the host may have been asked to reboot. */
+function takeBack(input: TransitionInput): Transition | undefined {
+  return interrupt(input) ?? supersede(input) ?? release(input);
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
@@ -113,6 +114,20 @@ function supersede(input: TransitionInput): Transition | undefined {
   const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded && !isOther;
   return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
 }
+
+/** No other pod was evicted: it is no failure. */
+function release(input: TransitionInput): Transition | undefined {
+  const { spec, status, metadata } = input.shadow;
+  const { observedGeneration, result } = status?.drain ?? {};
+  const isOver = observedGeneration === metadata.generation && result === 'Blocked';
+  if (spec.state !== 'RebootedIntoUpdate' || !isOver || isPastDrain(input.shadow)) return undefined;
+  return { ...idle(input, 'Deferred'), because: NOT_LET_GO };
+}
+
+const NOT_LET_GO: Blocked = {
+  reason: 'DrainBlocked',
+  message: 'The node was cordoned, and its disruption budgets did not let go of their pods; no other pod was evicted',
+};
 
 function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
@@ -227,7 +242,7 @@ function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
   if (blocked !== undefined)
     return blocked.isUnknown === true ? 'stays' : { ...idle(input, 'Deferred'), because: blocked };
   const runs = jobs.isBegun && !jobs.isDone;
-  if (!runs && !isDrainable(drain())) return defer(input) ?? 'stays';
+  if (!runs && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? 'stays';
   return jobs.isDone ? undefined : 'stays';
 }
 
@@ -246,7 +261,7 @@ function defer(input: TransitionInput): Transition | undefined {
   const { shadow, policy, blockedBy, drain, now } = input;
   const stays =
     blockedBy === undefined
-      ? !isDrainBlocked(drain(), now)
+      ? !isDrainBlocked(drain(), now) || (drain().mayOpen && isTrying(shadow))
       : STAYS.includes(blockedBy.reason) && !isOverdue(shadow, policy, now);
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
@@ -287,7 +302,7 @@ export function needsPods(input: TransitionInput): boolean {
   const { shadow, drain, blockedBy } = input;
   if (monitoringOf(input).lookUp === true) return true;
   const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  if (!staged || blockedBy !== undefined || isDrainable(drain())) return false;
+  if (!staged || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
   const { blocked, jobs } = beforeDrain(input);
   return blocked === undefined && (jobs.isDone || !jobs.isBegun);
 }

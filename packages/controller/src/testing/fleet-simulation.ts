@@ -38,7 +38,7 @@ export function newWorld(): World {
 }
 
 const HELD = { pods: [aPod('web')], namespaces: new Set(['apps']) };
-const BUDGETS = indexedBudgets([aBudget('web')]);
+const BUDGETS = indexedBudgets([aBudget('web', { neverAllows: true })]);
 
 /** Nodes that are held carry a pod whose budget allows nothing. */
 export function snapshotOf({ managedNodes, config, held, status, now }: World): Snapshot {

@@ -203,6 +203,7 @@ export const NO_CHECKS_KNOWN: ChecksView = { namespace: 'brupop-checks', evaluat
 /** Nothing speaks against a drain. */
 export const DRAINABLE: Drainable = {
   block: undefined,
+  mayOpen: false,
   fresh: true,
   recheckAt: NOW,
   problem: undefined,
@@ -248,7 +249,7 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     managedNodes.flatMap(({ node }) => (node === undefined ? [] : [[node.metadata.name, podsOf(node, [], now)]])),
   );
   const policy = spec === undefined ? POLICY : policyOf(spec, config);
-  const own = { ownNamespace: 'brupop', ownNode: 'own' };
+  const own = { mayForce: true, ownNamespace: 'brupop', ownNode: 'own' };
   const rest = {
     budgets: new Map(),
     watchLags: [],

@@ -62,6 +62,18 @@ export const DRAIN_TIMEOUT_MAX_MS = 24 * 60 * MINUTE;
 /** A forced drain takes at most this much longer than its time limit. */
 export const FORCE_LIMIT_MS = 70 * MINUTE;
 
+/**
+ * How long a drain waits, on a cordoned node, for the pods that disruption budgets hold, before it evicts anything else.
+ * Operators that move a primary when its node is cordoned take seconds to a few minutes; a budget that stays closed for
+ * longer is not opened by the cordon.
+ */
+const BUDGET_HOLD_MS = 5 * MINUTE;
+
+/** The same, and no longer than the drain itself may take. */
+export function budgetHoldMs(timeoutMs: number): number {
+  return Math.min(BUDGET_HOLD_MS, timeoutMs);
+}
+
 /** A drain that goes on for this time after the apiserver's limit has failed for the agent. */
 export const DRAIN_OVER_LIMIT_MS = 2 * MINUTE;
 

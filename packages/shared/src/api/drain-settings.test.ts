@@ -5,6 +5,8 @@ test('without a configuration the defaults hold', () => {
   expect(DRAIN_DEFAULTS).toEqual({
     timeoutMs: 1_800_000,
     onTimeout: 'Abort',
+    // A record of an earlier release.
+    blockedBudgets: 'Wait',
     emptyDirPods: 'Evict',
     unmanagedPods: 'Evict',
     maxGracePeriodMs: undefined,

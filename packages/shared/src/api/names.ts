@@ -102,6 +102,11 @@ export const REBOOT_REQUESTED_ANNOTATION = `${GROUP}/reboot-requested`;
 export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
 /** On a shadow: seconds until its update was deferred, a lower bound of the next estimate. */
 export const DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
+/**
+ * On a shadow: how often its node was cordoned for pods that disruption budgets held, and when the latest of these
+ * attempts started, as `3=2026-11-22T10:00:00Z`; absent after a success.
+ */
+export const BLOCKED_DRAINS_ANNOTATION = `${GROUP}/blocked-drains`;
 /** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
 export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
 /**

@@ -9,7 +9,7 @@ import { AGENT_STATUS, ID_LIMIT, shadowSpec, type ShadowSpec } from './shadow-ag
 
 export * from './shadow-agent.ts';
 
-export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'CordonRemoved', 'Cancelled'] as const;
+export const DRAIN_RESULTS = ['Drained', 'Forced', 'TimedOut', 'Blocked', 'CordonRemoved', 'Cancelled'] as const;
 export type DrainResultName = (typeof DRAIN_RESULTS)[number];
 const HANDOVER_PHASES = ['Evicting', 'Detaching', 'Replacing'] as const;
 /** `docs/runbook.md` explains each. */
@@ -77,14 +77,20 @@ const drain = s.object({
   startTime: s.described(s.time(), 'When the first pass started. The time limit counts from this time.'),
   resumeTime: s.optional(
     s.time(),
-    'When the drain resumed after the node had been empty. The time limit then counts from this time.',
+    'When the drain resumed after the node had been empty, or disruption budgets had let go of its pods. The time limit then counts ' +
+      'from this time.',
   ),
   endTime: s.optional(s.time(), 'When the drain ended. Absent while it is in progress.'),
   result: s.optional(
     s.oneOf(DRAIN_RESULTS),
     'How the drain ended. Drained: no pods are left to evict. Forced: the pods left at the time limit were deleted. TimedOut: pods ' +
-      'were left at the time limit, and the node returned to service. CordonRemoved: another actor made the node schedulable twice. ' +
+      'were left at the time limit, and the node returned to service. Blocked: disruption budgets did not let go of their pods while the ' +
+      'node was cordoned, and no other pod was evicted. CordonRemoved: another actor made the node schedulable twice. ' +
       'Cancelled: the update was cancelled.',
+  ),
+  held: s.optional(
+    s.flag(),
+    'True: disruption budgets hold pods of the node, and no other pod is evicted until they are let go.',
   ),
   evicted: s.described(s.count(), 'Number of accepted evictions.'),
   remaining: s.described(s.count(), 'Number of pods that are still to be evicted.'),

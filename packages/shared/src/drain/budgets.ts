@@ -1,5 +1,6 @@
 import type { LabelSelector } from '../api/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
+import { parseTime } from '../runtime/clock.ts';
 import { type DrainPod, isTerminating } from './pods.ts';
 
 const NOTHING_COUNTED = { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 };
@@ -16,15 +17,30 @@ export interface Budget extends KubernetesObject, Counts {
   readonly failure: string | undefined;
   /** `unhealthyPodEvictionPolicy: AlwaysAllow` */
   readonly evictsUnready: boolean;
+  /** Its spec allows no disruption, whatever its pods do. */
+  readonly neverAllows: boolean;
+  /** Since when it has allowed no disruption, epoch milliseconds; undefined: it does, or its controller has not said. */
+  readonly closedSince: number | undefined;
 }
 
 interface RawBudget {
   readonly metadata: ObjectMeta;
-  readonly spec?: { readonly selector?: LabelSelector; readonly unhealthyPodEvictionPolicy?: string };
+  readonly spec?: {
+    readonly selector?: LabelSelector;
+    readonly unhealthyPodEvictionPolicy?: string;
+    readonly minAvailable?: number | string;
+    readonly maxUnavailable?: number | string;
+  };
   readonly status?: Partial<Counts> & {
     readonly observedGeneration?: number;
     readonly disruptedPods?: Readonly<Record<string, string>>;
-    readonly conditions?: readonly { readonly type: string; readonly reason?: string; readonly message?: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status?: string;
+      readonly reason?: string;
+      readonly message?: string;
+      readonly lastTransitionTime?: string;
+    }[];
   };
 }
 
@@ -44,7 +60,20 @@ export function slimBudget(raw: unknown): Budget {
     hasDisruptedPods: Object.keys(status.disruptedPods ?? {}).length > 0,
     failure: failureOf(status),
     evictsUnready: spec.unhealthyPodEvictionPolicy === 'AlwaysAllow',
+    neverAllows: neverAllows(spec),
+    closedSince: closedSince(status),
   };
+}
+
+/** Of any number of pods. A number of pods that must stay is not among them: the pod that they are may change. */
+function neverAllows({ minAvailable, maxUnavailable }: NonNullable<RawBudget['spec']>): boolean {
+  return maxUnavailable === 0 || maxUnavailable === '0%' || minAvailable === '100%';
+}
+
+/** pkg/controller/disruption of Kubernetes changes this time with the status of the condition only. */
+function closedSince({ conditions = [] }: NonNullable<RawBudget['status']>): number | undefined {
+  const closed = conditions.find(({ type, status }) => type === 'DisruptionAllowed' && status === 'False');
+  return parseTime(closed?.lastTransitionTime);
 }
 
 /** Set by pkg/controller/disruption of Kubernetes, with which kube-apiserver allows no eviction. */
@@ -65,21 +94,45 @@ function canEvictUnready(pod: DrainPod, budget: Budget): boolean {
 }
 
 /** True when a budget allows evictions now, or may once its pods are counted again or healthy. */
-function mayAllow(budget: Budget): boolean {
+function mayAllow(budget: Budget, closedBefore: number): boolean {
   if (budget.failure !== undefined) return false;
   if (!budget.counted || budget.hasDisruptedPods) return true;
-  return budget.disruptionsAllowed > 0 || budget.currentHealthy < budget.expectedPods;
+  if (budget.disruptionsAllowed > 0) return true;
+  return hasUnhealthyPods(budget) && (budget.closedSince ?? Infinity) > closedBefore;
+}
+
+/**
+ * True while the budgets refuse the eviction of a pod, for whatever reason.
+ * @param all - the budgets that select the pod
+ */
+export function isHeld(pod: DrainPod, all: readonly Budget[]): boolean {
+  const [budget] = all;
+  if (budget === undefined || canIgnoreBudgets(pod)) return false;
+  if (all.length > 1) return true;
+  const isOpen = budget.counted && budget.failure === undefined && budget.disruptionsAllowed > 0;
+  return !isOpen && !canEvictUnready(pod, budget);
+}
+
+/** By an actor that sees the cordon. None makes the pods healthy that are not. */
+export function mayBeOpened(budget: Budget): boolean {
+  return !budget.neverAllows && budget.failure === undefined && !hasUnhealthyPods(budget);
+}
+
+export function hasUnhealthyPods({ currentHealthy, expectedPods }: Budget): boolean {
+  return currentHealthy < expectedPods;
 }
 
 /**
  * The budgets that block the eviction of a pod until they are changed: more than one, which
- * kube-apiserver cannot handle; one whose controller cannot count its pods; or one that allows no
- * disruption although all of its pods are healthy.
+ * kube-apiserver cannot handle; one whose controller cannot count its pods; one that allows no
+ * disruption although all of its pods are healthy; or one that has allowed none for long because of
+ * pods that are not.
  * @param all - the budgets that select the pod
+ * @param closedBefore - epoch milliseconds; one that has allowed no disruption since then is not waited for
  */
-export function exhaustedBudgets(pod: DrainPod, all: readonly Budget[]): readonly Budget[] {
+export function exhaustedBudgets(pod: DrainPod, all: readonly Budget[], closedBefore = -Infinity): readonly Budget[] {
   const [budget] = all;
   if (canIgnoreBudgets(pod)) return [];
   if (budget === undefined || all.length > 1) return all;
-  return mayAllow(budget) || canEvictUnready(pod, budget) ? [] : [budget];
+  return mayAllow(budget, closedBefore) || canEvictUnready(pod, budget) ? [] : [budget];
 }

@@ -1,15 +1,20 @@
 import { DRAIN_DEFAULTS, type DrainSettings } from '../api/config-spec.ts';
 import { aBudget, aPod } from '../testing/pods.ts';
 import { indexedBudgets } from './budget-index.ts';
-import { type Budget, slimBudget } from './budgets.ts';
+import { type Budget, isHeld, slimBudget } from './budgets.ts';
 import type { DrainPod } from './pods.ts';
-import { preflight } from './preflight.ts';
+import { preflight, type PreflightFacts } from './preflight.ts';
 
 interface Case {
   readonly pod?: Partial<DrainPod>;
   readonly budgets?: readonly Budget[];
   readonly settings?: Partial<DrainSettings>;
+  readonly facts?: Partial<PreflightFacts>;
 }
+
+const NOW = Date.parse('2026-01-02T03:04:05Z');
+const MINUTE = 60_000;
+const FACTS: PreflightFacts = { now: NOW, podGracePeriodMs: 10 * MINUTE, mayForce: true };
 
 const cases: Record<string, [Case, string | undefined]> = {
   'a pod without a budget may go': [{}, undefined],
@@ -64,25 +69,154 @@ const cases: Record<string, [Case, string | undefined]> = {
   ],
 };
 
-test.each(Object.entries(cases))('%s', (_what, [{ pod = {}, budgets = [], settings = {} }, expected]) => {
-  const found = preflight([aPod('x', pod)], indexedBudgets(budgets), { ...DRAIN_DEFAULTS, ...settings });
-  expect(found.map(({ reason }) => reason)).toEqual(expected === undefined ? [] : [expected]);
+const blocksOf = ({ pod = {}, budgets = [], settings = {}, facts = {} }: Case): ReturnType<typeof preflight> =>
+  preflight([aPod('x', pod)], indexedBudgets(budgets), { ...DRAIN_DEFAULTS, ...settings }, { ...FACTS, ...facts });
+
+test.each(Object.entries(cases))('%s', (_what, [given, expected]) => {
+  expect(blocksOf(given).map(({ reason }) => reason)).toEqual(expected === undefined ? [] : [expected]);
+});
+
+describe('a drain with Force', () => {
+  const force = { onTimeout: 'Force' } as const;
+  const two = [aBudget('b'), aBudget('c')];
+
+  it('is not blocked by budgets, which rule until its time limit only', () => {
+    for (const budgets of [[aBudget('b')], two, [aBudget('b', { failure: 'found no controllers' })]])
+      expect(blocksOf({ budgets, settings: force })).toEqual([]);
+  });
+
+  it('is blocked without the right to delete pods, and says what to do', () => {
+    for (const budgets of [[aBudget('b')], two]) {
+      const [block] = blocksOf({
+        budgets,
+        settings: { ...force, blockedBudgets: 'TryLast' },
+        facts: { mayForce: false },
+      });
+      expect(block?.message).toContain('set drain.allowForce=true in the values of the chart');
+      expect(block?.mayOpen).toBe(false);
+    }
+  });
+
+  it('is blocked by what it does not delete', () => {
+    const [block] = blocksOf({ pod: { emptyDir: true }, settings: { ...force, emptyDirPods: 'Block' } });
+    expect(block?.reason).toBe('BlockedByPolicy');
+  });
+});
+
+const HOUR = 60 * MINUTE;
+const goneIn = (ms: number) => aPod('x', { goneBy: new Date(NOW + ms).toISOString() });
+const timeoutMs = 30 * MINUTE;
+/** Whether a drain with Abort is blocked, and one with Force. */
+const ends: Record<string, [Partial<DrainPod>, { maxGracePeriodMs?: number }, [abort: boolean, force: boolean]]> = {
+  'a grace period as long as the drain': [{ graceSeconds: 1800 }, {}, [false, false]],
+  'a longer one': [{ graceSeconds: 1801 }, {}, [true, false]],
+  'one that the drain shortens': [{ graceSeconds: 43_200 }, { maxGracePeriodMs: 10 * MINUTE }, [false, false]],
+  'one that it does not shorten enough': [{ graceSeconds: 43_200 }, { maxGracePeriodMs: HOUR }, [true, false]],
+  'one that is longer than a forced drain': [{ graceSeconds: 43_200 }, {}, [true, true]],
+  'that of a finished pod': [{ graceSeconds: 43_200, finished: true }, {}, [false, false]],
+  'that of a pod of a DaemonSet': [{ graceSeconds: 43_200, daemonSet: 'apps/logs' }, {}, [false, false]],
+  'a pod that ends within the drain': [goneIn(timeoutMs), {}, [false, false]],
+  'a pod that ends later': [goneIn(timeoutMs + 1_000), {}, [true, false]],
+  'a pod that ends after a forced drain': [goneIn(3 * HOUR), {}, [true, true]],
+  'a pod that was to end a moment ago': [goneIn(-MINUTE), {}, [false, false]],
+  'a pod that was to end long ago': [goneIn(-10 * MINUTE), {}, [true, false]],
+};
+
+test.each(Object.entries(ends))('%s', (_what, [pod, limits, [abort, force]]) => {
+  const isBlocked = (onTimeout: DrainSettings['onTimeout']): boolean =>
+    blocksOf({ pod, settings: { timeoutMs, onTimeout, ...limits } }).some(({ mayOpen }) => !mayOpen);
+  expect([isBlocked('Abort'), isBlocked('Force')]).toEqual([abort, force]);
+});
+
+test('a pod that does not end in time is named with what is known and what to do', () => {
+  const said = (pod: Partial<DrainPod>, settings: Partial<DrainSettings> = {}): string | undefined =>
+    blocksOf({ pod, settings: { timeoutMs: MINUTE, ...settings } })[0]?.message;
+  expect(said({ graceSeconds: 43_200 })).toBe(
+    'has a grace period of 12h, longer than a drain may take (spec.drain.timeout 1m): raise spec.drain.timeout, or set spec.drain.maxGracePeriod to less',
+  );
+  expect(said({ graceSeconds: 43_200 }, { maxGracePeriodMs: 2 * HOUR })).toContain(
+    '12h, limited to spec.drain.maxGracePeriod 2h, longer',
+  );
+  expect(said(aPod('x', { goneBy: '2026-01-02T14:38:00Z' }))).toContain(
+    'is terminating until 2026-01-02T14:38:00Z, longer',
+  );
+  expect(said(aPod('x', { goneBy: '2026-01-01T00:00:00Z', finalizers: ['example.com/lock'] }))).toBe(
+    'was to end at 2026-01-01T00:00:00Z: finalizers hold it: example.com/lock',
+  );
+});
+
+describe('a budget that unhealthy pods hold at 0', () => {
+  const since = (ms: number) =>
+    aBudget('web', { currentHealthy: 1, desiredHealthy: 1, expectedPods: 2, closedSince: NOW - ms });
+
+  it('is waited for in a drain, and blocks it after podGracePeriod', () => {
+    expect(blocksOf({ budgets: [since(10 * MINUTE - 1)] })).toEqual([]);
+    const [block] = blocksOf({ budgets: [since(10 * MINUTE)], settings: { blockedBudgets: 'TryLast' } });
+    expect(block?.message).toBe(
+      'its disruption budget web allows no disruption since 2026-01-02T02:54:05Z: 1 of its 2 pods are healthy, and it requires 1',
+    );
+    // No cordon makes a pod healthy.
+    expect(block?.mayOpen).toBe(false);
+  });
+
+  it('says that the pod itself is not Ready', () => {
+    const budget = { ...since(10 * MINUTE), currentHealthy: 0, expectedPods: 1 };
+    expect(blocksOf({ pod: { ready: false }, budgets: [budget] })[0]?.message).toContain('; this pod is not Ready');
+  });
+});
+
+test('the cordon of the node may open one budget with a number of pods, and no other', () => {
+  const mayOpen = (budgets: readonly Budget[], settings: Partial<DrainSettings> = {}): boolean | undefined =>
+    blocksOf({ budgets, settings: { blockedBudgets: 'TryLast', ...settings } })[0]?.mayOpen;
+  const single = { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1 };
+  expect(mayOpen([aBudget('b', single)])).toBe(true);
+  expect(mayOpen([aBudget('b', single)], { blockedBudgets: 'Wait' })).toBe(false);
+  expect(mayOpen([aBudget('b', { ...single, neverAllows: true })])).toBe(false);
+  expect(mayOpen([aBudget('b', { ...single, failure: 'found no controllers' })])).toBe(false);
+  expect(mayOpen([aBudget('b'), aBudget('c')])).toBe(false);
+});
+
+test.each([
+  [{ maxUnavailable: 0 }, true],
+  [{ maxUnavailable: '0%' }, true],
+  [{ minAvailable: '100%' }, true],
+  [{ maxUnavailable: 1 }, false],
+  [{ maxUnavailable: '1%' }, false],
+  [{ minAvailable: '99%' }, false],
+  [{ minAvailable: 1 }, false],
+  [{}, false],
+])('a budget with %j never allows a disruption: %s', (spec, expected) => {
+  expect(slimBudget({ metadata: aBudget('b').metadata, spec }).neverAllows).toBe(expected);
+});
+
+test('budgets hold a pod while they refuse its eviction for any reason', () => {
+  const pod = aPod('x');
+  const unhealthy = aBudget('b', { currentHealthy: 0, desiredHealthy: 1, expectedPods: 1 });
+  expect(
+    [[unhealthy], [aBudget('b', { counted: false })], [aBudget('b'), aBudget('c')]].map((all) => isHeld(pod, all)),
+  ).toEqual([true, true, true]);
+  expect([[], [aBudget('b', { disruptionsAllowed: 1 })]].map((all) => isHeld(pod, all))).toEqual([false, false]);
+  expect(isHeld(goneIn(MINUTE), [unhealthy])).toBe(false);
+});
+
+test('a budget without pods that are counted is not said to have healthy ones', () => {
+  const [block] = blocksOf({ budgets: [aBudget('b', { currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 })] });
+  expect(block?.message).toBe(
+    'its disruption budget b allows no disruption, and its controller has counted no pods for it',
+  );
 });
 
 test('names what blocks a pod, with the setting or the budget to change', () => {
-  const [byBudget] = preflight([aPod('x')], indexedBudgets([aBudget('web')]), DRAIN_DEFAULTS);
-  expect(byBudget).toEqual({
+  const [byBudget] = preflight([aPod('x')], indexedBudgets([aBudget('web')]), DRAIN_DEFAULTS, FACTS);
+  expect(byBudget).toMatchObject({
     pod: 'apps/x',
     reason: 'DisruptionBudget',
     message: 'its disruption budget web allows no disruption although all 3 of its pods are healthy',
     podDisruptionBudgets: ['web'],
   });
-  const [byTwo] = preflight([aPod('x')], indexedBudgets([aBudget('web'), aBudget('front')]), DRAIN_DEFAULTS);
+  const [byTwo] = preflight([aPod('x')], indexedBudgets([aBudget('web'), aBudget('front')]), DRAIN_DEFAULTS, FACTS);
   expect(byTwo?.podDisruptionBudgets).toEqual(['front', 'web']);
-  const [byPolicy] = preflight([aPod('x', { emptyDir: true })], new Map(), {
-    ...DRAIN_DEFAULTS,
-    emptyDirPods: 'Block',
-  });
+  const [byPolicy] = blocksOf({ pod: { emptyDir: true }, settings: { emptyDirPods: 'Block' } });
   expect(byPolicy?.message).toContain('spec.drain.emptyDirPods');
 });
 
@@ -111,6 +245,8 @@ test('a budget of the API is cut to what evictions are decided by', () => {
     hasDisruptedPods: false,
     failure: undefined,
     evictsUnready: true,
+    neverAllows: true,
+    closedSince: undefined,
   });
   expect(slimBudget({ metadata, spec }).counted).toBe(false);
 });
@@ -119,6 +255,9 @@ test('reads evictions under way and a failure of its controller from a budget', 
   const metadata = { name: 'b', namespace: 'apps', uid: 'b', resourceVersion: '1', generation: 1 };
   const disruptedPods = { 'web-1': '2026-01-02T03:04:05Z' };
   expect(slimBudget({ metadata, status: { disruptedPods } }).hasDisruptedPods).toBe(true);
-  const conditions = [{ type: 'DisruptionAllowed', status: 'False', reason: 'SyncFailed', message: 'no controllers' }];
+  const lastTransitionTime = '2026-01-02T03:04:05Z';
+  const failed = { status: 'False', reason: 'SyncFailed', message: 'no controllers', lastTransitionTime };
+  const conditions = [{ type: 'DisruptionAllowed', ...failed }];
+  expect(slimBudget({ metadata, status: { conditions } }).closedSince).toBe(Date.parse(lastTransitionTime));
   expect(slimBudget({ metadata, status: { conditions } }).failure).toBe('no controllers');
 });

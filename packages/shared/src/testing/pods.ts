@@ -51,6 +51,8 @@ export function aBudget(name: string, changes: Partial<Budget> = {}): Budget {
     hasDisruptedPods: false,
     failure: undefined,
     evictsUnready: false,
+    neverAllows: false,
+    closedSince: undefined,
     ...changes,
   };
 }

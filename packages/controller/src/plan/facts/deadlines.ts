@@ -41,7 +41,8 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
 
 /**
  * Returns when the current step counts as stuck. An unknown start counts as now.
- * A drain may start late, since agents wait for API servers: it then has its time from there.
+ * A drain may start late, since agents wait for API servers, or go on late, since disruption budgets held its pods: it
+ * then has its time from there.
  * After a drain, the time starts again when a loss of connectivity has ended.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
@@ -54,7 +55,7 @@ export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number
 function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
   const { drain } = status ?? {};
   if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
-  return latestTime([drain?.startTime], now);
+  return latestTime([drain?.resumeTime ?? drain?.startTime], now);
 }
 
 /** Returns milliseconds. The limit that the spec told the agent takes precedence. */

@@ -9,7 +9,8 @@ const node = aNode();
 const view = (
   known?: Parameters<typeof podsOf>[1],
   seenAt = NOW,
-): Pick<Snapshot, 'pods' | 'budgets' | 'ownNamespace'> => ({
+): Pick<Snapshot, 'pods' | 'budgets' | 'mayForce' | 'ownNamespace'> => ({
+  mayForce: true,
   pods: new Map(known === undefined ? [] : [['node-a', podsOf(node, known, seenAt)]]),
   budgets: indexedBudgets([aBudget('web')]),
   ownNamespace: 'brupop',

@@ -2,7 +2,7 @@ import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
-import { preflight } from '@brupop/shared/drain/preflight';
+import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
@@ -13,6 +13,8 @@ import { isWorkload } from './workloads.ts';
 export interface Drainable {
   /** What blocks the drain, or undefined. */
   readonly block: string | undefined;
+  /** All that blocks it are disruption budgets that the cordon of the node may open. */
+  readonly mayOpen: boolean;
   /** The list is recent enough to cordon the node. */
   readonly fresh: boolean;
   /** When the pods of a blocked node are listed again, epoch milliseconds. */
@@ -46,7 +48,7 @@ const RECHECK_MS = 60_000;
 /** and this much later for each node whose pods are known, to limit the load. */
 const RECHECK_EACH_MS = 100;
 
-type DrainView = Pick<Snapshot, 'pods' | 'budgets' | 'ownNamespace'>;
+type DrainView = Pick<Snapshot, 'pods' | 'budgets' | 'mayForce' | 'ownNamespace'>;
 
 /** The drains of the nodes for which one plan asks. */
 export class Drains {
@@ -60,16 +62,21 @@ export class Drains {
     this.#now = now;
   }
 
-  of({ metadata }: NodeView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {
-    this.requested.add(metadata.name);
-    const { pods, budgets, ownNamespace } = this.#view;
+  of(node: NodeView, policy: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {
+    this.requested.add(node.metadata.name);
+    return this.known(node, policy);
+  }
+
+  /** The same for a node whose pods are not needed therefore. */
+  known({ metadata }: NodeView, { drain, health }: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {
+    const { pods, budgets, mayForce, ownNamespace } = this.#view;
     const known = pods.get(metadata.name);
     if (known === undefined || known.nodeUID !== metadata.uid) return UNKNOWN;
     const { seenAt, problem } = known;
     // The clock may have been set back.
     if (seenAt === undefined || seenAt > this.#now) return { ...UNKNOWN, problem };
     return {
-      block: check(known, budgets, drain),
+      ...check(known, budgets, { drain, podGracePeriodMs: health.podGracePeriodMs, mayForce, now: seenAt }),
       fresh: this.#now - seenAt <= FRESH_MS,
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
@@ -89,6 +96,7 @@ const NO_PODS: PodHealth = {
 };
 const UNKNOWN: Drainable = {
   block: undefined,
+  mayOpen: false,
   fresh: false,
   recheckAt: 0,
   problem: undefined,
@@ -160,8 +168,11 @@ function inOrder(names: readonly string[]): string[] {
   return [...new Set(names)].toSorted();
 }
 
-interface DrainCheck {
-  readonly block: string | undefined;
+interface CheckInput extends PreflightFacts {
+  readonly drain: DrainSettings;
+}
+
+interface DrainCheck extends Pick<Drainable, 'block' | 'mayOpen'> {
   readonly settings: DrainSettings;
   /** By namespace, the budgets that were compared. */
   readonly budgets: ReadonlyMap<string, BudgetIndex | undefined>;
@@ -174,15 +185,20 @@ const checks = new WeakMap<readonly DrainPod[], DrainCheck>();
 function check(
   { pods, namespaces }: PodsOfNode,
   budgets: IndexedBudgets,
-  settings: DrainSettings,
-): DrainCheck['block'] {
+  input: CheckInput,
+): Pick<DrainCheck, 'block' | 'mayOpen'> {
   const known = checks.get(pods);
-  const isChecked = known?.settings === settings;
-  if (isChecked && isUnchanged(known.budgets, budgets)) return known.block;
+  const isChecked = known?.settings === input.drain;
+  if (isChecked && isUnchanged(known.budgets, budgets)) return resultOf(known);
   const used = new Map([...namespaces].map((name) => [name, budgets.get(name)]));
-  const { block } = isChecked && isUnchangedFor(pods, known.budgets, used) ? known : checkAnew(pods, budgets, settings);
-  checks.set(pods, { block, settings, budgets: used });
-  return block;
+  const result =
+    isChecked && isUnchangedFor(pods, known.budgets, used) ? resultOf(known) : checkAnew(pods, budgets, input);
+  checks.set(pods, { ...result, settings: input.drain, budgets: used });
+  return result;
+}
+
+function resultOf({ block, mayOpen }: DrainCheck): Pick<DrainCheck, 'block' | 'mayOpen'> {
+  return { block, mayOpen };
 }
 
 function isUnchanged(used: DrainCheck['budgets'], budgets: IndexedBudgets): boolean {
@@ -205,10 +221,11 @@ function isUnchangedFor(
 function checkAnew(
   pods: readonly DrainPod[],
   budgets: IndexedBudgets,
-  settings: DrainSettings,
-): Pick<DrainCheck, 'block'> {
-  const blocks = preflight(pods, budgets, settings);
-  return { block: blocks.length === 0 ? undefined : describeBlocks(blocks) };
+  { drain, ...facts }: CheckInput,
+): Pick<DrainCheck, 'block' | 'mayOpen'> {
+  const blocks = preflight(pods, budgets, drain, facts);
+  if (blocks.length === 0) return { block: undefined, mayOpen: false };
+  return { block: describeBlocks(blocks), mayOpen: blocks.every(({ mayOpen }) => mayOpen) };
 }
 
 export function isDrainBlocked({ block, recheckAt }: Drainable, now: number): boolean {

@@ -21,7 +21,7 @@ function counted(
   { resourceVersion = '1', expectedPods = 3 } = {},
 ): Budget {
   const metadata = { ...aBudget(name).metadata, namespace, resourceVersion };
-  const budget = aBudget(name, { metadata, expectedPods });
+  const budget = aBudget(name, { metadata, expectedPods, neverAllows: true });
   return Object.defineProperty({ ...budget }, 'selector', {
     enumerable: true,
     get: () => {

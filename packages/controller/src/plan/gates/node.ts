@@ -10,8 +10,10 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isSelected, skippedBy } from '../../cluster/node.ts';
 import { problemBefore, problemCondition } from '../facts/health.ts';
-import { isDrainable, isDrainBlocked } from '../facts/drainability.ts';
+import { nextTryAt } from '../facts/blocked-drains.ts';
+import { isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
+import { isRetryRequested } from './retry.ts';
 
 export const selected: Gate = ({ node, policy }) => (isSelected(node, policy) ? undefined : NOT_SELECTED);
 
@@ -132,13 +134,26 @@ export const writable: Gate = ({ writeRejection }) =>
   writeRejection === undefined ? undefined : specRejected(writeRejection);
 
 /** Without capacity the pods are not listed again: the latest list suffices for the reason. */
-export const drainNotBlocked: Gate = ({ drain, capacity, now }) => {
+export const drainNotBlocked: Gate = (input) => {
+  const { drain, capacity, now } = input;
   const found = drain();
   const { block, recheckAt } = found;
   if (block === undefined || (capacity === undefined && !isDrainBlocked(found, now))) return undefined;
-  const message = `The node cannot be drained: ${block}`;
-  return { reason: 'DrainBlocked', message, ...(capacity === undefined && { retryAt: recheckAt }) };
+  const { tryAt, next } = triedAgain(input);
+  if (capacity === undefined && tryAt <= now) return undefined;
+  const message = `The node cannot be drained: ${block}${next}`;
+  return { reason: 'DrainBlocked', message, ...(capacity === undefined && { retryAt: Math.min(recheckAt, tryAt) }) };
 };
+
+/** When the node is cordoned although budgets hold its pods, epoch milliseconds. */
+function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryAt: number; readonly next: string } {
+  if (!drain().mayOpen) return { tryAt: Infinity, next: '' };
+  const tryAt = isRetryRequested(shadow, version) ? 0 : nextTryAt(shadow, now);
+  if (tryAt <= now)
+    return { tryAt, next: '. It is cordoned for these pods after the other nodes (spec.drain.blockedBudgets)' };
+  const message = `. It was cordoned for these pods, which were not let go; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
+  return { tryAt, next: message };
+}
 
 /** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
 export const podsHealthy: Gate = ({ drain, policy, capacity, now }) => {
@@ -154,7 +169,8 @@ export const podsHealthy: Gate = ({ drain, policy, capacity, now }) => {
 /** Pods are not watched: they are listed right before a node starts. */
 export const podsListed: Gate = ({ drain }) => {
   const found = drain();
-  if (isDrainable(found)) return undefined;
+  // One whose pods budgets hold has passed `drainNotBlocked`.
+  if (found.fresh && (found.block === undefined || found.mayOpen)) return undefined;
   const why = found.problem ?? 'they have not been listed yet';
   return { reason: 'PodListFailed', message: `The pods on the node are not known: ${why}`, lookUp: true };
 };

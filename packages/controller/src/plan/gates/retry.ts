@@ -116,7 +116,7 @@ function failedForGood(candidate: Candidate, why: string): Blocked {
   return { reason: 'ManualRetryRequired', message };
 }
 
-function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
+export function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
   return sameVersion(annotations[RETRY_ANNOTATION], version);
 }
 
