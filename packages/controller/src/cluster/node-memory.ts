@@ -7,6 +7,8 @@
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { taintId } from '@brupop/shared/api/node-metadata';
+import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { isUnderWay, mayBeInUpdate, type ShadowView, startedAt } from './shadow.ts';
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
@@ -28,6 +30,8 @@ interface Cordon {
 export class NodeMemory {
   readonly #former = new Map<string, FormerShadow>();
   readonly #cordons = new Map<string, Cordon>();
+  /** By name, the taints of groups that evict pods. */
+  readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
   /** By UID: a zone never changes. */
   readonly #zones = new Map<string, string>();
 
@@ -35,6 +39,7 @@ export class NodeMemory {
   node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: number): void {
     const ours = node !== undefined && ownedByUs(node) && shadow !== undefined && isUnderWay(shadow);
     this.#cordon(name, node?.unschedulable === true && !ours, now);
+    this.#evict(name, node === undefined ? [] : evictingTaints(node), now);
     if (node !== undefined && zoneOf(node) !== '' && !this.#zones.has(node.metadata.uid))
       remember(this.#zones, node.metadata.uid, zoneOf(node));
   }
@@ -57,9 +62,13 @@ export class NodeMemory {
     remember(this.#former, name, { startedAt: startedAt(shadow) ?? before?.startedAt, slotUntil });
   }
 
-  of(name: string): Pick<ManagedNode, 'former' | 'cordonedSince'> {
+  of(name: string): Pick<ManagedNode, 'former' | 'cordonedSince' | 'evictedSince'> {
     const cordon = this.#cordons.get(name);
-    return { former: this.#former.get(name), cordonedSince: cordon?.isOn === true ? cordon.since : undefined };
+    return {
+      former: this.#former.get(name),
+      cordonedSince: cordon?.isOn === true ? cordon.since : undefined,
+      evictedSince: this.#evicting.get(name)?.since,
+    };
   }
 
   /** Returns the Node with the zone in which it was first observed. */
@@ -67,6 +76,14 @@ export class NodeMemory {
     const zone = this.#zones.get(node.metadata.uid);
     if (zone === undefined || zone === zoneOf(node)) return node;
     return { ...node, metadata: { ...node.metadata, labels: { ...node.metadata.labels, [ZONE_LABEL]: zone } } };
+  }
+
+  /** A new process takes the time at which it first sees them. */
+  #evict(name: string, taints: readonly string[], now: number): void {
+    const before = this.#evicting.get(name);
+    const isMore = taints.some((taint) => before?.taints.includes(taint) !== true);
+    if (taints.length === 0) this.#evicting.delete(name);
+    else remember(this.#evicting, name, { taints, since: isMore ? now : (before?.since ?? now) });
   }
 
   #cordon(name: string, isOn: boolean, now: number): void {
@@ -77,6 +94,13 @@ export class NodeMemory {
     else if (now - endedAt >= CORDON_MEMORY_MS) remember(this.#cordons, name, { isOn, since: now, endedAt });
     else remember(this.#cordons, name, { isOn, since: now - (endedAt - since), endedAt });
   }
+}
+
+/** Those that the record of groups on the Node names. */
+function evictingTaints({ taints, metadata: { annotations = {} } }: NodeView): string[] {
+  const given = readTaintsRecord(annotations).map(taintId);
+  const own = taints.filter((taint) => taint.effect === 'NoExecute' && given.includes(taintId(taint)));
+  return own.map(({ key, value = '' }) => `${key}=${value}`);
 }
 
 /** Removes the oldest name when there are too many. */

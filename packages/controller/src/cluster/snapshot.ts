@@ -26,6 +26,8 @@ export interface ManagedNode {
   readonly former?: FormerShadow | undefined;
   /** Since when another actor has cordoned the Node, as far as known, epoch milliseconds. */
   readonly cordonedSince?: number | undefined;
+  /** When it was first seen with a taint of its group that evicts pods, epoch milliseconds. */
+  readonly evictedSince?: number | undefined;
   /** Its kubelet has stopped renewing its Lease; undefined: it has no Lease. */
   readonly leaseExpired?: boolean | undefined;
   /** Why the API server rejected the creation of its shadow, or the latest write of its spec during the backoff. */

@@ -27,7 +27,7 @@ import { problemCondition } from './facts/health.ts';
 import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { requestedOf, type SettingsFacts, settingsFacts, withoutFailed } from './facts/settings.ts';
-import { type Slot, slotOf, slotOfSettings } from './facts/slots.ts';
+import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -73,6 +73,8 @@ export interface FleetState {
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
   readonly metadata: NodeMetadataPlan;
+  /** Names of the nodes that get a taint that evicts pods in this plan. */
+  readonly evicted: Set<string>;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
   readonly now: number;
@@ -123,6 +125,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     capacity: limitsOf(slots),
     metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
+    evicted: new Set(),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
     now,
@@ -136,7 +139,10 @@ function slotsOf(
 ): Map<ManagedNode, Slot> {
   return new Map(
     snapshot.managedNodes.flatMap((managedNode) => {
-      const slot = slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings.get(managedNode.name));
+      const slot =
+        slotOf(managedNode, snapshot, now) ??
+        slotOfSettings(managedNode, settings.get(managedNode.name)) ??
+        slotOfTaints(managedNode, now);
       return slot === undefined ? [] : [[managedNode, slot] as const];
     }),
   );

@@ -13,12 +13,16 @@ export const METADATA_REASONS = ['Applied', 'Applying', 'Conflict', 'WriteReject
 type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof METADATA_REASONS)[number] };
 
 export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): Judged {
-  const { pending, conflicts, rejected } = metadata;
+  const { pending, conflicts, rejected, waitsFor } = metadata;
   if (rejected !== undefined) {
     const message = `The API server rejects the write of Node "${rejected.node}": ${shorten(rejected.message, MAX_MESSAGE)}`;
     return { status: 'False', reason: 'WriteRejected', message };
   }
   if (conflicts.length > 0) return { status: 'False', reason: 'Conflict', message: describeConflicts(conflicts) };
+  if (waitsFor !== undefined) {
+    const message = `To be written: ${namesOf(pending)}. Taints that evict pods are set node by node. Waiting: ${waitsFor}`;
+    return { status: 'False', reason: 'Applying', message: shorten(message, MAX_MESSAGE) };
+  }
   if (pending.length > 0) return { status: 'False', reason: 'Applying', message: `To be written: ${namesOf(pending)}` };
   if (isEmpty(group.rendered, true)) {
     const message = 'The group has no labels, annotations and taints for its Nodes';

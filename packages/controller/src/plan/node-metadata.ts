@@ -6,6 +6,7 @@ import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import type { NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -16,6 +17,8 @@ export interface MetadataChange extends Pick<MetadataInput, 'wanted' | 'known'> 
   readonly node: NodeView;
   /** Groups that wait for it. */
   readonly groups: readonly string[];
+  /** It adds a taint that evicts pods. */
+  readonly evicts: boolean;
 }
 
 export interface GroupMetadata {
@@ -25,6 +28,8 @@ export interface GroupMetadata {
   readonly pending: readonly string[];
   readonly conflicts: readonly (Conflict & { readonly node: string })[];
   readonly rejected: { readonly node: string; readonly message: string } | undefined;
+  /** Why the first of them with taints that evict pods has to wait. */
+  readonly waitsFor?: string | undefined;
 }
 
 export const NO_METADATA: GroupMetadata = { isRecorded: false, pending: [], conflicts: [], rejected: undefined };
@@ -118,7 +123,14 @@ function judge(
   const { writes, conflicts } = decideMetadata({ state, wanted, known, otherOwner: owner });
   const groups = [...new Set(writes.flatMap((write) => write.groups))];
   const isDue = writes.length > 0 || (conflicts.length > 0 && (note === undefined || note.checkAt <= now));
-  return { change: { node, wanted, known, groups }, conflicts, isDue, note };
+  const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some((taint) => isNew(taint, node)));
+  return { change: { node, wanted, known, groups, evicts }, conflicts, isDue, note };
+}
+
+/** Pods may tolerate one value of a taint and not another. */
+function isNew({ key, value = '', effect }: NodeTaint, { taints }: NodeView): boolean {
+  const isSame = (one: NodeTaint): boolean => one.key === key && (one.value ?? '') === value && one.effect === effect;
+  return effect === 'NoExecute' && !taints.some(isSame);
 }
 
 function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {

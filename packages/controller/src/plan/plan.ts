@@ -19,6 +19,7 @@ import { deadlineEvent, type ProgressingCondition, rebooting, updating, waiting 
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
+import { withoutEvictions } from './evicting-taints.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
@@ -93,15 +94,16 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(candidates, fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState);
+  const metadata = withoutEvictions(fleetState, snapshot.managedNodes);
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
   const progress = progressOf(fleetState, counted);
-  const { lost, outOfService, lostTimes } = lostNodesOf(snapshot.managedNodes, fleetState);
+  const { lostTimes, ...losses } = lostNodesOf(snapshot.managedNodes, fleetState);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
   const { lookUps, conditions } = lookUpsOf(decisions, snapshot, now);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
-    ...timesOf(fleetState, snapshot),
+    ...timesOf({ ...fleetState, metadata }, snapshot),
     ...lostTimes,
     ...forecast.windowEnds,
     progress?.deadline,
@@ -111,9 +113,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     ...newNodesOf(stale.length === 0 ? snapshot.managedNodes : []),
     cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
     lookUps,
-    conditions: conditions.map((one) => withLoss(one, lost)),
-    lost,
-    outOfService,
+    conditions: conditions.map((one) => withLoss(one, losses.lost)),
+    ...losses,
     needsPodsOf: fleetState.drains.requested,
     allPods: allPodsNow(fleetState),
     taints: decisions.flatMap(taintChanges),
@@ -129,8 +130,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     forecast,
     progress,
     stuckNodes,
-    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants }),
-    metadata: fleetState.metadata,
+    groups: groupRollouts({ ...fleetState, metadata }, counted, { forecast, stuckNodes, lost: losses.lost, grants }),
+    metadata,
     orphanedNodes: fleetState.orphaned,
     unconfirmed: unconfirmedOf(counted),
     wakeAt: earliest(wakes, now),

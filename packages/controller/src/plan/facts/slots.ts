@@ -15,6 +15,7 @@
  *     idle, hooks after the update    holds one until they have ended, for a limited time
  *     idle, a reboot is to restore its settings    holds one until it starts
  *     idle, its settings change       holds one if that restarts services, until the change is proved
+ *     it has just got a taint of its group that evicts pods    holds one for a minute
  *     no record of any update         holds one for a limited time, since the shadow may have been
  *                                     deleted and recreated during an update
  */
@@ -69,6 +70,15 @@ export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | u
   if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
     return undefined;
   return { deadline: facts.changesAt ?? Infinity, expires: true };
+}
+
+/** How long a node holds a slot, and has to be Ready, with a taint that evicts pods. */
+export const TAINT_PROVING_MS = 60_000;
+
+/** Of a node that has just got a taint of its group that evicts pods. */
+export function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: number): Slot | undefined {
+  const deadline = evictedSince + TAINT_PROVING_MS;
+  return now < deadline ? { deadline, expires: true } : undefined;
 }
 
 /** They start when the agent has confirmed Idle. */

@@ -1,0 +1,128 @@
+/** Taints of groups that evict pods reach one node first, and then as many as the limits allow. */
+import { GROUP_TAINTS_ANNOTATION, NODE_METADATA_FINALIZER, SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { taintsRecord } from '../cluster/group-metadata.ts';
+import { NodeMemory } from '../cluster/node-memory.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import {
+  aGroup,
+  aManagedNode,
+  aNode,
+  aSnapshot,
+  MINUTE,
+  type NodeParts,
+  NOW,
+  OLD,
+  withGroups,
+} from '../testing/objects.ts';
+import { metadataApplied } from './metadata-condition.ts';
+import { plan, type Plan } from './plan.ts';
+
+const TAINT = { key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' } as const;
+const RECORD = taintsRecord([{ group: 'db', ...TAINT }]) ?? '';
+
+function groupWith(effect: 'NoExecute' | 'NoSchedule' = 'NoExecute'): BottlerocketNodeGroup {
+  const taints = [{ ...TAINT, effect }];
+  const made = aGroup('db', { nodeMetadata: { taints, confirmNoExecute: true, domains: ['example.com'] } });
+  const dropped = { labels: [], annotations: [], taints: [] };
+  const rendered = {
+    generation: 1,
+    conflicts: 'Respect',
+    labels: {},
+    annotations: {},
+    taints,
+    settings: {},
+    dropped,
+  } as const;
+  const metadata = { ...made.metadata, finalizers: [NODE_METADATA_FINALIZER] };
+  return { ...made, metadata, status: { rendered, observedGeneration: 1 } };
+}
+
+/** Up to date: no update needs the slots. */
+const waiting = (name: string, node: NodeParts = {}): ManagedNode =>
+  aManagedNode(name, { ...node, labels: { pool: 'db', ...node.labels } }, { status: { target_version: OLD } });
+const tainted = (name: string, ms: number, ready = true): ManagedNode => {
+  const made = waiting(name, { ready, annotations: { [GROUP_TAINTS_ANNOTATION]: RECORD } });
+  if (made.node === undefined) throw new Error('there is a Node');
+  return { ...made, node: { ...made.node, taints: [TAINT] }, evictedSince: NOW - ms };
+};
+
+interface World {
+  readonly spec?: object;
+  readonly effect?: 'NoExecute' | 'NoSchedule';
+  readonly snapshot?: Partial<Snapshot>;
+}
+
+function planOf(nodes: readonly ManagedNode[], { spec = {}, effect, snapshot = {} }: World = {}): Plan {
+  return plan({ ...withGroups(aSnapshot(nodes, spec), [groupWith(effect)]), ...snapshot }, NOW);
+}
+const written = ({ metadata }: Plan): string[] => metadata.changes.map(({ node }) => node.metadata.name);
+const MANY = ['a', 'b', 'c', 'd', 'e'];
+const AT_ONCE = { concurrency: { maxUpdating: 2 } };
+
+it('one node gets it first, and the condition of the group says why the others wait', () => {
+  const made = planOf(
+    MANY.map((name) => waiting(name)),
+    { spec: AT_ONCE },
+  );
+  expect(written(made)).toEqual(['a']);
+  const [group] = made.groups;
+  if (group === undefined) throw new Error('there is a group');
+  expect(metadataApplied(group)).toMatchObject({
+    status: 'False',
+    reason: 'Applying',
+    message: expect.stringContaining('Waiting: b: a has its taints that evict pods first') as string,
+  });
+});
+
+it('the others wait until the first has been Ready with it for a minute, and then go within the limits', () => {
+  const others = ['b', 'c', 'd', 'e'].map((name) => waiting(name));
+  expect(written(planOf([tainted('a', MINUTE - 1), ...others], { spec: AT_ONCE }))).toEqual([]);
+  expect(written(planOf([tainted('a', MINUTE, false), ...others], { spec: AT_ONCE }))).toEqual([]);
+  expect(written(planOf([tainted('a', MINUTE), ...others], { spec: AT_ONCE }))).toEqual(['b', 'c']);
+  expect(written(planOf([tainted('a', MINUTE), ...others]))).toEqual(['b']);
+  const half = [tainted('a', MINUTE), tainted('b', 1_000), waiting('c')];
+  expect(written(planOf(half))).toEqual([]);
+  expect(written(planOf(half, { spec: AT_ONCE }))).toEqual(['c']);
+});
+
+it.each<readonly [string, World, NodeParts]>([
+  ['during a pause', { spec: { paused: true } }, {}],
+  ['outside of the windows', { spec: { maintenance: { windows: [{ schedule: '0 1 1 1 *', duration: '1h' }] } } }, {}],
+  ['while the clock is wrong', { snapshot: { clockSkewMs: 3_600_000 } }, {}],
+  ['on a node that a user has left out', {}, { annotations: { [SKIP_ANNOTATION]: 'true' } }],
+])('no node gets it %s', (_, world, node) => {
+  expect(written(planOf([waiting('a', node)], world))).toEqual([]);
+});
+
+it('taints that evict nothing, and the removal of one that does, wait for nothing', () => {
+  expect(
+    written(
+      planOf(
+        MANY.map((name) => waiting(name)),
+        { effect: 'NoSchedule', spec: { paused: true } },
+      ),
+    ),
+  ).toEqual(MANY);
+  const left = tainted('a', MINUTE);
+  const made = planOf([left], { effect: 'NoSchedule', spec: { paused: true } });
+  expect(written(made)).toEqual(['a']);
+});
+
+it('a node that has just got it holds a slot, so no update starts meanwhile', () => {
+  const outdated = aManagedNode('z');
+  const started = (ms: number): number => planOf([tainted('a', ms), outdated]).specs.length;
+  expect([started(1_000), started(MINUTE)]).toEqual([0, 1]);
+});
+
+it('this process remembers since when a node has them', () => {
+  const memory = new NodeMemory();
+  const node = { ...aNode({ name: 'a', annotations: { [GROUP_TAINTS_ANNOTATION]: RECORD } }), taints: [TAINT] };
+  memory.node('a', { ...node, taints: [] }, undefined, NOW);
+  expect(memory.of('a').evictedSince).toBeUndefined();
+  memory.node('a', node, undefined, NOW + 1);
+  memory.node('a', node, undefined, NOW + 2);
+  expect(memory.of('a').evictedSince).toBe(NOW + 1);
+  memory.node('a', { ...node, taints: [] }, undefined, NOW + 3);
+  expect(memory.of('a').evictedSince).toBeUndefined();
+});
