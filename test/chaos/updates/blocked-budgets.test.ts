@@ -95,17 +95,23 @@ const reasonOf = (fleet: Fleet): string | undefined => fleet.shadow(HELD)?.statu
 
 describe('a budget that allows no disruption while its pod is healthy', () => {
   it('is opened by the cordon of the last node, when its operator moves the primary', async () => {
-    await withFleet({ nodes: fleetNodes(3), before: createCluster }, async (context) => {
+    const config = { paused: true };
+    await withFleet({ nodes: fleetNodes(3), config, before: createCluster }, async (context) => {
       const { fleet } = context;
       const cordons = cordonsOf(fleet);
       const actor = movePrimary(context);
       try {
+        // A node that has not reported yet is no candidate, and would leave its slot to the last one.
+        await eventually(() => {
+          expect(NAMES.map((name) => fleet.shadow(name)?.status?.target_version)).toEqual([NEW, NEW, NEW]);
+        });
+        await fleet.configure({});
         await fleet.untilAllRun(NEW);
       } finally {
         actor.stop();
       }
-      expect(cordons.at(-1)).toBe(HELD);
       expect(cordons.toSorted()).toEqual(NAMES);
+      expect(cordons.at(-1)).toBe(HELD);
       expect(actor.moves).toEqual([HELD]);
       expect(NAMES.map((name) => fleet.shadow(name)?.status?.crash_count)).toEqual([0, 0, 0]);
       expect(fleet.shadow(HELD)?.metadata.annotations).not.toHaveProperty([BLOCKED_DRAINS_ANNOTATION]);
@@ -148,6 +154,33 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       expect(fleet.node(HELD).host.version).toBe(OLD);
       await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
       await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('is overridden at the time limit with Force and the right to delete pods, and not before', async () => {
+    const before = async (context: FleetContext): Promise<void> => {
+      const { cluster, namespace } = context;
+      await createPod(cluster, { namespace, node: HELD, name: 'held', labels: PRIMARY });
+      await requireOne(context, PRIMARY);
+    };
+    const config = { drain: { timeout: '1m', onTimeout: 'Force' } } as const;
+    const values = { 'drain.allowForce': true };
+    await withFleet({ nodes: fleetNodes(3), config, values, before }, async ({ fleet, namespace }) => {
+      const startedAt = await eventually(
+        () => {
+          expect(fleet.shadow(HELD)?.status?.drain?.startTime).toBeDefined();
+          return performance.now();
+        },
+        { limitMs: 120_000 },
+      );
+      const isThere = (): boolean =>
+        fleet.observer.pods.list().some(({ metadata }) => metadata.namespace === namespace && metadata.name === 'held');
+      await eventually(() => expect(isThere()).toBe(false), { limitMs: 120_000 });
+      expect(performance.now() - startedAt).toBeGreaterThan(55_000);
+      await fleet.untilAllRun(NEW);
+      expect(fleet.shadow(HELD)?.status).toMatchObject({ crash_count: 0, drain: { result: 'Forced' } });
+      // The override itself.
+      expect(fleet.observer.violations.splice(0)).toEqual([expect.stringContaining('budget pg is short of 1 pods')]);
     });
   });
 });
