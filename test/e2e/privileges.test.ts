@@ -17,7 +17,12 @@ import { deniedRequests, grantedRights, usedRights } from '../framework/privileg
 jest.setTimeout(360_000);
 
 /** Every value that grants something. */
-const VALUES = { 'drain.allowForce': true, 'tls.mode': 'self', 'checks.enabled': true };
+const VALUES = {
+  'drain.allowForce': true,
+  'tls.mode': 'self',
+  'checks.enabled': true,
+  'nodeMetadata.domains[0]': 'node-role.kubernetes.io',
+};
 
 interface RareRight {
   readonly why: string;

@@ -46,7 +46,8 @@ it('the documented uninstallation during an update leaves nothing in the cluster
     drain: { taintWaitingNodes: true },
     loadBalancer: { exclusion: '1s' },
   };
-  await withFleet({ nodes: fleetNodes(3), config }, async ({ cluster, fleet }) => {
+  const values = { 'nodeMetadata.domains[0]': 'node-role.kubernetes.io' };
+  await withFleet({ nodes: fleetNodes(3), config, values }, async ({ cluster, fleet }) => {
     const labels = { 'node-role.kubernetes.io/web': '' };
     await applyGroup({ cluster }, 'web', { nodeSelector: {}, nodeMetadata: { labels } });
     await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');

@@ -28,7 +28,6 @@ import {
   STARTUP_TAINT,
   WAITING_TAINT,
 } from '@brupop/shared/api/names';
-import { OPEN_DOMAINS } from '@brupop/shared/api/node-metadata';
 import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { cordon, exclude, restore, slimNode } from '../../../packages/apiserver/src/nodes/policy.ts';
 import { prunePatch, restorePatch } from '../../../packages/controller/src/apply/nodes.ts';
@@ -58,7 +57,8 @@ beforeAll(async () => {
   cluster = await startControlPlane();
   // Without pods: no kubelet would end them.
   const nowhere = ['--set', 'apiserver.nodeSelector.runs=nowhere,controller.nodeSelector.runs=nowhere'];
-  const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere];
+  const domains = ['--set', 'nodeMetadata.domains={node-role.kubernetes.io,node-restriction.kubernetes.io/db}'];
+  const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere, ...domains];
   await helm(cluster, 'install', 'brupop', chartDir, ...release);
   for (const name of [APISERVER, CONTROLLER]) {
     const path = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${name}/token`;
@@ -225,6 +225,16 @@ describe('the policy of Nodes', () => {
     expect((await readRaw()).metadata?.labels).not.toMatchObject(ofGroups);
   });
 
+  it('keeps the managed fields of node groups from the API server', async () => {
+    const query = '?fieldManager=brupop-group-db&force=true';
+    const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: NODE, labels: ofGroups } };
+    await cluster.api.request('PATCH', `${NODE_PATH}${query}`, body, 'application/apply-patch+yaml');
+    const emptied = { metadata: { managedFields: [{}] } };
+    expect(await denial(apiOf(APISERVER).patch(NODE_PATH, emptied))).toContain('the managed fields of node groups');
+    expect(await denial(apiOf(APISERVER).patch(NODE_PATH, { spec: { unschedulable: true } }))).toBe('');
+    expect(await denial(apiOf(CONTROLLER).patch(NODE_PATH, emptied))).toBe('');
+  });
+
   const both = [APISERVER, CONTROLLER];
   const taint = (key: string, effect: string): object => ({ spec: { taints: [{ key, effect }] } });
   const forbidden: readonly (readonly [string, readonly string[], object, string])[] = [
@@ -254,6 +264,12 @@ describe('the policy of Nodes', () => {
     ['a record of node groups', [APISERVER], { metadata: { annotations: { [GROUP_KEYS_ANNOTATION]: '{}' } } }, 'keys'],
     ['a label of a domain', [CONTROLLER], { metadata: { labels: { 'example.com/a': '' } } }, DOMAINS_VALUE],
     ['an annotation of a domain', [CONTROLLER], { metadata: { annotations: { 'example.com/a': '' } } }, DOMAINS_VALUE],
+    [
+      'a label of an open domain that is not listed',
+      [CONTROLLER],
+      { metadata: { labels: { 'node-restriction.kubernetes.io/brupop': 'apart' } } },
+      DOMAINS_VALUE,
+    ],
     ['a taint of a domain', [CONTROLLER], taint('example.com/a', 'NoSchedule'), DOMAINS_VALUE],
     [
       'a label of a similar domain',
@@ -458,7 +474,7 @@ describe('the admission policies', () => {
     expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
     expect(named('controllerAnnotations')).toEqual([OUT_OF_SERVICE_ANNOTATION]);
     expect(named('groupAnnotations')).toEqual([GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION]);
-    expect(named('domains')).toEqual(OPEN_DOMAINS);
+    expect(named('domains')).toEqual([]);
     expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
     expect(named('outOfService')).toEqual([OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE, 'NoExecute']);
     expect(named('oldOutOfService')).toEqual(named('outOfService'));

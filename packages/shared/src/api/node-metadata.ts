@@ -13,8 +13,8 @@ import { always, field, fields, group, listOf } from './spec-schema.ts';
 
 export type KeyValues = Readonly<Record<string, string>>;
 
-/** They may be given to Nodes without being listed. */
-export const OPEN_DOMAINS = ['node-role.kubernetes.io', 'node-restriction.kubernetes.io'];
+/** Groups need not list them; the chart's value nodeMetadata.domains must. */
+const OPEN_DOMAINS = ['node-role.kubernetes.io', 'node-restriction.kubernetes.io'];
 /** What Kubernetes, the operator and the autoscaler whose holds it sets say about a Node, with all subdomains. */
 const RESERVED_DOMAINS = ['kubernetes.io', 'k8s.io', 'bottlerocket.aws', 'karpenter.sh'];
 /** Together with those of other writers they must fit into a Node, whose annotations take 256 KiB. */
@@ -126,7 +126,7 @@ export const nodeMetadata = group(
     domains: field(
       listOf(domain, 16, 'set'),
       'Domains of keys that the group may have, such as example.com for example.com/pool, or whole keys without a domain, such as ' +
-        'pool. The domains node-role.kubernetes.io and node-restriction.kubernetes.io are always allowed. The value ' +
+        'pool. The domains node-role.kubernetes.io and node-restriction.kubernetes.io need not be listed here. The value ' +
         'nodeMetadata.domains of the chart must have them, too.',
       { absent: [] },
     ),
