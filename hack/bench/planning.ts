@@ -56,12 +56,14 @@ function planMs(snapshot: Snapshot): number {
   return performance.now() - startedAt;
 }
 
+const QUIET = { warn: () => undefined };
+
 /** `change`: one budget gets a new status; the result is what the next snapshot has. */
 function blockedFleet(nodes: number): { snapshot: Snapshot; change: () => Snapshot['budgets'] } {
   const names = Array.from({ length: nodes }, (_, i) => `node-${i}`);
   const pods = names.map((name) => [name, podsOf(aNode({ name }), podsOn(name))] as const);
   const store = new Store<Budget>();
-  const cache = new Budgets(store);
+  const cache = new Budgets(store, QUIET);
   for (const name of names) store.set(budgetOf(name));
   const managedNodes = names.map((name) => aManagedNode(name));
   const change = (): Snapshot['budgets'] => {

@@ -5,10 +5,11 @@
  * decided about by kube-apiserver. The caller records a pod with volumes before its eviction.
  */
 import { BudgetIndex, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
-import { slimBudget } from '@brupop/shared/drain/budgets';
+import { MAX_BUDGETS_OF_NAMESPACE, slimBudget, tooManyBudgets } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { KubeError } from '@brupop/shared/kube/client';
+import { isTooLarge } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
@@ -28,6 +29,8 @@ interface StatusBody {
   readonly message?: string;
   readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
 }
+
+const MAX_NAMED_BUDGETS = 10;
 
 export class Evictor {
   readonly #context: PassContext;
@@ -97,7 +100,8 @@ export class Evictor {
     const { namespace = '' } = pod.metadata;
     const known = this.#budgets.get(namespace) ?? this.#nameBudgets(namespace);
     this.#budgets.set(namespace, known);
-    const podDisruptionBudgets = (await known).of(pod).map(({ metadata }) => metadata.name);
+    const found = (await known).of(pod).slice(0, MAX_NAMED_BUDGETS);
+    const podDisruptionBudgets = found.map(({ metadata }) => metadata.name);
     return podDisruptionBudgets.length === 0 ? block : { ...block, podDisruptionBudgets };
   }
 
@@ -120,8 +124,13 @@ export class Evictor {
   async #listBudgets(namespace: string): Promise<BudgetIndex> {
     const { client, signal } = this.#context;
     const path = groupPath('policy/v1', 'poddisruptionbudgets', { namespace });
-    const { items } = await readList(client, { path, signal, slim: slimBudget });
-    return new BudgetIndex(items);
+    try {
+      const { items } = await readList(client, { path, signal, slim: slimBudget, maxItems: MAX_BUDGETS_OF_NAMESPACE });
+      return new BudgetIndex(items);
+    } catch (error) {
+      if (isTooLarge(error)) return new BudgetIndex([tooManyBudgets(namespace)]);
+      throw error;
+    }
   }
 }
 

@@ -18,7 +18,7 @@ import {
   shadowName,
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
-import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
+import { type Budget, MAX_BUDGETS_OF_NAMESPACE, slimBudget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
@@ -95,7 +95,8 @@ export class Cluster {
       name: string,
       path: string,
       slim: (raw: unknown) => T,
-    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim, onRestart: onWatchRestart });
+      limits: { readonly maxPerNamespace?: number } = {},
+    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim, ...limits, onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
     this.#startedAt = clock.now();
@@ -107,8 +108,9 @@ export class Cluster {
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
     const groups = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
     this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
-    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget);
-    this.#indexedBudgets = new Budgets(this.#budgets);
+    const limits = { maxPerNamespace: MAX_BUDGETS_OF_NAMESPACE };
+    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, limits);
+    this.#indexedBudgets = new Budgets(this.#budgets, log);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));

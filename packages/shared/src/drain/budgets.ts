@@ -9,6 +9,8 @@ type Counts = Readonly<typeof NOTHING_COUNTED>;
 /** A PodDisruptionBudget, reduced to what decides about evictions. */
 export interface Budget extends KubernetesObject, Counts {
   readonly selector: LabelSelector | null;
+  /** Its selector is not kept, and counts as if it selected every pod of its namespace. */
+  readonly isLarge: boolean;
   /** Its controller has counted the pods for the current spec. */
   readonly counted: boolean;
   /** Pods were evicted since its controller has counted. */
@@ -44,14 +46,29 @@ interface RawBudget {
   };
 }
 
+/** Anyone who may create budgets in one namespace decides on the size of their selectors. */
+const MAX_SELECTOR_CHARS = 4_096;
+/** More of them are not kept. */
+export const MAX_BUDGETS_OF_NAMESPACE = 2_000;
+const MAX_FAILURE_CHARS = 300;
+
+/** Stands for the budgets of a namespace that has more than are kept. */
+export function tooManyBudgets(namespace: string): Budget {
+  const name = `one of more than ${MAX_BUDGETS_OF_NAMESPACE}`;
+  const found = slimBudget({ metadata: { name, namespace, uid: '', resourceVersion: '' } });
+  return { ...found, selector: {}, isLarge: true };
+}
+
 export function slimBudget(raw: unknown): Budget {
   const { metadata, spec = {}, status = {} } = raw as RawBudget;
+  const isLarge = JSON.stringify(spec.selector ?? null).length > MAX_SELECTOR_CHARS;
   const { name, namespace = '', uid, resourceVersion, generation = 0 } = metadata;
   const { observedGeneration = -1, ...counts } = { ...NOTHING_COUNTED, ...status };
   const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts;
   return {
     metadata: { name, namespace, uid, resourceVersion, generation },
-    selector: spec.selector ?? null,
+    selector: isLarge ? {} : (spec.selector ?? null),
+    isLarge,
     counted: observedGeneration >= generation,
     disruptionsAllowed,
     currentHealthy,
@@ -79,7 +96,9 @@ function closedSince({ conditions = [] }: NonNullable<RawBudget['status']>): num
 /** Set by pkg/controller/disruption of Kubernetes, with which kube-apiserver allows no eviction. */
 function failureOf({ conditions = [] }: NonNullable<RawBudget['status']>): string | undefined {
   const failed = conditions.find(({ type, reason }) => type === 'DisruptionAllowed' && reason === 'SyncFailed');
-  return failed === undefined ? undefined : (failed.message ?? 'its controller gives no reason');
+  return failed === undefined
+    ? undefined
+    : (failed.message ?? 'its controller gives no reason').slice(0, MAX_FAILURE_CHARS);
 }
 
 /** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */
@@ -106,16 +125,17 @@ function mayAllow(budget: Budget, closedBefore: number): boolean {
  * @param all - the budgets that select the pod
  */
 export function isHeld(pod: DrainPod, all: readonly Budget[]): boolean {
-  const [budget] = all;
+  const known = all.filter(({ isLarge }) => !isLarge);
+  const [budget] = known;
   if (budget === undefined || canIgnoreBudgets(pod)) return false;
-  if (all.length > 1) return true;
+  if (known.length > 1) return true;
   const isOpen = budget.counted && budget.failure === undefined && budget.disruptionsAllowed > 0;
   return !isOpen && !canEvictUnready(pod, budget);
 }
 
 /** By an actor that sees the cordon. None makes the pods healthy that are not. */
 export function mayBeOpened(budget: Budget): boolean {
-  return !budget.neverAllows && budget.failure === undefined && !hasUnhealthyPods(budget);
+  return !budget.neverAllows && !budget.isLarge && budget.failure === undefined && !hasUnhealthyPods(budget);
 }
 
 export function hasUnhealthyPods({ currentHealthy, expectedPods }: Budget): boolean {
@@ -124,7 +144,7 @@ export function hasUnhealthyPods({ currentHealthy, expectedPods }: Budget): bool
 
 /**
  * The budgets that block the eviction of a pod until they are changed: more than one, which
- * kube-apiserver cannot handle; one whose controller cannot count its pods; one that allows no
+ * kube-apiserver cannot handle; one whose selector is too large to be kept; one whose controller cannot count its pods; one that allows no
  * disruption although all of its pods are healthy; or one that has allowed none for long because of
  * pods that are not.
  * @param all - the budgets that select the pod
@@ -133,6 +153,8 @@ export function hasUnhealthyPods({ currentHealthy, expectedPods }: Budget): bool
 export function exhaustedBudgets(pod: DrainPod, all: readonly Budget[], closedBefore = -Infinity): readonly Budget[] {
   const [budget] = all;
   if (canIgnoreBudgets(pod)) return [];
+  const large = all.find(({ isLarge }) => isLarge);
+  if (large !== undefined) return [large];
   if (budget === undefined || all.length > 1) return all;
   return mayAllow(budget, closedBefore) || canEvictUnready(pod, budget) ? [] : [budget];
 }

@@ -127,3 +127,24 @@ describe('a pod of the API', () => {
     expect([slimPod(raw, 'apps').own, slimPod(raw, 'brupop').own, slimPod(raw).own]).toEqual([true, false, false]);
   });
 });
+
+test('what anyone may write into a pod is kept up to a bound', () => {
+  const large = 'x'.repeat(10_000);
+  const labels = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`key-${i}`, 'a-value-of-some-length']));
+  const pod = slimPod({
+    metadata: {
+      name: 'web',
+      namespace: 'apps',
+      uid: '1',
+      resourceVersion: '1',
+      labels,
+      finalizers: Array.from({ length: 100 }, () => large),
+      ownerReferences: [{ apiVersion: 'v1', kind: large, name: 'web', uid: '2', controller: true }],
+    },
+    spec: {
+      volumes: Array.from({ length: 1_000 }, () => ({ name: 'v', persistentVolumeClaim: { claimName: large } })),
+    },
+  });
+  expect(JSON.stringify(pod).length).toBeLessThan(100_000);
+  expect(pod.metadata.labels).toEqual({});
+});

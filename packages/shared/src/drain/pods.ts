@@ -93,6 +93,8 @@ interface RawPod {
 /** A node with more pods is not drained: a kubelet may create any number of mirror pods. */
 export const MAX_PODS_OF_NODE = 5_000;
 
+/** Of most names in Kubernetes. */
+const MAX_NAME = 253;
 const MIRROR_ANNOTATION = 'kubernetes.io/config.mirror';
 const CORDON_TAINT = 'node.kubernetes.io/unschedulable';
 const CORDON_EFFECT = 'NoSchedule';
@@ -109,7 +111,7 @@ export function slimPod(raw: unknown, namespace?: string): DrainPod {
     ...fromOwner(metadata),
     ...fromStatus(status),
     node,
-    claims: volumes.flatMap((volume) => claimsOf(metadata.name, volume)),
+    claims: volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata.name, volume)),
     emptyDir: volumes.some((volume) => volume.emptyDir !== undefined),
     priority,
     graceSeconds: spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
@@ -117,11 +119,18 @@ export function slimPod(raw: unknown, namespace?: string): DrainPod {
   };
 }
 
+/** Anyone who may create pods decides on the size of what they carry; with more labels than this, none is kept. */
+const MAX_LABEL_CHARS = 8_192;
+const MAX_FINALIZERS = 5;
+const MAX_CLAIMS = 200;
+
 function fromMetadata(metadata: ObjectMeta) {
   const { creationTimestamp = '', labels = {}, annotations = {}, finalizers = [] } = metadata;
+  const isSmall =
+    Object.entries(labels).reduce((sum, [key, value]) => sum + key.length + value.length, 0) <= MAX_LABEL_CHARS;
   return {
-    metadata: { ...slimMetadata(metadata), creationTimestamp, labels },
-    finalizers,
+    metadata: { ...slimMetadata(metadata), creationTimestamp, labels: isSmall ? labels : {} },
+    finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => one.slice(0, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
     healthIgnored: (labels[HEALTH_KEY] ?? annotations[HEALTH_KEY]) === 'ignore',
@@ -132,7 +141,7 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
   const controller = ownerReferences.find((owner) => owner.controller === true);
   return {
     unmanaged: controller === undefined,
-    controller: controller === undefined ? '' : `${controller.kind} ${namespace}/${controller.name}`,
+    controller: controller === undefined ? '' : `${controller.kind.slice(0, MAX_NAME)} ${namespace}/${controller.name}`,
     stateful: controller?.kind === 'StatefulSet',
     ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${controller.name}` }),
   };
@@ -181,7 +190,7 @@ function toleratesCordon({ key, operator, effect = CORDON_EFFECT }: Toleration):
 /** A claim of an ephemeral volume is named after both (Kubernetes "Ephemeral Volumes"). */
 function claimsOf(pod: string, { name, persistentVolumeClaim, ephemeral }: RawVolume): readonly string[] {
   if (ephemeral !== undefined) return [`${pod}-${name}`];
-  return persistentVolumeClaim === undefined ? [] : [persistentVolumeClaim.claimName];
+  return persistentVolumeClaim === undefined ? [] : [persistentVolumeClaim.claimName.slice(0, MAX_NAME)];
 }
 
 /** `namespace/name` */

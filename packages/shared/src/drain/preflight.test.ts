@@ -237,6 +237,7 @@ test('a budget of the API is cut to what evictions are decided by', () => {
   expect(slimBudget({ metadata, spec, status })).toEqual({
     metadata,
     selector: spec.selector,
+    isLarge: false,
     counted: true,
     disruptionsAllowed: 1,
     currentHealthy: 3,
@@ -260,4 +261,37 @@ test('reads evictions under way and a failure of its controller from a budget', 
   const conditions = [{ type: 'DisruptionAllowed', ...failed }];
   expect(slimBudget({ metadata, status: { conditions } }).closedSince).toBe(Date.parse(lastTransitionTime));
   expect(slimBudget({ metadata, status: { conditions } }).failure).toBe('no controllers');
+});
+
+/** 2,000 values make more than 4 KiB. */
+const HUGE = {
+  matchExpressions: [{ key: 'app', operator: 'In', values: Array.from({ length: 2_000 }, (_, i) => `value-${i}`) }],
+};
+const raw = (name: string, spec: object): unknown => ({
+  metadata: { name, namespace: 'apps', uid: name, resourceVersion: '1', generation: 1 },
+  spec,
+  status: { observedGeneration: 1, disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2 },
+});
+
+test('a selector that is too large is not kept, and its budget blocks the pods of its namespace only, with its name', () => {
+  const budget = slimBudget(raw('huge', { selector: HUGE }));
+  expect(budget).toMatchObject({ selector: {}, isLarge: true });
+  const blocksOf = (namespace: string): string[] => {
+    const pod = aPod('x', { metadata: { ...aPod('x').metadata, namespace } });
+    return preflight([pod], indexedBudgets([budget]), DRAIN_DEFAULTS, FACTS).map(({ message }) => message);
+  };
+  expect(blocksOf('apps')).toEqual([expect.stringContaining('budget huge cannot be read: its selector is too large')]);
+  expect(blocksOf('other')).toEqual([]);
+  expect(isHeld(aPod('x'), [budget])).toBe(false);
+});
+
+test('a budget with a selector of some labels is kept whole', () => {
+  const selector = { matchLabels: { app: 'web', tier: 'front' } };
+  expect(slimBudget(raw('small', { selector }))).toMatchObject({ selector, isLarge: false });
+});
+
+test('of many budgets for one pod the names of ten are shown', () => {
+  const budgets = indexedBudgets(Array.from({ length: 50 }, (_, i) => aBudget(`b-${i}`)));
+  const [block] = preflight([aPod('x')], budgets, DRAIN_DEFAULTS, FACTS);
+  expect(block?.podDisruptionBudgets).toHaveLength(10);
 });

@@ -104,17 +104,25 @@ function budgetBlock(pod: DrainPod, budgets: IndexedBudgets, rules: Rules): Pref
   const exhausted = exhaustedBudgets(pod, budgetsOf(pod, budgets), rules.now - rules.podGracePeriodMs);
   const [budget] = exhausted;
   if (budget === undefined) return undefined;
-  const podDisruptionBudgets = exhausted.map(({ metadata }) => metadata.name);
+  const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED).map(({ metadata }) => metadata.name);
   const found = { pod: podKey(pod), podDisruptionBudgets };
   const unforced = rules.onTimeout === 'Force' ? `; ${MAY_NOT_FORCE}` : '';
   if (exhausted.length > 1) {
     const message = `is covered by more than one disruption budget (${podDisruptionBudgets.join(', ')}), which the eviction API refuses${unforced}`;
     return { ...found, reason: 'MultipleDisruptionBudgets', message, mayOpen: false };
   }
+  if (budget.isLarge) {
+    const message =
+      `its disruption budget ${budget.metadata.name} cannot be read: its selector is too large, or its namespace has too many. ` +
+      `It counts as if it selected every pod of its namespace: make it smaller, or delete it${unforced}`;
+    return { ...found, reason: 'DisruptionBudget', message, mayOpen: false };
+  }
   const message = `its disruption budget ${budget.metadata.name} allows no disruption${whyClosed(pod, budget)}${unforced}`;
   const mayOpen = rules.blockedBudgets === 'TryLast' && rules.onTimeout !== 'Force' && mayBeOpened(budget);
   return { ...found, reason: 'DisruptionBudget', message, mayOpen };
 }
+
+const MAX_NAMED = 10;
 
 export const MAY_NOT_FORCE =
   'spec.drain.onTimeout is Force, but the API server may not delete pods: set drain.allowForce=true in the values of the chart, ' +

@@ -50,6 +50,8 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly listLimitMs?: number;
   /** The list fails with more objects. */
   readonly maxItems?: number;
+  /** More objects of a namespace are omitted; `overfull` names it. */
+  readonly maxPerNamespace?: number;
   /** Called when a list or watch has failed and is retried. */
   readonly onRestart?: (name: string) => void;
 }
@@ -76,7 +78,7 @@ const NO_NAME = 'metadata.name=none';
 
 export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
-  readonly #store = new Store<T>();
+  readonly #store: Store<T>;
   readonly #retry: Backoff = backoff(RETRY);
   readonly #relistRetry: Backoff = backoff(RETRY);
   readonly #firstList = Promise.withResolvers<void>();
@@ -88,6 +90,7 @@ export class Reflector<T extends KubernetesObject> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
+    this.#store = new Store(options.maxPerNamespace);
     this.#lastActivity = options.clock.monotonic();
   }
 
@@ -105,6 +108,10 @@ export class Reflector<T extends KubernetesObject> {
 
   list(): readonly T[] {
     return this.#store.list();
+  }
+
+  get overfull(): ReadonlySet<string> {
+    return this.#store.overfull;
   }
 
   /** Calls `listener` for each change from now on. Returns a function that unsubscribes it. */
@@ -184,6 +191,8 @@ export class Reflector<T extends KubernetesObject> {
       if (livedMs >= MIN_WATCH_MS && !unconfirmed.signal.aborted) this.#retry.reset();
       if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
     }
+    // Objects may have been deleted, so that those that were omitted have a place now.
+    if (this.#store.overfull.size > 0) this.#resourceVersion = undefined;
     if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS) throw endedAtOnce();
   }
 

@@ -32,6 +32,21 @@ describe('a store', () => {
     expect(events).toEqual(['Added a/1@1', 'Deleted a/1@1', 'Added a/2@5']);
   });
 
+  it('omits what a namespace has beyond its limit, and says so until the next list', () => {
+    const store = new Store<KubernetesObject>(2);
+    const inNamespace = (name: string, namespace: string): KubernetesObject => ({
+      metadata: { name, namespace, uid: name, resourceVersion: '1' },
+    });
+    const names = (): string[] => store.list().map(({ metadata }) => metadata.name);
+    for (const name of ['a', 'b', 'c']) store.set(inNamespace(name, 'crowded'));
+    store.set(inNamespace('d', 'other'));
+    expect([names(), [...store.overfull]]).toEqual([['a', 'b', 'd'], ['crowded']]);
+    store.remove(inNamespace('a', 'crowded'));
+    expect([...store.overfull]).toEqual(['crowded']);
+    store.replace(['b', 'c', 'd'].map((name) => inNamespace(name, name === 'd' ? 'other' : 'crowded')));
+    expect([names(), [...store.overfull]]).toEqual([['b', 'd', 'c'], []]);
+  });
+
   it('reports the differences to a new list, deletions first', () => {
     const { store, events } = recorded();
     store.replace([object('a', '1', '1'), object('b', '2', '2'), object('c', '3', '3')]);

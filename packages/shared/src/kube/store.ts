@@ -9,10 +9,23 @@ export interface ReflectorEvent<T> {
 
 export type Listener<T> = (event: ReflectorEvent<T>) => void;
 
-/** Objects by namespace and name, with listeners for changes. */
+/** Objects by namespace and name, with listeners for changes. Of a namespace with more than `maxPerNamespace`, some are omitted. */
 export class Store<T extends KubernetesObject> {
   readonly #objects = new Map<string, T>();
+  readonly #maxPerNamespace: number;
+  readonly #sizes = new Map<string, number>();
+  /** The namespaces of which an object was omitted since the latest list. */
+  readonly #overfull = new Set<string>();
   readonly #listeners = new Set<Listener<T>>();
+
+  constructor(maxPerNamespace = Infinity) {
+    this.#maxPerNamespace = maxPerNamespace;
+  }
+
+  /** The namespaces of which objects are omitted. */
+  get overfull(): ReadonlySet<string> {
+    return this.#overfull;
+  }
 
   get(name: string, namespace?: string): T | undefined {
     return this.#objects.get(keyOf(name, namespace));
@@ -34,6 +47,7 @@ export class Store<T extends KubernetesObject> {
     if (old !== undefined && sameVersion(old, object)) return;
     if (old !== undefined && old.metadata.uid !== object.metadata.uid) this.remove(old);
     const known = this.#objects.get(key);
+    if (known === undefined && !this.#count(object, 1)) return;
     this.#objects.set(key, object);
     this.#emit(known === undefined ? { type: 'Added', object } : { type: 'Modified', object, old: known });
   }
@@ -42,14 +56,28 @@ export class Store<T extends KubernetesObject> {
     const key = keyOf(metadata.name, metadata.namespace);
     const old = this.#objects.get(key);
     if (!this.#objects.delete(key) || old === undefined) return;
+    this.#count(old, -1);
     this.#emit({ type: 'Deleted', object: old });
   }
 
   /** Replaces the content by `objects`, with an event for each difference. */
   replace(objects: readonly T[]): void {
+    this.#overfull.clear();
     const present = new Set(objects.map(({ metadata }) => keyOf(metadata.name, metadata.namespace)));
     for (const [key, old] of this.#objects) if (!present.has(key)) this.remove(old);
     for (const object of objects) this.set(object);
+  }
+
+  /** Returns false if the namespace has no place for another object. */
+  #count({ metadata: { namespace = '' } }: KubernetesObject, by: 1 | -1): boolean {
+    const size = (this.#sizes.get(namespace) ?? 0) + by;
+    if (size > this.#maxPerNamespace) {
+      this.#overfull.add(namespace);
+      return false;
+    }
+    if (size === 0) this.#sizes.delete(namespace);
+    else this.#sizes.set(namespace, size);
+    return true;
   }
 
   #emit(event: ReflectorEvent<T>): void {

@@ -43,6 +43,7 @@ export function aBudget(name: string, changes: Partial<Budget> = {}): Budget {
   return {
     metadata: { name, namespace: 'apps', uid: name, resourceVersion: '1', generation: 1 },
     selector: {},
+    isLarge: false,
     counted: true,
     disruptionsAllowed: 0,
     currentHealthy: 3,

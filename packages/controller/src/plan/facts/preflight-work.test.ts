@@ -89,11 +89,13 @@ describe.each<[string, (node: number) => string]>([
   });
 });
 
+const QUIET = { warn: () => undefined };
+
 test('a changed budget is compared with the pods of its namespace only', () => {
   const { budgets, snapshot } = fleet(20, (node) => (node === 3 ? 'shop' : 'apps'));
   comparisonsOf(snapshot);
   const store = new Store<Budget>();
-  const cache = new Budgets(store);
+  const cache = new Budgets(store, QUIET);
   for (const budget of budgets) store.set(budget);
   const before = { ...snapshot, budgets: cache.current() };
   comparisonsOf(before);
@@ -109,7 +111,7 @@ test('a changed budget is compared with the pods that it selects only', () => {
   const nodes = 20;
   const { budgets, snapshot } = fleet(nodes, () => 'apps');
   const store = new Store<Budget>();
-  const cache = new Budgets(store);
+  const cache = new Budgets(store, QUIET);
   for (const budget of budgets) store.set(budget);
   comparisonsOf({ ...snapshot, budgets: cache.current() });
   const change = (resourceVersion: string, labels: Readonly<Record<string, string>>, expectedPods: number): number => {
