@@ -128,9 +128,12 @@ export class Reflector<T extends KubernetesObject> {
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      const isWatch = this.#resourceVersion !== undefined;
       try {
         if (this.#resourceVersion === undefined) this.replace(await this.readAll(signal, () => this.#recordActivity()));
         else await this.#watch(this.#resourceVersion, signal);
+        // Objects may have been deleted since, so that there is space for those that were omitted.
+        if (isWatch && this.#store.overfull.size > 0) this.#resourceVersion = undefined;
       } catch (error) {
         if (!signal.aborted) await this.#recover(error, signal);
       }
@@ -191,8 +194,6 @@ export class Reflector<T extends KubernetesObject> {
       if (livedMs >= MIN_WATCH_MS && !unconfirmed.signal.aborted) this.#retry.reset();
       if (livedMs >= RELIST_RESET_MS) this.#relistRetry.reset();
     }
-    // Objects may have been deleted, so that those that were omitted have a place now.
-    if (this.#store.overfull.size > 0) this.#resourceVersion = undefined;
     if (!signal.aborted && clock.monotonic() - openedAt < MIN_WATCH_MS) throw endedAtOnce();
   }
 
