@@ -36,6 +36,14 @@ test('defaults apply where nothing is set', () => {
   });
 });
 
+test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no user and no password, and none is quoted', (name) => {
+  const read = (url: string) => (): unknown => readConfig({ ...env, [name]: url });
+  for (const url of ['http://scraper:secret@prometheus:9090/a', 'https://token@prometheus'])
+    expect(read(url)).toThrow(`${name}: expected an address without a user and a password`);
+  expect(read('http://scraper:secret@prometheus')).not.toThrow('secret@');
+  expect(read('http://prometheus:9090/tenant/a@b')).not.toThrow();
+});
+
 test.each(['POD_NAME', 'POD_UID', 'POD_NAMESPACE', 'NODE_NAME', 'POD_IP'])('%s is required', (name) => {
   expect(() => readConfig({ ...env, [name]: '' })).toThrow(`${name}: expected a value`);
 });

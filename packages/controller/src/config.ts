@@ -1,5 +1,5 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
-import { type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import { address, type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
 import type { ChecksConfig } from './cluster/probes.ts';
 import { TLS_MODES, type TlsMode } from './certificates/issuer.ts';
 
@@ -46,8 +46,8 @@ export function readConfig(env: Env): ControllerConfig {
     checks: {
       namespace: text(env, 'CHECKS_NAMESPACE', ''),
       serviceAccount: text(env, 'CHECKS_SERVICE_ACCOUNT', 'default'),
-      prometheus: { url: text(env, 'PROMETHEUS_URL', ''), credentials: text(env, 'PROMETHEUS_CREDENTIALS', '') },
-      alertmanager: { url: text(env, 'ALERTMANAGER_URL', ''), credentials: text(env, 'ALERTMANAGER_CREDENTIALS', '') },
+      prometheus: { url: address(env, 'PROMETHEUS_URL'), credentials: text(env, 'PROMETHEUS_CREDENTIALS', '') },
+      alertmanager: { url: address(env, 'ALERTMANAGER_URL'), credentials: text(env, 'ALERTMANAGER_CREDENTIALS', '') },
     },
   };
 }

@@ -14,6 +14,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   ],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
+  'an address of Prometheus with a password': [
+    'checks: { prometheus: { url: "http://scraper:secret@prometheus:9090" } }',
+    '/checks/prometheus/url',
+  ],
   'an address of Prometheus without its protocol': [
     'checks: { prometheus: { url: prometheus:9090 } }',
     '/checks/prometheus/url',

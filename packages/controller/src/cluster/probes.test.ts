@@ -141,6 +141,36 @@ describe('a server', () => {
     ]);
   });
 
+  it('is asked as the user of its folder, with further headers', async () => {
+    const files = {
+      username: 'scraper\n',
+      password: 'secret: with a colon\n',
+      headers: 'X-Scope-OrgID: team-a\n\nX-Other: b c\n',
+    };
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+    const seen: unknown[] = [];
+    answer = ({ headers }, response) => {
+      seen.push(headers.authorization, headers['x-scope-orgid'], headers['x-other']);
+      response.end(JSON.stringify(scalar('1')));
+    };
+    expect(await asked(query)).toMatchObject({ passed: true });
+    const basic = Buffer.from('scraper:secret: with a colon').toString('base64');
+    expect(seen).toEqual([`Basic ${basic}`, 'team-a', 'b c']);
+    for (const name of Object.keys(files)) rmSync(join(folder, name));
+  });
+
+  it.each([
+    ['a user without a password', { username: 'a' }, 'expected both username and password'],
+    ['a user and a token', { username: 'a', password: 'hidden', token: 'hidden' }, 'found both'],
+    ['a line that is no header', { headers: 'X-A: b\nhidden' }, 'line 2: expected Name: value'],
+  ])('is not asked with %s, and no value is quoted', async (_, files, found) => {
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+    const answered = await asked(query);
+    for (const name of Object.keys(files)) rmSync(join(folder, name));
+    expect(answered).toMatchObject({ passed: false, found: expect.stringContaining(found) as string });
+    expect(answered.found).not.toContain('hidden');
+  });
+
   it.each([
     [
       'refuses the query',

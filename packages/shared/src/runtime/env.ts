@@ -21,6 +21,19 @@ export function text(env: Env, name: string, fallback: string): string {
   return env[name] || fallback;
 }
 
+/**
+ * Reads the address of an HTTP API; an empty one counts as absent. Throws ConfigError, which does not quote the value, for one
+ * with a user or a password: messages name addresses.
+ */
+export function address(env: Env, name: string): string {
+  const value = text(env, name, '');
+  if (!/^[a-z]+:\/\/[^/?#]*@/iu.test(value)) return value;
+  throw new ConfigError(
+    `${name}: expected an address without a user and a password, found one with them; put username and password into the ` +
+      'Secret of secretName in the values of the chart',
+  );
+}
+
 /** Reads a whole number between `min` and `max`. Throws ConfigError for anything else. */
 export function integer(env: Env, name: string, range: { min: number; max: number; fallback: number }): number {
   const { min, max, fallback } = range;

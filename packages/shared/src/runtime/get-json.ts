@@ -7,7 +7,10 @@ import { shorten } from './errors.ts';
 export interface JsonSource {
   /** With a path, if the API has one before its own. */
   readonly url: string;
-  /** Folder that may have `token`, a bearer token, and `ca.crt`, the authority of the server; empty: none. */
+  /**
+   * Folder that may have `token`, a bearer token, or `username` and `password`; `headers`, such as `X-Scope-OrgID: team-a`, one
+   * a line; and `ca.crt`, the authority of the server. Empty: none.
+   */
   readonly credentials: string;
 }
 
@@ -36,14 +39,11 @@ export async function getJson(
   const { timeoutMs, clock } = options;
   const cancel = clock.after(timeoutMs, () => limit.abort(new Error(`no response within ${timeoutMs / 1000} s`)));
   const signal = AbortSignal.any([options.signal, limit.signal]);
-  const [token, ca] = await Promise.all(['token', 'ca.crt'].map(async (name) => credential(credentials, name)));
+  const ca = await credential(credentials, 'ca.crt');
   const dispatcher = new Agent({ connect: { ...(ca !== undefined && { ca }) } });
   const target = `${url.replace(/\/+$/u, '')}${path}`;
-  const headers = {
-    accept: 'application/json',
-    ...(token !== undefined && { authorization: `Bearer ${token.trim()}` }),
-  };
   try {
+    const headers = { accept: 'application/json', ...(await headersFrom(credentials)) };
     const { statusCode, body } = await request(`${target}?${search(query)}`, { dispatcher, headers, signal });
     const text = await readText(body, options.maxBytes);
     if (statusCode !== 200) throw new Error(`expected status 200, found ${statusCode}: ${shorten(text, MAX_QUOTED)}`);
@@ -54,6 +54,35 @@ export async function getJson(
     cancel();
     await dispatcher.destroy();
   }
+}
+
+/** Throws an error that names what is wrong in the folder, and no value of it. */
+async function headersFrom(folder: string): Promise<Readonly<Record<string, string>>> {
+  const names = ['token', 'username', 'password', 'headers'];
+  const [token, username, password, lines = ''] = await Promise.all(
+    names.map(async (name) => (await credential(folder, name))?.trim()),
+  );
+  if (token !== undefined && username !== undefined)
+    throw new Error('the Secret of the credentials: expected token, or username and password, found both');
+  if ((username === undefined) !== (password === undefined))
+    throw new Error('the Secret of the credentials: expected both username and password, found one of them');
+  const basic = Buffer.from(`${username ?? ''}:${password ?? ''}`).toString('base64');
+  return {
+    ...headersIn(lines),
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(username !== undefined && { authorization: `Basic ${basic}` }),
+  };
+}
+
+function headersIn(text: string): Readonly<Record<string, string>> {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  return Object.fromEntries(
+    lines.map((line, index) => {
+      const [, name, value] = /^([\w-]{1,100}):\s*(\S.*?)\s*$/u.exec(line) ?? [];
+      if (name !== undefined && value !== undefined) return [name.toLowerCase(), value];
+      throw new Error(`the key headers of the Secret, line ${index + 1}: expected Name: value, found something else`);
+    }),
+  );
 }
 
 function search(query: readonly (readonly [string, string])[]): string {
