@@ -16,7 +16,7 @@ async function setReadyOn(context: FleetContext, node: string, ready: boolean): 
 
 it('while a pod of a DaemonSet is not Ready after the update of its node no other node starts', async () => {
   const config = { monitoring: { healthyFor: '10s' } };
-  await withFleet({ nodes: fleetNodes(3), config }, async (context) => {
+  await withFleet({ nodes: fleetNodes(3), config, trustsWorkloads: true }, async (context) => {
     const { fleet, namespace } = context;
     const node = await untilSomeNodeIsToldTo(fleet, 'MonitoringUpdate');
     await setReadyOn(context, node, false);

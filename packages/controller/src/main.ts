@@ -1,4 +1,4 @@
-import { CONTROLLER } from '@brupop/shared/api/names';
+import { CONTROLLER, PAUSED_ANNOTATION } from '@brupop/shared/api/names';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
 import { LeaderElection } from '@brupop/shared/kube/leader-election';
@@ -22,12 +22,14 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const { signal, log, clock } = context;
   const { namespace, identity, host, healthPort: port } = config;
   const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access: config.access });
-  const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity });
+  const annotations = (): Readonly<Record<string, string>> => cluster.pause;
+  const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity, annotations });
+  const pausedBefore = (): string | undefined => election.annotations[PAUSED_ANNOTATION];
   const isLeading = (): boolean => election.isLeading();
   const count = (labels: { check: string; phase: string; result: string }): void => metrics.checks.inc(labels);
   const checks = new CheckLookups({ client, clock, log, config: config.checks, count });
   const onWatchRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
-  const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart });
+  const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart, pausedBefore });
   const registry = createRegistry(CONTROLLER);
   const pendingWrites = (): ReadonlyMap<string, number> => controller.pendingWrites();
   const metrics = createMetrics(registry, { watchLags: () => cluster.watchLags(), pendingWrites });

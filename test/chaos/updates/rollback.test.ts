@@ -25,7 +25,7 @@ async function breakOnNew(context: FleetContext): Promise<void> {
 
 describe('a version on which a DaemonSet does not work', () => {
   it('goes back to its previous version on the nodes that tried it, and is frozen', async () => {
-    await withFleet({ nodes: fleetNodes(4), config }, async (context) => {
+    await withFleet({ nodes: fleetNodes(4), config, trustsWorkloads: true }, async (context) => {
       const { fleet } = context;
       await eventually(
         async () => {
@@ -46,5 +46,26 @@ describe('a version on which a DaemonSet does not work', () => {
 
       await fleet.untilAllRun(fleet.publishNext());
     });
+  });
+});
+
+it('a DaemonSet of a namespace that is not trusted, never Ready, fails no node and freezes no version', async () => {
+  const monitoring = { healthyFor: '5s', timeout: '1m' };
+  await withFleet({ nodes: fleetNodes(3), config: { monitoring } }, async (context) => {
+    const { fleet } = context;
+    await eventually(
+      async () => {
+        for (const pod of await daemonPods(context)) await setReady(context, pod, false);
+        for (const name of fleet.nodes.keys()) fleet.assertRuns(name, NEW);
+        const { failedNodes = [], frozenVersions = [], nodes } = await configStatus(context);
+        expect({ failedNodes, frozenVersions, upToDate: nodes?.upToDate }).toEqual({
+          failedNodes: [],
+          frozenVersions: [],
+          upToDate: 3,
+        });
+      },
+      { limitMs: 240_000, pauseMs: 500 },
+    );
+    expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
   });
 });

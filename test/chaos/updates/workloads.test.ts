@@ -66,7 +66,7 @@ it('a workload that is not Ready elsewhere keeps its nodes from starting', async
 
 it('the startup taint keeps pods from a node until its DaemonSets are Ready, and none is left', async () => {
   const config = { drain: { startupTaint: true }, monitoring: { healthyFor: '5s' } };
-  await withFleet({ nodes: fleetNodes(2), config }, async (context) => {
+  await withFleet({ nodes: fleetNodes(2), config, trustsWorkloads: true }, async (context) => {
     const { fleet } = context;
     const tainted = (): string[] =>
       fleet.observer.nodes

@@ -22,6 +22,8 @@ export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'duration
   readonly values?: Values;
   /** The BrupopConfig, created before the operator is installed; see {@link Fleet.configure}. */
   readonly config?: BrupopConfigSpec;
+  /** The DaemonSets of the workloads count for the health of nodes. */
+  readonly trustsWorkloads?: boolean;
   /** Called before the operator is installed. */
   readonly before?: (context: FleetContext) => Promise<void>;
 }
@@ -55,14 +57,15 @@ export async function withFleet(
 
 async function runOn(
   context: FleetContext,
-  { nodes, values = {}, config = {}, before }: FleetTestOptions,
+  { nodes, values = {}, config = {}, trustsWorkloads = false, before }: FleetTestOptions,
   body: (context: FleetContext) => Promise<void>,
 ): Promise<void> {
   const { cluster, fleet, namespace } = context;
   await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
   await before?.(context);
   await installCrds(cluster);
-  await fleet.configure(config);
+  const health = { ...config.health, trustedNamespaces: [namespace] };
+  await fleet.configure(trustsWorkloads ? { ...config, health } : config);
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
   await body(context);
   await eventually(

@@ -7,12 +7,14 @@ import { createMetrics } from '../../../packages/controller/src/metrics.ts';
 import { plan } from '../../../packages/controller/src/plan/plan.ts';
 import { aSnapshot } from '../../../packages/controller/src/testing/objects.ts';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
   CONTROLLER,
   GROUP,
+  PAUSED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { Events } from '../../../packages/shared/src/kube/events.ts';
@@ -32,6 +34,7 @@ jest.setTimeout(120_000);
 const collection = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 const path = `${collection}/${CONFIG_NAME}`;
 const definition = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${CONFIG_PLURAL}.${GROUP}`;
+const lease = `/apis/coordination.k8s.io/v1/namespaces/${releaseNamespace}/leases/${CONTROLLER}`;
 const { log } = recordingLogger();
 const { signal } = new AbortController();
 
@@ -183,7 +186,32 @@ it('a controller creates a configuration that pauses the fleet as the deleted on
   await replica.stop();
 });
 
+it.each<[string, object, string]>([
+  ['a pause', { paused: true, pauseReason: 'change freeze' }, 'change freeze'],
+  ['that there was no pause', {}, ''],
+])(
+  'a leader that finds no configuration, nor a node that waits, knows %s from the Lease',
+  async (_, spec, expected) => {
+    const first = await startReplica(cluster, serviceAccountDir);
+    await eventually(async () => expect(await find()).toBeDefined(), { limitMs: 30_000 });
+    await cluster.api.patch(path, { spec: { paused: null, pauseReason: null, ...spec } });
+    await eventually(
+      async () => {
+        const { metadata } = await cluster.api.get<KubernetesObject>(lease);
+        expect(metadata.annotations?.[PAUSED_ANNOTATION]).toBe(expected);
+      },
+      { limitMs: 30_000 },
+    );
+    await first.stop();
+    await cluster.api.delete(path);
+    const second = await startReplica(cluster, serviceAccountDir);
+    await eventually(async () => expect((await find())?.spec).toEqual(spec), { limitMs: 30_000 });
+    await second.stop();
+  },
+);
+
 it('a leader that finds no configuration keeps the pause that the conditions of shadows show', async () => {
+  await cluster.api.delete(lease);
   const [node, shadow] = ['paused-node', 'brs-paused-node'];
   const shadows = `/apis/${GROUP}/v2/namespaces/${releaseNamespace}/bottlerocketshadows`;
   const condition = { type: 'Progressing', status: 'False', reason: 'Paused', message: 'paused' };

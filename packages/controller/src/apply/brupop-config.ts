@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
+import { KEPT_PAUSED } from '../cluster/policies.ts';
 import { statusOf } from '../plan/config-status.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -13,7 +14,6 @@ const MIN_GAP_MS = 1_000;
 const WATCH_LIMIT_MS = 30_000;
 /** Leaves a user the time to create one with the chart, and after a deletion (`kubectl replace --force`). */
 const CREATE_AFTER_MS = 10_000;
-const KEPT_PAUSED = 'The BrupopConfig was deleted while it paused the fleet';
 const STATUS_KEY = 'config_status';
 const CREATE_KEY = 'config_create';
 const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });

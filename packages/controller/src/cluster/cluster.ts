@@ -13,6 +13,7 @@ import {
   CONFIG_VERSION,
   NODE_GROUP_PLURAL,
   NODE_GROUP_VERSION,
+  PAUSED_ANNOTATION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
@@ -34,7 +35,15 @@ import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, hasGroupMetadata, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
-import { isGroupChange, isSpecChange, Policies, rulesFor, suspended, suspendedPolicy } from './policies.ts';
+import {
+  isGroupChange,
+  isSpecChange,
+  KEPT_PAUSED,
+  Policies,
+  rulesFor,
+  suspended,
+  suspendedPolicy,
+} from './policies.ts';
 import { readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
@@ -52,6 +61,8 @@ interface ClusterOptions {
   readonly settingsSecrets: string;
   /** Called with the resource of a watch that has failed and is opened again. */
   readonly onWatchRestart?: (resource: string) => void;
+  /** What {@link Cluster.pause} of the leader before was. */
+  readonly pausedBefore?: () => string | undefined;
 }
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
@@ -176,7 +187,7 @@ export class Cluster {
 
   /**
    * Reads all shadows live, so that a new leader counts what an earlier one has just started, and the
-   * configuration, whose status says what is frozen. Without one, shadows say whether it paused the fleet. Throws KubeError.
+   * configuration, whose status says what is frozen. Without one, the Lease or shadows say whether it paused the fleet. Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
     this.assumeCache.clear();
@@ -184,8 +195,15 @@ export class Cluster {
     for (const shadow of shadows.items) this.assumeCache.shadow(shadow);
     const config = configs.items.find(({ metadata }) => metadata.name === CONFIG_NAME);
     const isPaused = shadows.items.some(({ progressing }) => progressing?.reason === 'Paused');
-    if (config === undefined && isPaused) this.#policies.keepPaused();
+    const reason = this.#options.pausedBefore?.() || (isPaused ? KEPT_PAUSED : '');
+    if (config === undefined && reason !== '') this.#policies.keepPaused(reason);
     return config;
+  }
+
+  /** For the Lease: what a leader that finds no configuration has to know of it. */
+  get pause(): Readonly<Record<string, string>> {
+    const { pausedWith } = this.#policies;
+    return pausedWith === undefined ? {} : { [PAUSED_ANNOTATION]: pausedWith };
   }
 
   /** Throws while a cache is not synced. */

@@ -15,11 +15,15 @@ import type { SecretHashes } from './secret-hashes.ts';
 import { groupAtStart, holdsGroup } from './shadow.ts';
 import type { ManagedNode } from './snapshot.ts';
 
+/** Where a pause had no reason. */
+export const KEPT_PAUSED = 'The BrupopConfig was deleted while it paused the fleet';
+
 export class Policies {
   readonly #groups: Pick<Reflector<BottlerocketNodeGroup>, 'list'>;
   readonly #secrets: SecretHashes;
   #fleet: UpdatePolicy = readPolicy(undefined);
   #read: readonly NodeGroup[] | undefined;
+  #isKnown = false;
 
   constructor(configs: Reflector<BrupopConfig>, groups: Reflector<BottlerocketNodeGroup>, secrets: SecretHashes) {
     this.#groups = groups;
@@ -58,11 +62,19 @@ export class Policies {
     if (type === 'Modified' && isSame) return;
     this.#fleet = type === 'Deleted' ? readPolicy(undefined, this.#fleet) : readPolicy(object);
     this.#read = undefined;
+    this.#isKnown = true;
   }
 
-  /** For a configuration that was deleted while no controller was running, and paused the fleet. */
-  keepPaused(): void {
-    this.#fleet = { ...this.#fleet, paused: true };
+  /** Why the configuration pauses the fleet, or did when it was deleted; empty: it does not. Undefined: this process has seen none. */
+  get pausedWith(): string | undefined {
+    const { paused, pauseReason } = this.#fleet;
+    return this.#isKnown ? (paused && (pauseReason || KEPT_PAUSED)) || '' : undefined;
+  }
+
+  /** For a configuration that was deleted while this process was not running, and paused the fleet. */
+  keepPaused(pauseReason: string): void {
+    if (this.#isKnown) return;
+    this.#fleet = { ...this.#fleet, paused: true, pauseReason };
     this.#read = undefined;
   }
 }

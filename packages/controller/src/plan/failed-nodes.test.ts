@@ -73,6 +73,8 @@ const seen = (
   return { ...managedNode, node: { ...node, bootID }, shadow: { ...shadow, metadata, status } };
 };
 
+const MADE_UP = '999.0.0';
+
 describe('a failure that only an agent claims', () => {
   const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
   const claims = (what: Parameters<typeof seen>[1]): Plan => planOf([seen(reporting('a', 'RolledBack'), what)]);
@@ -118,9 +120,28 @@ describe('a failure that only an agent claims', () => {
   });
 
   it('freezes no other version when only nodes that failed know of it', () => {
-    const liar = (name: string): ManagedNode => failedWith(name, 'RolledBack', MINUTE, '999.0.0');
+    const liar = (name: string): ManagedNode => failedWith(name, 'RolledBack', MINUTE, MADE_UP);
     const made = planOf([liar('a'), liar('b'), waiting('c')]);
-    expect(made.frozen).toEqual([{ version: '999.0.0', since: NOW, holdsOlder: false }]);
+    expect(made.frozen).toEqual([{ version: MADE_UP, since: NOW, holdsOlder: false }]);
+    expect(started(made)).toEqual(['c']);
+  });
+
+  it.each(['', MADE_UP])(
+    'freezes no other version when those that failed then claim to run it (offered: %p)',
+    (offered) => {
+      const status = { frozenVersions: [{ version: MADE_UP, since: ago(HOUR) }] };
+      const recovered = ['a', 'b'].map((name) =>
+        aManagedNode(name, {}, { status: { current_version: MADE_UP, target_version: offered } }),
+      );
+      expect(started(planOf([...recovered, waiting('c')], { status }))).toEqual(['c']);
+    },
+  );
+
+  it('freezes no other version when one fails and another claims to be offered it, without a budget', () => {
+    const claims = aManagedNode('b', {}, { status: { target_version: MADE_UP } });
+    const spec = { rollout: { failureBudget: 0 } };
+    const made = planOf([failedWith('a', 'RolledBack', MINUTE, MADE_UP), claims, waiting('c')], { spec });
+    expect(made.frozen).toMatchObject([{ version: MADE_UP }]);
     expect(started(made)).toEqual(['c']);
   });
 });

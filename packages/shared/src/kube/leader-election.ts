@@ -36,6 +36,8 @@ interface LeaderElectionOptions {
   readonly name: string;
   /** Unique to this process, for example pod name and UID. */
   readonly identity: string;
+  /** Written with each renewal, for the next leader; others stay. */
+  readonly annotations?: () => Readonly<Record<string, string>>;
   /** The defaults of these three are LEASE_LIMITS. */
   readonly leaseDurationMs?: number;
   readonly renewDeadlineMs?: number;
@@ -86,7 +88,7 @@ export class LeaderElection {
   #claims: readonly string[] = [];
 
   constructor(options: LeaderElectionOptions) {
-    this.#options = { ...LEASE_LIMITS, ...options };
+    this.#options = { annotations: () => ({}), ...LEASE_LIMITS, ...options };
     const { client, clock, log, namespace, name } = options;
     const path = groupPath(GROUP_VERSION, 'leases', { namespace });
     const query = { fieldSelector: `metadata.name=${name}` };
@@ -97,6 +99,11 @@ export class LeaderElection {
   /** The holder of the Lease, as last observed; empty when it has none. */
   get holder(): string {
     return holderOf(this.#observed);
+  }
+
+  /** Of the Lease, as last observed. */
+  get annotations(): Readonly<Record<string, string>> {
+    return this.#observed?.metadata.annotations ?? {};
   }
 
   isLeading(): boolean {
@@ -231,7 +238,9 @@ export class LeaderElection {
   /** Creates the Lease, or replaces the spec of `lease` if it has not changed since it was read. */
   #write(lease: Lease | undefined, spec: LeaseSpec, limits: RequestLimits): Promise<Lease> {
     const { namespace, name } = this.#options;
-    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata: lease?.metadata ?? { name, namespace }, spec };
+    const annotations = { ...lease?.metadata.annotations, ...this.#options.annotations() };
+    const metadata = { ...(lease?.metadata ?? { name, namespace }), annotations };
+    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
     return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...limits });
   }
 

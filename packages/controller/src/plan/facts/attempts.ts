@@ -64,13 +64,14 @@ export function attempts({ metadata: { annotations = {} } }: ShadowView, version
   return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
 }
 
-/** With fewer measured nodes, one unusual or false measurement would apply to all nodes. */
-const MIN_MEASURED = 3;
+/** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
+const MIN_MEASURED = 5;
+const IGNORED_SLOWEST = 2;
 
 export interface Estimate {
   /**
-   * 90th percentile of the nodes' latest updates; of a few, all but the slowest. Undefined: fewer than
-   * three were measured.
+   * 90th percentile of the nodes' latest updates, or the slowest but two, if that is less. Undefined: fewer than
+   * five were measured.
    */
   readonly measuredMs: number | undefined;
   readonly usualMs: number;
@@ -81,7 +82,7 @@ export function estimateOf(managedNodes: readonly ManagedNode[], maintenance: Ma
   const measured = managedNodes
     .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
     .toSorted((a, b) => a - b);
-  const percentile = measured[Math.floor((measured.length - 1) * 0.9)];
+  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
   const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
   return estimateFor({ measuredMs }, maintenance);
 }

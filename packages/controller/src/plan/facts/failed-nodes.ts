@@ -14,7 +14,7 @@
  *
  * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
- * only if a node that did not fail knows of the frozen one.
+ * only if a node that did not fail, and more nodes than may conspire, know of the frozen one.
  */
 import { BOOT_BEFORE_ANNOTATION, FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
@@ -58,13 +58,16 @@ export interface FailedNode {
 export interface FrozenVersion {
   readonly version: string;
   /**
-   * Older versions are held as well: a node that did not fail with it runs it or is offered it. Otherwise only the
-   * nodes that failed say that the version exists.
+   * Older versions are held as well: at least {@link WITNESSES} nodes know of it, one of which did not fail. Otherwise
+   * it may exist only by the word of the nodes that failed, or that failed and then claimed to have succeeded.
    */
   readonly holdsOlder: boolean;
   /** Epoch milliseconds. */
   readonly since: number;
 }
+
+/** Two nodes may conspire to name a version that does not exist. */
+const WITNESSES = 3;
 
 const CODES: readonly (string | undefined)[] = [
   'RolledBack',
@@ -279,14 +282,16 @@ export function frozenVersions(
     const count = failed.filter((one) => sameVersion(one.version, version)).length;
     return managed > 0 && count > budget ? [{ version, since: now }] : [];
   });
+  const enough = Math.min(WITNESSES, managedNodes.length);
   return frozen.map(({ version, since }) => {
-    const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
-    return {
-      version,
-      since,
-      holdsOlder: managedNodes.some((one) => !failedOnes.has(one.name) && hasSeen(one, version)),
-    };
+    const failedOnes = failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name);
+    const knowing = new Set([...failedOnes, ...managedNodes.filter((one) => hasSeen(one, version)).map(nameOf)]);
+    return { version, since, holdsOlder: knowing.size >= enough && knowing.size > new Set(failedOnes).size };
   });
+}
+
+function nameOf({ name }: ManagedNode): string {
+  return name;
 }
 
 function hasSeen({ shadow }: ManagedNode, version: string): boolean {
