@@ -90,8 +90,11 @@ async function serveWith(
   const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
 
   const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
-  const count = (change: number, agentVersion: string): void =>
-    metrics.streams.inc({ agent_version: metrics.agentVersions.of(agentVersion) }, change);
+  const count = (change: number, agentVersion: string): void => {
+    const { label: agent_version, isLast } = metrics.agentVersions.change(agentVersion, change);
+    metrics.streams.inc({ agent_version }, change);
+    if (isLast) metrics.streams.remove({ agent_version });
+  };
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);

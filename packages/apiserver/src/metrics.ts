@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { BoundedLabels, counter, createFrom, gauge, histogram, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
+import { OpenLabels, counter, createFrom, gauge, histogram, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 
 /** `docs/metrics.md` is generated from it. */
 export const METRICS = {
@@ -99,5 +99,5 @@ export const METRICS = {
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics(registry: Registry) {
-  return { ...createFrom(METRICS, registry), agentVersions: new BoundedLabels(MAX_VERSIONS) };
+  return { ...createFrom(METRICS, registry), agentVersions: new OpenLabels(MAX_VERSIONS) };
 }

@@ -105,3 +105,26 @@ export class BoundedLabels {
     return value === '' || this.#known.has(value) ? value : 'other';
   }
 }
+
+/**
+ * Counts what is open by a label whose values clients choose. A value is known while something with it is open, so a client
+ * that has tried many values keeps none from others. Beyond `max` values at a time they are `other`.
+ */
+export class OpenLabels {
+  readonly #known = new Map<string, { readonly label: string; open: number }>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Returns the label, and whether nothing is left open with it. */
+  change(value: string, by: number): { readonly label: string; readonly isLast: boolean } {
+    const labels = new Set([...this.#known.values()].map(({ label }) => label));
+    const known = this.#known.get(value) ?? { label: labels.size < this.#max ? value : 'other', open: 0 };
+    known.open += by;
+    if (known.open > 0) this.#known.set(value, known);
+    else this.#known.delete(value);
+    return { label: known.label, isLast: ![...this.#known.values()].some(({ label }) => label === known.label) };
+  }
+}
