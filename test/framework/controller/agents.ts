@@ -7,6 +7,7 @@ import {
   SHADOW_VERSION,
   shadowName,
 } from '../../../packages/shared/src/api/names.ts';
+import { rfc3339 } from '../../../packages/shared/src/runtime/clock.ts';
 import type { AgentStatus, BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { releaseNamespace } from '../chart.ts';
 import type { ApiError } from '../control-plane/api.ts';
@@ -100,13 +101,31 @@ async function answer(cluster: Cluster, { metadata, spec, status }: Bottlerocket
   const { generation = 0 } = metadata;
   if (status?.observedGeneration === generation) return;
   const reboots = spec.state === 'RebootedIntoUpdate' && spec.version != null;
-  const reported = report(cluster, metadata.name.slice(shadowName('').length), {
+  const name = metadata.name.slice(shadowName('').length);
+  const booted = reboots ? await reboot(cluster, name, generation) : {};
+  const reported = report(cluster, name, {
     current_state: spec.state,
     observedGeneration: generation,
     ...(reboots && { current_version: spec.version ?? '' }),
+    ...booted,
   });
   await reported.catch((error: unknown) => {
     // A test deleted the node since the list.
     if ((error as ApiError).status !== 404) throw error;
   });
+}
+
+/** The node is drained, as the API server records it, and its kubelet reports another boot. */
+async function reboot({ api }: Cluster, name: string, generation: number): Promise<Partial<AgentStatus>> {
+  const bootID = `boot-of-${name}-${generation}`;
+  const drain = { observedGeneration: generation, startTime: rfc3339(Date.now()), evicted: 0, remaining: 0 };
+  try {
+    await api.patch(`${shadowsPath}/${shadowName(name)}/status`, {
+      status: { drain: { ...drain, result: 'Drained' } },
+    });
+    await api.patch(`/api/v1/nodes/${name}/status`, { status: { nodeInfo: { bootID } } });
+  } catch (error) {
+    if ((error as ApiError).status !== 404) throw error;
+  }
+  return { bootID };
 }

@@ -78,18 +78,18 @@ async function mostAtOnce(prefix: string): Promise<number> {
 test('a release with other defaults changes nothing until the configuration is changed', async () => {
   await configure({ order: 'Name' });
   await start();
-  expect(await untilInForce()).toEqual({ maxUpdating: 1 });
+  expect(await untilInForce()).toMatchObject({ maxUpdating: 1 });
   expect(await mostAtOnce('first')).toBe(1);
 
   await start(await otherRelease(folder, { 'config-spec': { 'always(1)': '{ default: 3, absent: 1 }' } }));
   expect(await mostAtOnce('second')).toBe(1);
-  expect(await untilInForce()).toEqual({ maxUpdating: 1 });
+  expect(await untilInForce()).toMatchObject({ maxUpdating: 1 });
   expect(await pendingChanges()).toMatch(
     /^This release has other defaults\..* spec\.concurrency\.maxUpdating from 1 to 3/u,
   );
 
   await configure({ order: 'Random' });
-  expect(await untilInForce()).toEqual({ maxUpdating: 3 });
+  expect(await untilInForce()).toMatchObject({ maxUpdating: 3 });
   expect(await pendingChanges()).toBe('The next change of the spec changes nothing else');
   expect(await mostAtOnce('third')).toBe(3);
 });
