@@ -34,7 +34,7 @@ export interface NodeView extends KubernetesObject {
   readonly ready: boolean;
   /** Ready is Unknown: its kubelet has stopped reporting. */
   readonly isUnreachable: boolean;
-  /** Types of its other conditions that are True, in order. */
+  /** Its other conditions, in order: `Type` if True, else `Type=Status`, such as `KernelReady=False`. */
   readonly conditions: readonly string[];
   /** When the others last changed (RFC 3339), by type. */
   readonly clearedAt: Readonly<Record<string, string>>;
@@ -82,8 +82,8 @@ export function readNode(raw: unknown): NodeView {
     applied,
     allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
-    conditions: trueConditions(status.conditions),
-    clearedAt: clearedConditions(status.conditions),
+    conditions: otherConditions(status.conditions),
+    clearedAt: changesOf(status.conditions),
     bootID: status.nodeInfo?.bootID ?? '',
   };
 }
@@ -95,15 +95,16 @@ function readReady(conditions: Conditions = []): Pick<NodeView, 'ready' | 'isUnr
   return { ready: status === 'True', isUnreachable: status === 'Unknown', readySince };
 }
 
-function trueConditions(conditions: Conditions = []): readonly string[] {
-  return conditions.flatMap(({ type, status }) => (status === 'True' && type !== 'Ready' ? [type] : [])).toSorted();
+function otherConditions(conditions: Conditions = []): readonly string[] {
+  return conditions
+    .flatMap(({ type, status }) => (type === 'Ready' ? [] : [status === 'True' ? type : `${type}=${status}`]))
+    .toSorted();
 }
 
-function clearedConditions(conditions: Conditions = []): Readonly<Record<string, string>> {
-  const cleared = conditions.filter(({ type, status }) => status !== 'True' && type !== 'Ready');
+function changesOf(conditions: Conditions = []): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    cleared.flatMap(({ type, lastTransitionTime }) =>
-      lastTransitionTime === undefined ? [] : [[type, lastTransitionTime]],
+    conditions.flatMap(({ type, lastTransitionTime }) =>
+      type === 'Ready' || lastTransitionTime === undefined ? [] : [[type, lastTransitionTime]],
     ),
   );
 }

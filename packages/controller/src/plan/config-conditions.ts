@@ -214,7 +214,12 @@ function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | 
 
 function degraded(plan: Plan): Judged {
   const { uncreated, orphanedNodes, progress, groups } = plan;
-  const others = [...describeUncreated(uncreated), ...describeOrphaned(orphanedNodes), ...describeGroups(groups)];
+  const others = [
+    ...describeUnhealthy(plan),
+    ...describeUncreated(uncreated),
+    ...describeOrphaned(orphanedNodes),
+    ...describeGroups(groups),
+  ];
   return judgeNodes(plan, progress, others);
 }
 
@@ -269,6 +274,16 @@ function describeLate({ lastProgressAt }: Progress, reasons: ReadonlyMap<Reason,
   const [reason, waiting] = mostFrequent(reasons);
   const why = reason === undefined ? '' : `; ${waiting} waiting: ${reason}`;
   return others === '' ? `${late}${why}` : `${late}${why}. ${others}`;
+}
+
+/** A condition whose other status is the bad one keeps the whole fleet from updating. */
+function describeUnhealthy({ counts: { managed, updating, upToDate }, forecast: { reasons } }: Plan): string[] {
+  const unhealthy = reasons.get('NodeUnhealthy') ?? 0;
+  if (unhealthy < 2 || updating > 0 || unhealthy < managed - upToDate) return [];
+  return [
+    `all ${unhealthy} nodes that wait are unhealthy (NodeUnhealthy). If that is wrong, a condition of spec.health.conditions is ` +
+      'good when True: name its bad status, such as KernelReady=False',
+  ];
 }
 
 function describeUncreated(uncreated: Plan['uncreated']): string[] {

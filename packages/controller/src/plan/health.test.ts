@@ -1,7 +1,9 @@
 /** What keeps a node from starting, and an updated node from having succeeded. */
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { aPod } from '@brupop/shared/testing/pods';
+import { readNode } from '../cluster/node.ts';
 import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -14,6 +16,7 @@ import {
   podsOf,
   underWay,
 } from '../testing/objects.ts';
+import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
 const SECOND = 1_000;
@@ -91,6 +94,56 @@ describe('a node with the condition DiskPressure', () => {
     const spec = { health: { conditions: ['MemoryPressure'] } };
     expect(outcomes(planOf(aManagedNode('a', pressed), { spec }))).toEqual(['Started']);
     expect(outcomes(planOf(updated(MINUTE, pressed), { spec }))).toEqual(['Succeeded']);
+  });
+});
+
+describe('a condition that is bad when False', () => {
+  const spec = { health: { conditions: ['KernelReady=False', 'StorageReady=Unknown', 'Overheated=True'] } };
+
+  it.each<readonly [string, string, string[]]>([
+    ['is False', 'KernelReady=False', []],
+    ['is True', 'KernelReady', ['Started']],
+    ['is Unknown, which is not named', 'KernelReady=Unknown', ['Started']],
+    ['is Unknown, which is named', 'StorageReady=Unknown', []],
+    ['is True, which is named', 'Overheated', []],
+  ])('holds up a node on which it %s: %s', (_, condition, expected) => {
+    expect(outcomes(planOf(aManagedNode('a', { conditions: [condition] }), { spec }))).toEqual(expected);
+    expect(outcomes(planOf(updated(MINUTE, { conditions: [condition] }), { spec }))).toEqual(
+      expected.length === 0 ? [] : ['Succeeded'],
+    );
+  });
+
+  it('that all nodes have is said to be named with the wrong status', () => {
+    const nodes = ['a', 'b', 'c'].map((name) => aManagedNode(name, { conditions: ['NetworkingReady'] }));
+    const snapshot = aSnapshot(nodes, { health: { conditions: ['NetworkingReady'] } });
+    const config = snapshot.config as BrupopConfig;
+    const made = plan(snapshot, NOW);
+    const { conditions = [] } = statusOf({ config, plan: made, before: undefined, isWritten: true, now: NOW });
+    expect(conditions.find(({ type }) => type === 'Degraded')).toMatchObject({
+      status: 'True',
+      message: expect.stringContaining('all 3 nodes that wait are unhealthy (NodeUnhealthy)') as string,
+    });
+  });
+
+  it('counts from when it became good again', () => {
+    const waits = { ...spec, monitoring: { healthyFor: '30s' } };
+    const node = (ms: number): NodeParts => ({ conditions: ['KernelReady'], clearedAt: { KernelReady: ago(ms) } });
+    expect(outcomes(planOf(updated(MINUTE, node(10 * SECOND)), { spec: waits }))).toEqual([]);
+    expect(outcomes(planOf(updated(MINUTE, node(30 * SECOND)), { spec: waits }))).toEqual(['Succeeded']);
+  });
+
+  it('is read from what the Node says', () => {
+    const conditions = [
+      { type: 'Ready', status: 'True', lastTransitionTime: ago(0) },
+      { type: 'KernelReady', status: 'False', lastTransitionTime: ago(1) },
+      { type: 'DiskPressure', status: 'True' },
+      { type: 'Odd', status: 'Unknown' },
+    ];
+    const metadata = { name: 'a', uid: '1', resourceVersion: '1' };
+    expect(readNode({ metadata, status: { conditions } })).toMatchObject({
+      conditions: ['DiskPressure', 'KernelReady=False', 'Odd=Unknown'],
+      clearedAt: { KernelReady: ago(1) },
+    });
   });
 });
 

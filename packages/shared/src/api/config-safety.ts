@@ -1,6 +1,6 @@
 /** Fields of the spec of a BrupopConfig that keep a bad update, or a bad moment, from spreading. */
 import { checks, HOOKS } from './config-checks.ts';
-import { conditionType, failureLimit, namespaceName, nodeLimit, when } from './config-values.ts';
+import { badCondition, failureLimit, namespaceName, nodeLimit, when } from './config-values.ts';
 import { labelSelector } from './label-selector.ts';
 import { oneOf, whole } from './schema.ts';
 import { always, duration, field, group, listOf } from './spec-schema.ts';
@@ -22,8 +22,9 @@ export const SAFETY = {
   }),
   health: group('What makes a node healthy, beside being Ready.', {
     conditions: field(
-      listOf(conditionType, 50, 'set'),
-      'Types of conditions of the Node that are a problem when True, such as those of node-problem-detector, at most 50. A node that ' +
+      listOf(badCondition, 50, 'set'),
+      'Conditions of the Node that are a problem, at most 50: a type that is one when True, such as those of node-problem-detector, ' +
+        'or a type with its bad status, such as KernelReady=False (True, False or Unknown). A node that ' +
         'has one after its update, and did not have it before, is not healthy; unhealthyNodes says when one that has it starts.',
       {
         default: [

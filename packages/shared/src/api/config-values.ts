@@ -50,12 +50,14 @@ export const failureLimit = v.pipe(
   v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 0 }),
 );
 
-const CONDITION_TYPE = 'the type of a condition, such as DiskPressure, at most 100 characters';
-/** Of a Node. */
-export const conditionType = v.pipe(
-  v.string(CONDITION_TYPE),
-  v.regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, CONDITION_TYPE),
-  v.maxLength(100, CONDITION_TYPE),
+const BAD_CONDITION =
+  'the type of a condition, such as DiskPressure, or with its bad status, such as KernelReady=False, at most 100 characters';
+/** A condition of a Node with the status that is a problem; without one it is True. Read as `Type` or `Type=Status`. */
+export const badCondition = v.pipe(
+  v.string(BAD_CONDITION),
+  v.regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*(=(True|False|Unknown))?$/, BAD_CONDITION),
+  v.maxLength(100, BAD_CONDITION),
+  v.transform((text) => text.replace(/=True$/u, '')),
 );
 
 const NAMESPACE = 'the name of a namespace, such as kube-system';

@@ -3,7 +3,7 @@
  * healthy after its update when
  *
  *     the Node is Ready, and its agent has reported since the boot that it runs the version
- *     no condition of spec.health.conditions is True
+ *     no condition of spec.health.conditions has its bad status
  *     the workloads whose pods its drain evicted have no pod elsewhere that is not Ready, if asked for
  *     the checks after the update pass: their Jobs run once all of this holds
  *
@@ -81,6 +81,11 @@ export function problemBefore(
       : []),
   ];
   return found.length === 0 ? undefined : found.join('; ');
+}
+
+/** Of `Type` or `Type=Status`. */
+function typeOf(condition: string): string {
+  return condition.split('=', 1)[0] ?? condition;
 }
 
 /** As {@link unhealthyNow} names a condition. */
@@ -176,7 +181,7 @@ function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
   const { deadlinesFrom = 0, health, monitoring } = policy;
   const start = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
-  const cleared = health.conditions.map((type) => parseTime(node.clearedAt[type]) ?? 0);
+  const cleared = health.conditions.map((condition) => parseTime(node.clearedAt[typeOf(condition)]) ?? 0);
   const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
   const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
   return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
