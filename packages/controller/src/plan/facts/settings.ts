@@ -76,8 +76,12 @@ export function updaterSettings(settings: readonly Setting[]): readonly Setting[
   return settings.filter(({ key }) => UPDATER_SETTINGS.includes(key));
 }
 
+/** Most nodes have none, and each plan asks for all nodes. */
+const HASH_OF_NONE = hashOf([]);
+
 export function hashOfSettings(settings: readonly Setting[]): string {
-  return hashOf(ownSettings(settings).map(({ key, value }) => [key, value]));
+  const own = ownSettings(settings);
+  return own.length === 0 ? HASH_OF_NONE : hashOf(own.map(({ key, value }) => [key, value]));
 }
 
 export function sameSettings(a: readonly Setting[], b: readonly Setting[]): boolean {
