@@ -138,8 +138,9 @@ function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
   const set = requested(shadow).filter(([key]) => !others.has(key));
   const { lastApplied, inFlight } = shadow.status?.settings ?? {};
   const hash = hashOf(set);
-  // What was in flight may be stored without being applied, until it is set again.
-  const isHeld = kept.some(({ key }) => pending.some((one) => one.key === key));
+  // What was in flight may be stored without being applied, until it is set again. What needs a reboot has
+  // its boot ID on record since before it was stored, and holds up nothing that others have in flight.
+  const isHeld = pending.some((one) => one.class !== 'NeedsReboot' && kept.some(({ key }) => key === one.key));
   const isSame = (inFlight === undefined || isHeld) && lastApplied?.hash === hash;
   const applied = isSame ? lastApplied : { hash, time: rfc3339(seen.wallMs) };
   const isAny = set.length + kept.length > 0;
